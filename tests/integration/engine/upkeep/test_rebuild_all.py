@@ -1,0 +1,150 @@
+"""Every table is made anew from one cut of the stage beside the live ones, and all are moved in at once."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sqlalchemy as sa
+from deltalake import DeltaTable
+
+from tests.tiny import Tiny, day, described
+from waterclock.engine.runner_name import runner_name
+from waterclock.engine.upkeep.rebuild_all import RemadeAll, prospect, rebuild_all
+from waterclock.faults import striking
+from waterclock.ledger.store.schema import ledger as tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+FLOW = """
+COLLECT shop.items (id INT KEY, at TIMESTAMP, price INT) FROM shop.items EVERY DAY BY DATA TIME at MERGE ORDER BY at;
+COLLECT shop.sales (id INT, at TIMESTAMP, qty INT) FROM shop.sales EVERY DAY BY DATA TIME at APPEND;
+TRANSFORM marts.days PARTITIONED AS
+  SELECT count(*) AS n, sum(qty) AS qty FROM shop.sales WHERE timelabel = TIMELABEL();
+TRANSFORM marts.best (id INT KEY, qty INT) EVERY DAY MERGE AS
+  SELECT id, max(qty) AS qty FROM shop.sales WHERE timelabel = TIMELABEL() GROUP BY id;
+TRANSFORM marts.total AS
+  SELECT sum(d.qty) AS qty, max(i.price) AS price FROM HISTORY(marts.days) d CROSS JOIN shop.items i;
+PUBLISH marts.total TO out.total REPLACE;
+PUBLISH marts.days TO out.days APPEND;
+"""
+TABLES = ("marts.days", "marts.best", "marts.total")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
+    tiny = Tiny(tmp_path_factory.mktemp("made"), spark)
+    tiny.source("items", "id INT, at TEXT, price INT", [(1, "2020-01-01 10:00:00", 10), (1, "2020-01-02 10:00:00", 11)])
+    tiny.source(
+        "sales",
+        "id INT, at TEXT, qty INT",
+        [(1, "2020-01-01 10:00:00", 1), (2, "2020-01-02 10:00:00", 2), (1, "2020-01-03 10:00:00", 3)],
+    )
+    tiny.declare(FLOW)
+    for of_day in (2, 3, 4):
+        outcome = tiny.run(day(of_day))
+        assert not outcome.failed, described(outcome)
+    return tiny
+
+
+@pytest.fixture
+def tiny(made: Tiny, tmp_path: Path) -> Tiny:
+    return made.copied(tmp_path / "project")
+
+
+def rebuilt(tiny: Tiny, now: int = 4) -> RemadeAll:
+    with tiny.opened() as work:
+        return rebuild_all(work, day(now))
+
+
+def rows(tiny: Tiny, name: str) -> list[tuple[Any, ...]]:
+    return tiny.rows(f"SELECT * FROM {name} ORDER BY ALL")
+
+
+def in_delta(tiny: Tiny, name: str) -> list[dict[str, Any]]:
+    table = DeltaTable(str(tiny.root / tiny.storage / "tables" / name.replace(".", "/")))
+    return sorted(table.to_pyarrow_table().to_pylist(), key=str)
+
+
+def test_all_tables_are_made_anew_and_hold_what_they_held(tiny: Tiny) -> None:
+    before, digests = {name: rows(tiny, name) for name in TABLES}, tiny.digests()
+    shown = {name: in_delta(tiny, name) for name in TABLES}
+    found = rebuilt(tiny)
+    assert found.tables == TABLES
+    assert found.batches == 9
+    assert {name: rows(tiny, name) for name in TABLES} == before
+    assert {name: in_delta(tiny, name) for name in TABLES} == shown
+    assert tiny.digests() == digests
+    assert not (tiny.root / tiny.storage / "rebuild").exists()
+    assert tiny.run(day(4)).done == 0  # nobody is stale, and nothing is sent twice
+
+
+def test_changed_code_holds_for_all_labels_at_once_and_publishes_follow(tiny: Tiny) -> None:
+    [(before,)] = tiny.rows("SELECT qty FROM marts.total")
+    tiny.declare(FLOW.replace("sum(qty) AS qty FROM shop.sales", "10 * sum(qty) AS qty FROM shop.sales"))
+    with tiny.opened() as work:
+        assert prospect(work, day(4)).cost.batches == 9
+        rebuild_all(work, day(4))
+    assert tiny.rows("SELECT qty FROM marts.days ORDER BY qty") == [(10,), (20,), (30,)]
+    assert tiny.rows("SELECT qty FROM marts.total") == [(10 * before,)]
+    assert tiny.delivered("SELECT qty FROM total") == [(6,)]
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert tiny.delivered("SELECT qty FROM total") == [(60,)]
+
+
+def forget_runner(tiny: Tiny) -> None:
+    """Have the hold's runner be one that has ended: this process plays the one that was killed."""
+    with tiny.ledger() as ledger, ledger.keeping.database.write() as write:
+        assert write.rebuilding is not None
+        ended = runner_name().replace(f":{os.getpid()}:", ":4194304:")
+        write.execute(sa.update(tables).values(rebuilding=replace(write.rebuilding, runner=ended).to_json()))
+
+
+def struck_at(tiny: Tiny, point: str, times: int = 1) -> None:
+    """Rebuild all, and have it end at a point as a killed process does: nothing of it cleans up."""
+    passed: list[str] = []
+
+    def strike(at: str) -> None:
+        passed.append(at)
+        if at == point and passed.count(point) == times:
+            raise KeyboardInterrupt(at)
+
+    with striking(strike), pytest.raises(KeyboardInterrupt):
+        rebuilt(tiny)
+
+
+def test_killed_before_the_move_the_old_set_stands_and_the_next_begins_anew(tiny: Tiny) -> None:
+    before, shown = {name: rows(tiny, name) for name in TABLES}, {name: in_delta(tiny, name) for name in TABLES}
+    tiny.declare(FLOW.replace("sum(qty) AS qty FROM shop.sales", "10 * sum(qty) AS qty FROM shop.sales"))
+    for point in ("rebuild.cut", "rebuild.made", "rebuild.linked"):
+        struck_at(tiny, point)
+        assert {name: rows(tiny, name) for name in TABLES} == before, point
+        assert {name: in_delta(tiny, name) for name in TABLES} == shown, point
+        # held back until its lease is out, or its process is known to be gone
+        assert tiny.run(day(4)).done == 0
+        forget_runner(tiny)
+    assert rebuilt(tiny).tables == TABLES
+    assert tiny.rows("SELECT qty FROM marts.total") == [(60,)]
+
+
+def test_killed_within_the_move_queries_see_the_old_set_until_it_is_carried_on(tiny: Tiny) -> None:
+    before = {name: rows(tiny, name) for name in TABLES}
+    tiny.declare(FLOW.replace("sum(qty) AS qty FROM shop.sales", "10 * sum(qty) AS qty FROM shop.sales"))
+    struck_at(tiny, "rebuild.moved", times=2)
+    assert {name: rows(tiny, name) for name in TABLES} == before
+    assert sorted(row["qty"] for row in in_delta(tiny, "marts.days")) == [10, 20, 30]  # one table after the other
+    forget_runner(tiny)
+    found = rebuilt(tiny)
+    assert (found.tables, found.carried_on) == (TABLES, True)
+    assert tiny.rows("SELECT qty FROM marts.total") == [(60,)]
+    assert not (tiny.root / tiny.storage / "rebuild").exists()
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert tiny.delivered("SELECT qty FROM total") == [(60,)]
