@@ -17,7 +17,8 @@ class Rebuilding:
 
     `token` tells one from another. While the new tables are made, the hold lasts `until` the lease is out; once it
     `is_moving`, some tables may show the new set already, and the hold stands until all do, whoever sees to that.
-    One that `is_done` holds nothing, and tells which set stands. Instants are of the ledger's real clock.
+    One that `is_done` holds nothing. `standing` is the
+    token of the set before it that was moved in. Instants are of the ledger's real clock.
     """
 
     token: str
@@ -27,10 +28,16 @@ class Rebuilding:
     until: datetime
     is_moving: bool = False
     is_done: bool = False
+    standing: str | None = None
 
     def holds(self, now: datetime) -> bool:
         """Tell whether nothing may be claimed at `now`."""
         return self.is_moving or (self.until >= now and not self.is_done)
+
+    @property
+    def stands(self) -> str | None:
+        """The token of the set that was moved in last."""
+        return self.token if self.is_done else self.standing
 
     def pause(self) -> Pause:
         """Return it as what keeps batches from being claimed, in the words of a pause."""
@@ -60,5 +67,5 @@ def is_of_one_set(before: Rebuilding | None, after: Rebuilding | None) -> bool:
     return _set_of(before) == _set_of(after)
 
 
-def _set_of(known: Rebuilding | None) -> tuple[str, bool] | None:
-    return (known.token, known.is_moving) if known is not None and (known.is_moving or known.is_done) else None
+def _set_of(known: Rebuilding | None) -> tuple[str | None, bool]:
+    return (None, False) if known is None else (known.stands, known.is_moving)

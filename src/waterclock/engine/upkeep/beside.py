@@ -80,6 +80,10 @@ class Cut:
         """The collected tables whose slices come to mean other rows."""
         return tuple(name for name in self.collected if name in self.differing)
 
+    def has_other_windows(self, name: str) -> bool:
+        """Tell whether a table's slices are of other windows than it has now."""
+        return any(what in {"cadence", "zone"} for what, _, _ in self.differing.get(name, ()))
+
     def is_recut(self, name: str) -> bool:
         """Tell whether the labels of a table come to mean something else, so that nothing of it stays."""
         return name in self.differing
@@ -115,7 +119,12 @@ def beside(live: Workplace, cut: Cut, ledger: Ledger) -> Workplace:
     )
     ledger.declared.apply(cut.flow, who=live.settings.who, now=cut.now, runner=live.settings.runner)
     snapshot = live.ledger.reads.snapshot(live.flow)
-    starts = {name: start for name in cut.flow.order if (start := snapshot.of(name).start) is not None}
+    starts = {
+        # of other windows, the one in which it began
+        name: cut.flow.tables[name].cadence.floor(start)
+        for name in cut.flow.order
+        if (start := snapshot.of(name).start) is not None
+    }
     ledger.declared.set_starts(starts, who=live.settings.who)
     for name in cut.flow.order:
         if not cut.is_recut(name):
@@ -160,10 +169,11 @@ def request_of(work: Workplace, table: Table, current: Sequence[Current]) -> Cla
     )
 
 
-def look_ahead(live: Workplace, cut: Cut, work: Workplace) -> Plan:
-    """Return the plan of all that is to be made, as if everything collected were there."""
-    for name in cut.brought:
-        work.ledger.keeping.seed([committed(work, cut.flow.tables[name], cut.collected[name])], head_version=0)
+def look_ahead(live: Workplace, cut: Cut, work: Workplace, brought: Mapping[str, Sequence[Current]]) -> Plan:
+    """Return the plan of all that is to be made, as if everything collected were there; `brought` is cut anew."""
+    for name, current in brought.items():
+        if current:
+            work.ledger.keeping.seed([committed(work, cut.flow.tables[name], current)], head_version=0)
     runner = _SetRunner(work, cut, _picked(live, cut))
     return runner.plan(cut.now)
 
@@ -180,12 +190,6 @@ def keep_what_cannot_be_made(live: Workplace, cut: Cut, work: Workplace) -> None
         if pieces and not cut.is_recut(name):
             cut.kept[name] = frozenset(each.result.label for each in pieces)
             bring(live, work, cut.flow.tables[name], pieces)
-
-
-def bring_collected(live: Workplace, cut: Cut, work: Workplace) -> None:
-    """Bring over what was collected by tables whose mode, type or keys changed, by links."""
-    for name in cut.brought:
-        bring(live, work, cut.flow.tables[name], cut.collected[name])
 
 
 def bring(live: Workplace, work: Workplace, table: Table, pieces: Sequence[Current]) -> None:
@@ -232,10 +236,16 @@ def put_first(
 
 def schema_of(manifests: Sequence[Manifest], table: Table) -> str:
     """Return the columns of a table that is made of slices."""
+    schema = raw_schema_of(manifests)
+    return schema if table.temporal is None else table_schema_of(schema, table.temporal)
+
+
+def raw_schema_of(manifests: Sequence[Manifest]) -> str:
+    """Return the columns that any of some slices has."""
     schema = manifests[0].schema
     for manifest in manifests[1:]:
         schema = widened(schema, manifest.schema) or schema
-    return schema if table.temporal is None else table_schema_of(schema, table.temporal)
+    return schema
 
 
 class _SetRunner(Runner):

@@ -90,7 +90,8 @@ def _prepared(live: Workplace, cut: Cut, work: Workplace, table: Table, linked: 
     if not current and not is_recut:
         return None
     claim = live.ledger.keeping.draw_claim()
-    move = Move(name, signature_of(table), location_of(table), _text(table.start), claim, None, None, is_recut)
+    start = _text(work.ledger.reads.table(name).start)
+    move = Move(name, signature_of(table), location_of(table), start, claim, None, None, is_recut)
     if not current:
         content = emptied(folder, is_partitioned=table.is_partitioned) if table_exists(folder) else None
         identity = Identity(live.flow.project, name, REBUILT, (), "", claim, table.fingerprint)

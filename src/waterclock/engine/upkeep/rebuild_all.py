@@ -27,13 +27,14 @@ from waterclock.engine.upkeep.beside import (
     PLACE,
     Cut,
     beside,
-    bring_collected,
+    bring,
     cut_of,
     keep_what_cannot_be_made,
     look_ahead,
     runner_beside,
 )
 from waterclock.engine.upkeep.move_set import carry_on, prepare, publishes_declared_anew, unlink, write_down
+from waterclock.engine.upkeep.recut import pieces_of, recut, results_of, why_not
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.faults import fault
@@ -41,6 +42,7 @@ from waterclock.filesystem import at, is_folder, remove_folder
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.read.whole_set import Current
 from waterclock.ledger.refusals import cannot_follow, cannot_sort, held, not_whole
 from waterclock.ledger.write.rebuilding import at_work
 from waterclock.ledger.write.redeclare import Difference
@@ -87,7 +89,7 @@ def prospect(work: Workplace, now: datetime) -> Prospect:
     cut = cut_of(work, now)
     refuse_impossible(work, cut)
     with Ledger.open("sqlite://") as ledger:
-        plan = look_ahead(work, cut, beside(work, cut, ledger))
+        plan = look_ahead(work, cut, beside(work, cut, ledger), _ahead(work, cut))
     snapshot = work.ledger.reads.snapshot(work.flow)
     weight = sum(each.result.bytes for name in cut.transforms for each in cut.held[name])
     return Prospect(cut, plan, estimate(plan, snapshot), weight)
@@ -162,7 +164,7 @@ def _made(work: Workplace, token: str, now: datetime, linked: list[tuple[str, in
     path.mkdir(parents=True, exist_ok=True)
     with Ledger.open(f"sqlite:///{path / 'ledger.db'}") as ledger:
         other = beside(work, cut, ledger)
-        bring_collected(work, cut, other)
+        _bring_collected(work, cut, other)
         keep_what_cannot_be_made(work, cut, other)
         outcome = _run(work, cut, other)
         refuse_incomplete(work, cut, other, outcome)
@@ -177,6 +179,27 @@ def _made(work: Workplace, token: str, now: datetime, linked: list[tuple[str, in
     remove_leftovers(work)
     fault("rebuild.cleaned")
     return RemadeAll(names, outcome.done, outcome.rows, sum(map(len, cut.kept.values())))
+
+
+def _ahead(work: Workplace, cut: Cut) -> dict[str, Sequence[Current]]:
+    """Return what those tables will hold whose collected slices come to mean other rows."""
+    tables = cut.flow.tables
+    return {
+        name: results_of(pieces_of(work, tables[name], cut.collected[name]))
+        if cut.has_other_windows(name)
+        else cut.collected[name]
+        for name in cut.brought
+    }
+
+
+def _bring_collected(work: Workplace, cut: Cut, other: Workplace) -> None:
+    """Bring over what was collected by tables whose declaration changed: by links, or cut into their new windows."""
+    for name in cut.brought:
+        table, current = cut.flow.tables[name], cut.collected[name]
+        if cut.has_other_windows(name):
+            recut(work, other, table, current)
+        else:
+            bring(work, other, table, current)
 
 
 def remove_leftovers(work: Workplace) -> None:
@@ -222,8 +245,8 @@ def _refused(work: Workplace, cut: Cut, table: Table, changes: Sequence[Differen
         why = "its destination holds what was delivered by the old labels, and nobody takes that back"
         return cannot_follow(table.name, changes, where, why=why)
     if table.kind is Kind.COLLECT and is_cut:
-        return cannot_sort(table.name, changes, where, why="not yet")
-    del work, cut
+        reason = why_not(work, table, cut.collected.get(table.name, ()))
+        return None if reason is None else cannot_sort(table.name, changes, where, why=reason)
     return None
 
 

@@ -24,19 +24,17 @@ def rebuilding(database: Database) -> Rebuilding | None:
         return read_rebuilding(connection.execute(_SAID).scalar())
 
 
-def begin_rebuilding(
-    database: Database, token: str, *, runner: str, who: str, lease_seconds: float, instead_of: str | None = None
-) -> Rebuilding:
-    """Hold all claims back from now on; what is running ends. `instead_of` is one that is known to be dead.
+def begin_rebuilding(database: Database, token: str, *, runner: str, who: str, lease_seconds: float) -> Rebuilding:
+    """Hold all claims back from now on; what is running ends.
 
     Raises  E644 where another is at work, or was left as it moved the new tables in
     """
     with database.write() as write:
         known = write.rebuilding
-        is_dead = known is not None and known.token == instead_of and not known.is_moving
-        if known is not None and known.holds(write.at) and not is_dead:
+        if known is not None and known.holds(write.at):
             raise at_work(known)
         begun = Rebuilding(token, runner, who, write.at, write.at + timedelta(seconds=lease_seconds))
+        begun = replace(begun, standing=None if known is None else known.stands)
         write.execute(_SET, {"said": begun.to_json()})
         write.log(BEGUN, who=who, data={"token": token, "runner": runner})
         return begun
@@ -91,8 +89,12 @@ def require_own(write: Write, token: str) -> Rebuilding:
 
 def clear(write: Write) -> None:
     """Let claims be taken again."""
-    write.execute(_SET, {"said": None})
-    write.rebuilding = None
+    known = write.rebuilding
+    left = None
+    if known is not None and known.standing is not None:  # queries tell by it that no other set came meanwhile
+        left = replace(known, token=known.standing, standing=None, is_moving=False, is_done=True)
+    write.execute(_SET, {"said": None if left is None else left.to_json()})
+    write.rebuilding = left
 
 
 def end(write: Write, known: Rebuilding) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,12 @@ import pytest
 import sqlalchemy as sa
 from deltalake import DeltaTable
 
-from tests.tiny import Tiny, day, described
+from tests.tiny import Tiny, day, described, evening
+from waterclock.engine.query.query import query
+from waterclock.engine.query.ticks import AsOf
 from waterclock.engine.runner_name import runner_name
 from waterclock.engine.upkeep.rebuild_all import RemadeAll, prospect, rebuild_all
+from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.faults import striking
 from waterclock.ledger.store.schema import ledger as tables
 
@@ -148,3 +152,93 @@ def test_killed_within_the_move_queries_see_the_old_set_until_it_is_carried_on(t
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)
     assert tiny.delivered("SELECT qty FROM total") == [(60,)]
+
+
+def test_a_set_that_is_not_whole_and_a_full_disk_leave_the_old_one(tiny: Tiny) -> None:
+    before = {name: rows(tiny, name) for name in TABLES}
+    tiny.declare(
+        FLOW.replace("TRANSFORM marts.days PARTITIONED AS", "TRANSFORM marts.days PARTITIONED EXPECT qty < 3 AS")
+    )
+    with pytest.raises(WaterclockError, match="not whole") as refused:
+        rebuilt(tiny)
+    assert refused.value.code == "E433"
+    assert "marts.days@20200103000000" in str(refused.value)
+    tiny.declare(FLOW)
+
+    def full(at: str) -> None:
+        if at == "rebuild.linked":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with striking(full), pytest.raises(WaterclockError, match="no room") as refused:
+        rebuilt(tiny)
+    assert refused.value.code == "E645"
+    assert not (tiny.root / tiny.storage / "rebuild").exists()
+    assert {name: rows(tiny, name) for name in TABLES} == before
+    outcome = tiny.run(day(5))  # nothing is held back, and nothing was lost
+    assert not outcome.failed, described(outcome)
+    assert outcome.done
+
+
+HOURLY = """
+COLLECT shop.hours (id INT, at TIMESTAMP, qty INT) FROM shop.hours EVERY 12 HOURS BY DATA TIME at APPEND;
+COLLECT shop.held (id INT KEY, at TIMESTAMP, qty INT) FROM shop.hours EVERY 12 HOURS BY DATA TIME at MERGE ORDER BY at;
+COLLECT land.seen (id INT) FROM land.`acme/seen/*.csv.gz` EVERY 12 HOURS BY ARRIVAL TIME APPEND;
+TRANSFORM marts.sums PARTITIONED EVERY 12 HOURS AS SELECT sum(qty) AS qty FROM shop.hours WHERE timelabel = TIMELABEL();
+TRANSFORM marts.top EVERY 12 HOURS AS SELECT max(qty) AS qty FROM shop.held;
+"""
+DAILY = HOURLY.replace("EVERY 12 HOURS", "EVERY DAY")
+
+
+@pytest.fixture(scope="module")
+def hourly(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
+    tiny = Tiny(tmp_path_factory.mktemp("hourly"), spark)
+    at = ("01 01", "01 13", "02 01", "02 13", "03 01")
+    rows = [(number % 2, f"2020-01-{day_hour}:00:00", number) for number, day_hour in enumerate(at, 1)]
+    tiny.source("hours", "id INT, at TEXT, qty INT", rows)
+    tiny.land("seen", day(1, 13), "id\n1\n")
+    tiny.land("seen", day(2, 1), "id\n2\n")
+    tiny.land("seen", day(3, 1), "id\n3\n")
+    tiny.declare(HOURLY)
+    outcome = tiny.run(day(3, 12))
+    assert not outcome.failed, described(outcome)
+    return tiny
+
+
+def test_another_cadence_cuts_what_was_collected_anew_and_the_past_stays(hourly: Tiny, tmp_path: Path) -> None:
+    tiny = hourly.copied(tmp_path / "project")
+    with tiny.ledger() as ledger:
+        before = ledger.now()
+    assert tiny.rows("SELECT count(*) FROM land.seen") == [(2,)]
+    tiny.declare(DAILY)
+    with pytest.raises(ProjectErrors, match="rebuild --all"):
+        tiny.run(day(3, 12))
+    rebuilt(tiny, 3)
+    assert tiny.rows("SELECT timelabel, sum(qty) FROM shop.hours GROUP BY 1 ORDER BY 1") == [
+        ("20200101000000", 3),
+        ("20200102000000", 7),
+    ]
+    assert tiny.rows("SELECT id, qty FROM shop.held ORDER BY id") == [(0, 4), (1, 3)]
+    assert tiny.rows("SELECT timelabel, qty FROM marts.sums ORDER BY 1") == [
+        ("20200101000000", 3),
+        ("20200102000000", 7),
+    ]
+    assert tiny.rows("SELECT timelabel, id FROM land.seen ORDER BY 1") == [("20200101000000", 1), ("20200102000000", 2)]
+    with tiny.opened() as work:
+        old = query(work, "SELECT sum(qty) FROM marts.sums", limit=9, as_of=AsOf("20200103000000", before))
+        assert list(old.rows) == [(10,)]
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    # the day that was not whole is asked of its source, as ever
+    assert tiny.rows("SELECT qty FROM marts.sums ORDER BY timelabel") == [(3,), (7,), (5,)]
+    tiny.land("seen", evening(3), "id\n4\n")
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT id FROM land.seen ORDER BY 1") == [(1,), (2,), (3,), (4,)]
+
+
+def test_what_arrived_is_not_cut_finer_than_it_is_known(hourly: Tiny, tmp_path: Path) -> None:
+    tiny = hourly.copied(tmp_path / "project")
+    tiny.declare(HOURLY.replace("csv.gz` EVERY 12 HOURS", "csv.gz` EVERY HOUR"))
+    with tiny.opened() as work, pytest.raises(WaterclockError, match="known by that window alone") as refused:
+        prospect(work, day(3, 12))
+    assert refused.value.code == "E431"
