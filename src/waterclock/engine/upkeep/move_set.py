@@ -24,7 +24,8 @@ from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.write.adopt import Committed
 from waterclock.ledger.write.applying import location_of, signature_of
-from waterclock.ledger.write.whole_set import RECUT, REMADE, Moved
+from waterclock.ledger.write.emptying import RECUT, REMADE
+from waterclock.ledger.write.whole_set import Moved
 from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.rebuild import overwrite
 from waterclock.storage.commit.whole_set import Content, commit_content, content_brought, emptied, remove_brought

@@ -9,22 +9,19 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
+from waterclock.batches.facts import BEGINNING, BatchStatus
 from waterclock.batches.records import NO_VERSION, Claim, Input
 from waterclock.flow.choices import Kind
 from waterclock.ledger.store.database import Database, Write
-from waterclock.ledger.store.schema import batches, codes, coverage, items, tables, versions
+from waterclock.ledger.store.schema import batches, tables, versions
 from waterclock.ledger.write.adopt import Committed
 from waterclock.ledger.write.applying import SIGNATURE
 from waterclock.ledger.write.claims import put_claim
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.coverage import cover
+from waterclock.ledger.write.emptying import empty_table
 from waterclock.ledger.write.rebuilding import end, require_own
-from waterclock.ledger.write.suspects import mark_readers
 from waterclock.timelabel.intervals import IntervalSet
-
-# why a claim of a rebuild makes done labels again; the second takes the place of all that the table had
-REMADE, RECUT = "rebuild --all", "rebuild --all, of new windows"
 
 _TABLE = sa.select(tables).where(tables.c.name == sa.bindparam("of"))
 _ADD_TABLE = sa.insert(tables)
@@ -34,11 +31,6 @@ _REDECLARE = (
     .values({name: sa.bindparam(name) for name in (*SIGNATURE, "start")})
     .values(is_declared=True)
 )
-_EMPTY = (
-    sa.update(tables)
-    .where(tables.c.name == sa.bindparam("of"))
-    .values(head_label=None, sum_high=0, sum_low=0, dropped_before=None, changes=tables.c.changes + 1)
-)
 _HEAD = (
     sa.update(tables)
     .where(tables.c.name == sa.bindparam("of"), tables.c.head_version < sa.bindparam("version"))
@@ -46,12 +38,6 @@ _HEAD = (
 )
 _SET_HEAD = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(head_version=sa.bindparam("version"))
 _DROPPED = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(dropped_before=sa.bindparam("before"))
-_FORGET = [sa.delete(each).where(each.c.table_name == sa.bindparam("of")) for each in (batches, coverage, codes, items)]
-_FORGET_VERSIONS = (
-    sa.update(versions)
-    .where(versions.c.table_name == sa.bindparam("of"), versions.c.dropped_by.is_(None))
-    .values(dropped_by=sa.bindparam("claim_"))
-)
 _NO_VERSIONS = sa.delete(versions).where(versions.c.table_name == sa.bindparam("of"))
 _ADD_VERSIONS = sa.insert(versions)
 _ADD_SKIPPED = sa.insert(batches).values(
@@ -123,15 +109,6 @@ def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str) -> N
     write.execute(_HEAD, {"of": moved.name, "version": moved.version})
     told = {"version": moved.version, "claim": moved.claim, "is_recut": moved.is_recut, "all": True}
     write.log("rebuilt", who=who, table=moved.name, data=told)
-
-
-def empty_table(write: Write, name: str, claim: int) -> None:
-    """Forget what a table holds now: its labels are about to mean something else. Its past stays."""
-    for forget in _FORGET:
-        write.execute(forget, {"of": name})
-    write.execute(_EMPTY, {"of": name})
-    write.execute(_FORGET_VERSIONS, {"of": name, "claim_": claim})
-    mark_readers(write, name, IntervalSet.from_intervals([(BEGINNING, FOREVER)]), look=True)
 
 
 def _inputs(found: Committed, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:

@@ -12,6 +12,8 @@ import pytest
 import sqlalchemy as sa
 from deltalake import DeltaTable
 
+from tests.integration.engine.upkeep.test_ledger_rebuild import lose
+from tests.integration.engine.upkeep.test_ledger_rebuild import rebuilt as ledger_rebuilt
 from tests.tiny import Tiny, day, described, evening
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import AsOf
@@ -234,6 +236,12 @@ def test_another_cadence_cuts_what_was_collected_anew_and_the_past_stays(hourly:
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)
     assert tiny.rows("SELECT id FROM land.seen ORDER BY 1") == [(1,), (2,), (3,), (4,)]
+    lose(tiny)  # and a ledger that is made again of what was committed knows the new windows alone
+    ledger_rebuilt(tiny)
+    assert tiny.run(day(4)).done == 0
+    as_of = AsOf("20200104000000")
+    with tiny.opened() as work:
+        assert query(work, "SELECT sum(qty) FROM shop.hours", limit=9, as_of=as_of).rows == ((15,),)
 
 
 def test_what_arrived_is_not_cut_finer_than_it_is_known(hourly: Tiny, tmp_path: Path) -> None:
