@@ -70,7 +70,8 @@ LEDGER: Mapping[str, Code] = {
     "E419": Code("no ledger to export", "The flow never ran here, or its ledger is lost."),
     "E420": Code(
         "windows that cannot be cut anew",
-        "`rebuild` changes a table's type, mode and keys. Its slices stay cut by the cadence and zone of their time.",
+        "`rebuild TABLE` changes a table's type, mode and keys. Its slices stay cut by the cadence and zone of their "
+        "time. Another cadence or zone goes through `rebuild --all`, which makes every table anew.",
     ),
     "E421": Code(
         "a ledger that is gone",
@@ -114,6 +115,21 @@ LEDGER: Mapping[str, Code] = {
         "no such pause",
         "A pause keeps its first reason until it is taken back, and only what was paused can be resumed. A table's "
         "pause and that of all stand side by side: each is taken back as it was made.",
+    ),
+    "E431": Code(
+        "collected rows that cannot be cut anew",
+        "`rebuild --all` sorts rows by their data time into new windows. What was taken by its arrival is known by its "
+        "old windows alone, so each of these must lie within a new one.",
+    ),
+    "E432": Code(
+        "a declaration that no rebuild can follow",
+        "A collect does not become a transform under the same name, and what a publish has delivered by label is not "
+        "taken back. Give it another name, or another destination.",
+    ),
+    "E433": Code(
+        "a new set that is not whole",
+        "In a `rebuild --all` a batch failed that stands in the live tables, or was not made. The old tables stand, "
+        "and what was made is removed.",
     ),
 }
 STORAGE: Mapping[str, Code] = {
@@ -215,6 +231,16 @@ STORAGE: Mapping[str, Code] = {
         "a damaged Delta log",
         "A commit or checkpoint of the table's log cannot be read. `rebuild` sets the log aside and makes the table "
         "again from its stage, with a log of its own.",
+    ),
+    "E644": Code(
+        "all tables are being made anew",
+        "From the cut of the stage until the new tables are moved in, `rebuild --all` holds all claims back. Its hold "
+        "ends with it, and where it was killed, with its lease; what is due is made then.",
+    ),
+    "E645": Code(
+        "a rebuild of all tables that cannot go on",
+        "The disk has no room for a second set of tables, or what a killed rebuild had made is gone. Before the move "
+        "the old tables stand; within it `query` answers by them until it is carried to its end.",
     ),
 }
 OUTSIDE: Mapping[str, Code] = {

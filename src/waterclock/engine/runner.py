@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from waterclock.batches.facts import LedgerSnapshot
 from waterclock.batches.records import ClaimRequest
 from waterclock.engine.collect.source_clocks import HeldBack, SourceClocks
 from waterclock.engine.damage import older_logs
@@ -27,8 +28,9 @@ from waterclock.planner.request import Request
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
-# held by another, changed inputs, taken over, a full pool, a pause, a past window read meanwhile: it may be given later
-_MAY_PASS = frozenset({"E407", "E410", "E411", "E427", "E429", "E750", "E828"})
+# held by another, changed inputs, taken over, a full pool, a pause, a past window read meanwhile, all tables made anew:
+# what is refused for these may be given later
+_MAY_PASS = frozenset({"E407", "E410", "E411", "E427", "E429", "E644", "E750", "E828"})
 _LOOK_SECONDS = 0.5  # between two looks at whether other runners have moved on
 
 
@@ -114,7 +116,7 @@ class Runner:
 
     def plan(self, now: datetime) -> Plan:
         """Plan at `now` from the ledger as it is."""
-        snapshot = self._work.links.marked_snapshot(self._work.ledger, self._work.settings.who)
+        snapshot = self.snapshot()
         undone = {
             name: frozenset(label for label in labels if not snapshot.of(name).covered.covers_instant(label))
             for name, labels in self._force.items()
@@ -131,6 +133,10 @@ class Runner:
                 clock=self._work.real_now(),
             ),
         )
+
+    def snapshot(self) -> LedgerSnapshot:
+        """Return the past that is planned from: the ledger's, with what is known of linked projects."""
+        return self._work.links.marked_snapshot(self._work.ledger, self._work.settings.who)
 
     def run_once(self, now: datetime) -> RunOutcome:
         """Run all that is due at `now`, and what becomes ready by it, until nothing is ready.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from waterclock.ledger.read import whole_set as current_set
 from waterclock.ledger.section import Section, on_its_database
 from waterclock.ledger.store import export
 from waterclock.ledger.write import adopt as adopting
-from waterclock.ledger.write import moving
+from waterclock.ledger.write import moving, whole_set
+from waterclock.ledger.write import rebuilding as holding
 from waterclock.ledger.write import redeclare as redeclaring
 
 
@@ -31,6 +33,18 @@ class Keeping(Section):
     open_again = on_its_database(moving.open_again)
     dropped_before = on_its_database(adopting.dropped_before)
     forget_versions = on_its_database(adopting.forget_versions)
+    rebuilding = on_its_database(holding.rebuilding)
+    begin_rebuilding = on_its_database(holding.begin_rebuilding)
+    renew_rebuilding = on_its_database(holding.renew_rebuilding)
+    begin_moving = on_its_database(holding.begin_moving)
+    end_rebuilding = on_its_database(holding.end_rebuilding)
+    current_of = on_its_database(current_set.current_of)
+    reads_of = on_its_database(current_set.reads_of)
+    skipped_of = on_its_database(current_set.skipped_of)
+    recuts_of = on_its_database(current_set.recuts_of)
+    record_set = on_its_database(whole_set.record_set)
+    seed = on_its_database(whole_set.seed)
+    seed_past = on_its_database(whole_set.seed_past)
 
     def load(self, exports: Iterable[Iterable[str]]) -> int:
         """Fill an empty ledger from a chain of exports; gives how many batches it knows of then.

@@ -1,4 +1,4 @@
-"""What the ledger refuses, in the one shape of all errors; codes E401 to E430."""
+"""What the ledger refuses, in the one shape of all errors; codes E401 to E433."""
 
 from __future__ import annotations
 
@@ -210,13 +210,16 @@ def other_project(found: str, asked: str) -> WaterclockError:
 
 def needs_rebuild(table: str, changes: Iterable[tuple[str, str, str]], where: str) -> WaterclockError:
     """Refuse a declaration whose labels would mean something else than those that are done."""
-    told = "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in changes)
+    differs = list(changes)
+    told = "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in differs)
+    is_cut = any(what in {"cadence", "zone"} for what, _, _ in differs)
+    which = "--all`, which makes every table anew" if is_cut else f"{table}`, which makes it"
     return WaterclockError(
         "E405",
         f"{table} has batches and would change what they mean",
         where=where,
         why=told,
-        fix=f"put the declaration back, or run `waterclock rebuild {table}`, which makes it from its stage",
+        fix=f"put the declaration back, or run `waterclock rebuild {which} from its stage",
     )
 
 
@@ -378,9 +381,46 @@ def cannot_recut(table: str, changes: Iterable[tuple[str, str, str]], where: str
         "E420",
         f"{table} cannot be cut into other windows",
         where=where,
-        why=f"{told}; the slices of its stage stay as they were cut",
-        fix="put the declaration back, or give the table another name: it is then made from START on",
+        why=f"{told}; a rebuild of one table leaves the slices of its stage as they were cut",
+        fix="put the declaration back, or run `waterclock rebuild --all`, which makes every table anew",
     )
+
+
+def cannot_sort(table: str, changes: Iterable[tuple[str, str, str]], where: str, *, why: str) -> WaterclockError:
+    """Refuse new windows for what was collected, where nobody knows which rows lie in which."""
+    return WaterclockError(
+        "E431",
+        f"what {table} has collected cannot be cut into these windows",
+        where=where,
+        why=f"{_differences(changes)}; {why}",
+        fix="put the declaration back, or give the table another name: it is then collected from START on",
+    )
+
+
+def cannot_follow(table: str, changes: Iterable[tuple[str, str, str]], where: str, *, why: str) -> WaterclockError:
+    """Refuse a declaration that no rebuild can follow."""
+    return WaterclockError(
+        "E432",
+        f"no rebuild can make {table} so",
+        where=where,
+        why=f"{_differences(changes)}; {why}",
+        fix="put the declaration back, or give it another name, and a publish another destination",
+    )
+
+
+def not_whole(where: str, why: str) -> WaterclockError:
+    """Refuse to move a new set in that lacks what the old one has."""
+    return WaterclockError(
+        "E433",
+        "the new set is not whole: the old tables stand",
+        where=where,
+        why=why,
+        fix="mend it, then run `waterclock rebuild --all` again: it begins anew",
+    )
+
+
+def _differences(changes: Iterable[tuple[str, str, str]]) -> str:
+    return "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in changes)
 
 
 def ledger_there(place: str, *, may_force: bool = True) -> WaterclockError:

@@ -43,3 +43,29 @@ def test_a_rebuild_asks_first(busy_shop: Shop) -> None:
     assert refused.exit_code == 1
     assert "shop.orders: as it is" in refused.output
     assert "E902" in refused.output
+
+
+def test_a_rebuild_of_all_tells_what_it_costs_and_asks_first(busy_shop: Shop) -> None:
+    refused = busy_shop.ask("rebuild", "--all")
+    assert refused.exit_code == 1
+    assert "estimate:" in refused.output
+    assert "E902" in refused.output
+    assert busy_shop.ledger.keeping.rebuilding() is None
+
+
+def test_a_rebuild_of_nothing_says_so(shop: Shop) -> None:
+    assert "nothing to rebuild" in shop.ask("rebuild", "--all", "--yes").stdout
+
+
+def test_a_rebuild_is_of_some_tables_or_of_all(busy_shop: Shop) -> None:
+    assert busy_shop.ask("rebuild").exit_code == 2
+    assert busy_shop.ask("rebuild", "shop.orders", "--all").exit_code == 2
+
+
+def test_while_all_is_made_anew_plan_says_so_and_nobody_else_begins(busy_shop: Shop) -> None:
+    busy_shop.ledger.keeping.begin_rebuilding("t", runner="host:1:x", who="ann", lease_seconds=600)
+    assert "`rebuild --all` makes every table anew" in " ".join(busy_shop.ask("plan").output.split())
+    for asked in (("rebuild", "--all", "--yes"), ("rebuild", "shop.orders", "--yes")):
+        refused = busy_shop.ask(*asked)
+        assert refused.exit_code == 1
+        assert "E644" in refused.output

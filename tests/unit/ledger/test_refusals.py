@@ -49,6 +49,9 @@ ALL = [
     refusals.unusable_export("it was cut off", "it holds 3 rows"),
     refusals.nothing_to_export("sqlite:///ledger.db"),
     refusals.cannot_recut("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1"),
+    refusals.cannot_sort("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1", why="it was taken by its arrival"),
+    refusals.cannot_follow("a.x", [("kind", "collect", "transform")], "flow.dpl:1:1", why="it stays as it is"),
+    refusals.not_whole("a.x@20130102000000", "failed: E700"),
 ]
 
 

@@ -39,7 +39,7 @@ def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is
                 to.print(line, soft_wrap=True)
         apply_flow(work, work.real_now())
     if is_json:
-        print_json({"tables": [_parts(each) for each in found]})
+        print_json({"tables": [_parts(each) for each in found], "all": None})
     elif not names:
         to.print("nothing to rebuild: none of these has batches")
 

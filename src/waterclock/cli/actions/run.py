@@ -122,6 +122,7 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
             now = now_of(asked.now, project.flow, work.ledger)
             until = None if asked.until is None else now_of(asked.until, project.flow)
             _check_times(now, until, work.real_now())
+            _carry_on(work, progress)
             apply_flow(work, now)
             stop = threading.Event()
             runner = _runner(work, asked, stop)
@@ -135,6 +136,17 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
                 outcome = _driven(runner, work, progress, asked, now, until, stop)
                 noted.append("failed" if outcome.has_failed else "interrupted" if outcome.was_stopped else "done")
         yield Ran(outcome, project.flow, now, until, time.perf_counter() - begun)
+
+
+def _carry_on(work: Workplace, progress: Progress) -> None:
+    """Carry the move of a rebuild of all tables to its end that was killed in it; a look at the ledger elsewhere."""
+    known = work.ledger.keeping.rebuilding()
+    if known is None or known.is_done:
+        return
+    from waterclock.engine.upkeep.rebuild_all import carry_on_left
+
+    if tables := carry_on_left(work):
+        progress.said(f"{len(tables)} tables were moved in that a killed `rebuild --all` had made")
 
 
 @contextmanager

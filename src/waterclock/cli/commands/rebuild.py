@@ -10,7 +10,7 @@ from waterclock.cli.completion import tables_from
 from waterclock.cli.options import HERE, AsJson, Env, ProjectDir, Yes
 
 Which = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
         metavar="SELECTION",
         help="Tables, as for run: marts.delays, +marts.delays, marts.*, …",
@@ -20,9 +20,28 @@ Which = Annotated[
 
 
 def rebuild(
-    selection: Which, *, project: ProjectDir = HERE, env: Env = None, yes: Yes = False, json: AsJson = False
+    selection: Which = None,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every table, from one cut of the stage, and all moved in at once.")
+    ] = False,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    yes: Yes = False,
+    json: AsJson = False,
 ) -> None:
-    """Make tables anew from their sealed slices, as they are declared now: type, mode and keys may have changed."""
+    """Make tables anew from their stage, as they are declared now: type, mode and keys may have changed.
+
+    With --all every transform runs again over what was collected by now, beside the live tables, and all names are
+    moved at once. Cadence and zone may have changed too.
+    """
+    if everything == bool(selection):
+        raise typer.BadParameter("name the tables, or say --all", param_hint="SELECTION")
+    if everything:
+        from waterclock.cli.actions.rebuild_all import all_remade
+
+        all_remade(project, env, yes=yes, is_json=json)
+        return
     from waterclock.cli.actions.rebuild import remade
 
-    remade(project, env, selection, yes=yes, is_json=json)
+    remade(project, env, selection or [], yes=yes, is_json=json)

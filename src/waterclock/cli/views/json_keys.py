@@ -210,7 +210,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "rebuild": {
             "tables": "list of {table, slices, rows, version, changed, resealed, lost}; changed is a list of "
-            "{what, from, to}, resealed and lost are lists of labels",
+            "{what, from, to}, resealed and lost are lists of labels; with --all each has its name alone",
+            "all": "with --all {batches, rows, kept, carried_on}, else null",
         },
         "ledger": {
             "what": "export, rebuild or move",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from waterclock.batches.rebuilding import is_moving, is_of_one_set
 from waterclock.dpl.adhoc import adhoc_query, tables_of
 from waterclock.dpl.query.asked_of import AskedOf, asked_of
 from waterclock.dpl.query.splice import Spliced, splice
@@ -29,6 +31,8 @@ from waterclock.timelabel.label import label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# how often a query is bound anew because all tables were made anew under it
+_MOST_LOOKS = 5
 STATUS_TABLES = {f"waterclock.{name}": types for name, types in STATUS_COLUMNS.items()}
 
 
@@ -49,15 +53,33 @@ class Answer:
 def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -> Answer:
     """Ask `sql` of the tables' heads, or as of a tick; at most `limit` rows are brought to the driver.
 
-    Each table is read at one Delta version, taken before the query begins, so that no table changes under it. As of a
+    Each table is read at one Delta version, taken before the query begins, so that no table changes under it; where a
+    rebuild of all tables moves a new set in, all are of the old set or all of the new. As of a
     tick, regular tables are read as of their last boundary before it, and partitioned ones up to there.
     Raises ProjectErrors for what is wrong with the text, E730 for what Spark finds wrong with it, E511, E512, E518,
     E521 to E523 and E640 where the tables have no content as of the tick.
     """
     asked = adhoc_query(sql, work.flow, status_tables=STATUS_TABLES)
     tables = _tables(work.flow, asked)
-    moment = moment_of(work, tables, as_of) if as_of is not None and tables else None
     spark = work.sessions.own()
+    for _ in range(_MOST_LOOKS):
+        before = work.ledger.keeping.rebuilding()
+        moment = moment_of(work, tables, as_of) if as_of is not None and tables else None
+        spliced = _bound(work, spark, asked, moment, _heads(work) if is_moving(before) else {})
+        if is_of_one_set(before, work.ledger.keeping.rebuilding()):
+            break
+    return replace(_answer(work, spark, spliced, limit), moment=moment)
+
+
+def _heads(work: Workplace) -> Mapping[str, int]:
+    """Return the versions that the ledger knows of: while a new set is moved in, all of them show the old one."""
+    return {record.name: record.head_version for record in work.ledger.reads.tables()}
+
+
+def _bound(
+    work: Workplace, spark: SparkSession, asked: Query, moment: Moment | None, heads: Mapping[str, int]
+) -> Spliced:
+    """Bind every table of a query to what it reads, as views of a session."""
     names: dict[str, str] = {}
 
     def name_of(read: Read | Flat) -> str:
@@ -69,13 +91,12 @@ def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -
             frame = (
                 _status_frame(work, spark, read.table, asked_of(asked, read.table, of_status))
                 if of_status is not None
-                else _frame(work, spark, read.table, moment)
+                else _frame(work, spark, read.table, moment, heads.get(read.table))
             )
             frame.createOrReplaceTempView(names[read.table])
         return names[read.table]
 
-    spliced = splice(asked, name_of)
-    return replace(_answer(work, spark, spliced, limit), moment=moment)
+    return splice(asked, name_of)
 
 
 def tables_asked(flow: Flow, sql: str) -> list[str]:
@@ -116,7 +137,9 @@ def _collected(frame: DataFrame, limit: int) -> Answer:
     return Answer(columns, tuple(rows[:limit]), len(rows) > limit)
 
 
-def _frame(work: Workplace, spark: SparkSession, name: str, moment: Moment | None = None) -> DataFrame:
+def _frame(
+    work: Workplace, spark: SparkSession, name: str, moment: Moment | None = None, version: int | None = None
+) -> DataFrame:
     require_log(work, name)
     if moment is not None:
         return frame_as_of(work, spark, work.flow.tables[name], moment.tick, known_at=moment.known_at)
@@ -124,7 +147,8 @@ def _frame(work: Workplace, spark: SparkSession, name: str, moment: Moment | Non
     if not table_exists(folder):
         return nothing_of(spark, work.lake, work.flow.tables[name])
     table = work.flow.tables[name]
-    return frame_at(spark, folder, head(folder), low=_kept_from(work, table), is_partitioned=table.is_partitioned)
+    at = head(folder) if version is None or version < 0 else version
+    return frame_at(spark, folder, at, low=_kept_from(work, table), is_partitioned=table.is_partitioned)
 
 
 def _kept_from(work: Workplace, table: Table) -> datetime | None:

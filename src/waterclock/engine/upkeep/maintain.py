@@ -99,6 +99,7 @@ class Upkeep:
 def look(work: Workplace, tables: Sequence[str], now: datetime) -> list[Upkeep]:
     """Find what may be done for each table at `now`; changes nothing, and starts no JVM."""
     busy = {claim.request.table for claim in work.ledger.claims.open()}
+    busy |= set(tables) if _is_rebuilding(work) else set()
     needed = _needed(work, now)
     older = older_logs(work)
     return [
@@ -114,6 +115,7 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
     table = work.flow.tables[found.table]
     folder = work.folder(table)
     found.is_busy = any(claim.request.table == table.name for claim in work.ledger.claims.open())
+    found.is_busy = found.is_busy or _is_rebuilding(work)
     if found.is_busy or older_log(work, table.name):
         return
     if table.kind is not Kind.PUBLISH and table_exists(folder):
@@ -134,6 +136,12 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
             remove(folder, leaf)
     for state in found.old_states:
         remove_folder(state.folder)
+
+
+def _is_rebuilding(work: Workplace) -> bool:
+    """Tell whether all tables are being made anew from what lies there: nothing of it may go until then."""
+    known = work.ledger.keeping.rebuilding()
+    return known is not None and known.holds(work.real_now())
 
 
 def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_busy: bool) -> Upkeep:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
@@ -22,26 +21,21 @@ from waterclock.engine.left_claims import left_claims
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.upkeep.mend import ask_again, find_slices, has_usable_log, refuse_unaskable, renew_log
+from waterclock.engine.upkeep.seal_again import sealed_again
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.refusals import cannot_recut, needs_rebuild
 from waterclock.ledger.write.adopt import Committed
+from waterclock.ledger.write.rebuilding import at_work
 from waterclock.ledger.write.redeclare import Difference
 from waterclock.storage.commit.rebuild import commit_whole_state, remake
 from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.slices.digest import digests
-from waterclock.storage.slices.links import link_slice
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.slices.order_values import order_measures
-from waterclock.storage.slices.read import frame_of_slices, table_schema
 from waterclock.timelabel.label import label_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # what lies in a slice does not depend on these
 _MAY_CHANGE = frozenset({"type", "mode", "keys"})
@@ -70,6 +64,9 @@ def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Di
     Raises  E405 for each other table whose declaration would need one too, E420 for what cannot be re-cut,
             E407 where a batch of one is running
     """
+    known = work.ledger.keeping.rebuilding()
+    if known is not None and known.holds(work.real_now()):
+        raise at_work(known)
     differing = work.ledger.keeping.differences(work.flow)
     tables = work.flow.tables
     errors = [
@@ -110,7 +107,7 @@ def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -
         renew_log(work, spark, table, manifests)
     found: Committed | None = None
     if _means_other_rows(table, changed):
-        manifests = _sealed_again(work, spark, table, manifests, claim)
+        manifests = sealed_again(spark, table, manifests, claim, folder, work.lake)
         found = _as_claim(work, table, slices, manifests, claim)
         put_claim_record(folder, Claim(claim, found.request, found.at), found.results)
     identity = _identity(work, table, claim, manifests if found else ())
@@ -155,41 +152,6 @@ def _current(work: Workplace, table: Table) -> list[Slice]:
 def _means_other_rows(table: Table, changed: Sequence[Difference]) -> bool:
     parts = {what for what, _, _ in changed}
     return "mode" in parts or (table.is_fold and "keys" in parts)
-
-
-def _sealed_again(
-    work: Workplace, spark: SparkSession, table: Table, manifests: Sequence[Manifest], claim: int
-) -> list[Manifest]:
-    """Seal the slices once more, by links; for a MERGE with what it must know of their order and deletes (one scan)."""
-    folder = work.lake.folder(table.name)
-    found: Mapping[str, Mapping[str, Any]] = {}
-    if table.merge is not None and (table.merge.order_by or table.merge.delete_when):
-        rows = frame_of_slices(spark, folder, manifests, table_schema(folder))
-        found = digests(rows, order_measures(table.merge))
-    linked = []
-    for manifest in manifests:
-        measures = found.get(label_of(manifest.label), {})
-        known = replace(
-            manifest,
-            has_deletes=bool(measures.get("_deletes")),
-            order_high=measures.get("_order_high"),
-            order_low=measures.get("_order_low"),
-            delete_high=measures.get("_delete_high"),
-        )
-        linked.append(
-            link_slice(
-                known,
-                folder,
-                folder=folder,
-                lake=work.lake,
-                claim=claim,
-                label=manifest.label,
-                code=manifest.code,
-                name=table.name,
-                source=manifest.source,
-            )
-        )
-    return linked
 
 
 def _as_claim(

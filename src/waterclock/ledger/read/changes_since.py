@@ -23,6 +23,7 @@ from waterclock.ledger.store.schema import (
     claim_labels,
     claims,
     coverage,
+    events,
     inputs,
     tables,
 )
@@ -62,6 +63,17 @@ _READ = (
     .where(inputs.c.claim.in_(sa.bindparam("numbers", expanding=True)))
     .order_by(inputs.c.claim, inputs.c.label, inputs.c.position)
 )  # fmt: skip
+# a table that began anew in other windows: its older labels are no batches any more
+_RECUTS = sa.select(events.c.table_name, events.c.at, events.c.data).where(
+    events.c.table_name.in_(_NAMES), events.c.label.is_(None), events.c.kind == "rebuilt",
+    events.c.at > sa.bindparam("since"),
+)  # fmt: skip
+_RETIRED = (
+    sa.select(revisions_table.c.label)
+    .distinct()
+    .where(revisions_table.c.table_name == sa.bindparam("of"), revisions_table.c.claim < sa.bindparam("claim_"))
+    .where(~sa.exists().where(batches.c.table_name == sa.bindparam("of"), batches.c.label == revisions_table.c.label))
+)
 _CHUNK = 500
 _BEFORE = {ReadKind.PLAIN, ReadKind.PAST, ReadKind.HISTORY, ReadKind.PREVIOUS}
 
@@ -112,7 +124,25 @@ def _made(connection: sa.Connection, bounds: Bounds, since: datetime) -> _Made:
     for name, label in connection.execute(_CHANGED, {"names": sorted(bounds), "since": since}):
         if label < bounds[name]:
             changed[name].add(label)
-    return {name: _of_labels(connection, name, sorted(labels), since) for name, labels in changed.items()}
+    made = {name: _of_labels(connection, name, sorted(labels), since) for name, labels in changed.items()}
+    for row in connection.execute(_RECUTS, {"names": sorted(bounds), "since": since}):
+        if row.data.get("is_recut"):
+            retired = _retired(connection, row, bounds[row.table_name], since)
+            made[row.table_name] = {**retired, **made.get(row.table_name, {})}
+    return made
+
+
+def _retired(
+    connection: sa.Connection, recut: AnyRow, bound: datetime, since: datetime
+) -> Mapping[datetime, tuple[Made, ...]]:
+    """Return the labels that a table had before it began anew: from then on each stands for nothing."""
+    values = {"of": recut.table_name, "claim_": recut.data["claim"]}
+    labels = sorted(label for label in connection.execute(_RETIRED, values).scalars() if label < bound)
+    known = _of_labels(connection, recut.table_name, labels, since)
+    return {
+        label: (*of_label, Made(recut.data["claim"], recut.at, label, label, (0, 0)))
+        for label, of_label in known.items()
+    }
 
 
 def _of_labels(

@@ -23,10 +23,12 @@ from waterclock.batches.facts import (
     InputFact,
     LedgerSnapshot,
     OpenClaim,
+    Pause,
     TableFacts,
     Trouble,
     missing_of,
 )
+from waterclock.batches.rebuilding import read_rebuilding
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.ripple import Key, resting_on
@@ -49,7 +51,9 @@ from waterclock.ledger.store.schema import (
 )
 from waterclock.timelabel.intervals import IntervalSet
 
-_LEDGER = sa.select(ledger.c.flow, ledger.c.sequence, ledger.c.paused_at, ledger.c.paused_by, ledger.c.paused_why)
+_LEDGER = sa.select(
+    ledger.c.flow, ledger.c.sequence, ledger.c.paused_at, ledger.c.paused_by, ledger.c.paused_why, ledger.c.rebuilding
+)
 _TABLES = sa.select(
     tables.c.name, tables.c.mode, tables.c.start, tables.c.seconds, tables.c.dropped_before,
     tables.c.paused_at, tables.c.paused_by, tables.c.paused_why,
@@ -175,7 +179,7 @@ def snapshot(
         },
         flow=first.flow,
         sequence=first.sequence,
-        paused=pause_of(first, is_of_all=True),
+        paused=pause_of(first, is_of_all=True) or _held_back(first, database),
     )
 
 
@@ -200,6 +204,12 @@ def _by_table(
     for row in connection.execute(query):
         rows[row.table_name].append(row)
     return rows
+
+
+def _held_back(row: AnyRow, database: Database) -> Pause | None:
+    """Return what a `rebuild --all` at work means to the planner: that nothing is claimed now."""
+    found = read_rebuilding(row.rebuilding)
+    return found.pause() if found is not None and found.holds(database.clock()) else None
 
 
 def _covered(rows: Collection[AnyRow] | None) -> IntervalSet:

@@ -19,13 +19,14 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import sqlalchemy as sa
 
 from waterclock.batches.facts import Pause
+from waterclock.batches.rebuilding import Rebuilding, read_rebuilding
 from waterclock.ledger import refusals
 from waterclock.ledger.store import postgres, schema
 from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url, telling
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.instants import from_micros, to_micros
 
-NEWEST_SCHEMA = "0007"
+NEWEST_SCHEMA = "0008"
 Clock = Callable[[], datetime]
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,7 +46,7 @@ _MOST_TRIES = 5  # of one transaction whose connection broke: whatever breaks it
 class Write:
     """A writing transaction: its place among all of them, and the events it will leave.
 
-    `paused`: the pause of all tables, which holds for what is claimed in it.
+    `paused`: the pause of all tables, which holds for what is claimed in it. `rebuilding`: who makes all tables anew.
     """
 
     transaction: _Transaction
@@ -54,6 +55,7 @@ class Write:
     flow: str | None
     last_claim: int
     paused: Pause | None = None
+    rebuilding: Rebuilding | None = None
     events: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -119,7 +121,7 @@ class Database:
             schema.ledger.c.sequence, schema.ledger.c.flow, schema.ledger.c.last_claim,
             # as it rests: what begins a transaction is answered past SQLAlchemy
             sa.type_coerce(schema.ledger.c.paused_at, sa.BigInteger).label("paused_micros"),
-            schema.ledger.c.paused_by, schema.ledger.c.paused_why,
+            schema.ledger.c.paused_by, schema.ledger.c.paused_why, schema.ledger.c.rebuilding,
             sa.literal_column(self.backend.NOW).label("now"),
             sa.literal_column(self.backend.TRANSACTION).label("transaction"),
         )  # fmt: skip
@@ -207,7 +209,8 @@ class Database:
             transaction.number = row.transaction
             if isinstance(self.clock, postgres.ServerClock):
                 at = self.clock.set(from_micros(row.now))
-            write = Write(transaction, at, row.sequence, row.flow, row.last_claim, _pause_of_all(row))
+            paused, rebuilding = _pause_of_all(row), read_rebuilding(row.rebuilding)
+            write = Write(transaction, at, row.sequence, row.flow, row.last_claim, paused, rebuilding)
             yield write
             if write.events:
                 write.later(_ADD_EVENTS, write.events)

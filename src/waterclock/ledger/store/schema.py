@@ -57,6 +57,8 @@ ledger = sa.Table(
     sa.Column("paused_at", Instant),
     sa.Column("paused_by", TEXT),
     sa.Column("paused_why", TEXT),
+    # the `rebuild --all` at work, as JSON
+    sa.Column("rebuilding", TEXT),
 )
 
 flows = sa.Table(

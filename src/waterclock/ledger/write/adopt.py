@@ -15,6 +15,7 @@ from waterclock.ledger.store.database import Database, Write
 from waterclock.ledger.store.schema import claims, events, ledger, tables, versions
 from waterclock.ledger.write.claims import put_claim
 from waterclock.ledger.write.completion import record
+from waterclock.ledger.write.emptying import RECUT, empty_table
 
 _STATUS = sa.select(claims.c.status).where(claims.c.number == sa.bindparam("number_"))
 _NAMES = sa.select(tables.c.name)
@@ -72,11 +73,22 @@ def adopt(database: Database, found: Committed) -> bool:
         if status not in {None, "open"}:
             return False
         if status is None:
+            if found.request.restates == RECUT:
+                _begin_anew(write, found)
             _claim(write, found)
         write.at = found.at
         # at the lease's end: how long the batch took is told by the claim's number and the commit's time
         record(write, Claim(found.number, found.request, found.at), found.results)
         return True
+
+
+def _begin_anew(write: Write, found: Committed) -> None:
+    """Take up that a rebuild of all tables cut this one into other windows: what it had stands no more."""
+    table, version = found.request.table, found.results[0].version
+    empty_table(write, table, found.number)
+    write.at = found.at
+    data = {"version": version, "claim": found.number, "is_recut": True, "all": True}
+    write.log("rebuilt", who=found.request.who, table=table, data=data)
 
 
 def raise_claims(database: Database, number: int) -> None:

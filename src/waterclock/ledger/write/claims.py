@@ -16,6 +16,8 @@ from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.store.database import Database, Write, pause_of
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, inputs, tables
+from waterclock.ledger.write.rebuilding import refuse_rebuilding
+from waterclock.timelabel.label import label_of
 
 _NAMES = sa.select(tables.c.name)
 # all that a claim hangs on, in one question: the tables that it reads and its own, with what is known of its labels
@@ -97,6 +99,7 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
         # asked in the transaction that claims: a runner that planned before the pause claims nothing after it
         if pause := pause_of(known[request.table]) or write.paused:
             raise refusals.is_paused(request.table, request.labels[0], pause)
+        refuse_rebuilding(write, f"{request.table}@{label_of(request.labels[0])}")
         if known[request.table].is_held:
             _refuse_second(write, request, known[request.table].type)
         _refuse_full(write, request)

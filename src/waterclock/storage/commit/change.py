@@ -43,7 +43,7 @@ def change_for(table: OpenTable, manifests: Sequence[Manifest], mode: str) -> Ch
     """
     if not manifests:
         return Change()
-    _require_known_layout(table)
+    require_known_layout(table)
     if mode == "replace":
         return _replacing(table, manifests)
     return (_by_partition if table.partition_columns else _by_path)(table, manifests)
@@ -59,7 +59,7 @@ def change_of_state(table: OpenTable, files: Sequence[DataFile], instead_of: Seq
 def may_rewrite(table: OpenTable) -> bool:
     """Tell whether a whole new state may be committed: nobody then learns from a change feed which rows changed."""
     try:
-        _require_known_layout(table)
+        require_known_layout(table)
     except NeedsSpark:
         return False
     has_feed = table.configuration.get("delta.enableChangeDataFeed") == "true"
@@ -120,7 +120,8 @@ def _adds(manifest: Manifest, *, partitioned: bool) -> list[Action]:
     return [add_of(file, label, at) for file in manifest.files]
 
 
-def _require_known_layout(table: OpenTable) -> None:
+def require_known_layout(table: OpenTable) -> None:
+    """Refuse a table that asks more of a writer than pointers to files (NeedsSpark)."""
     unknown = sorted(table.features - _KNOWN_FEATURES)
     configured = sorted(key for key, value in table.configuration.items() if _is_a_bar(key, value))
     if unknown or configured:

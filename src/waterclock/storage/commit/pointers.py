@@ -59,7 +59,7 @@ def commit_slices(
     new = [schema_text(schema)] if schema is not None else [manifest.schema for manifest in manifests]
     for look in range(_MOST_LOOKS):
         with opened(folder) as table:
-            seen = _seen(table, identity.claim)
+            seen = seen_claim(table, identity.claim)
             if seen is not None:
                 return seen
             refuse_stranger(table, identity.project)
@@ -75,7 +75,7 @@ def commit_slices(
         if version is not None:
             return version
         time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311 - only spreads the next looks
-    raise _too_busy(folder)
+    raise too_busy(folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def prepare_merge(folder: str, identity: Identity, manifest: Manifest) -> MergeL
     for _ in range(_MOST_LOOKS):
         with opened(folder) as table:
             known = table.schema
-            seen = _seen(table, identity.claim)
+            seen = seen_claim(table, identity.claim)
             if seen is not None:
                 return MergeLook(seen, table.version, known)
             refuse_stranger(table, identity.project)
@@ -110,7 +110,7 @@ def prepare_merge(folder: str, identity: Identity, manifest: Manifest) -> MergeL
                 live = tuple(table.files.values())
                 return MergeLook(None, table.version, known, live, may_rewrite(table))
             _add_columns(table, wide, identity)
-    raise _too_busy(folder)
+    raise too_busy(folder)
 
 
 def commit_state(
@@ -135,7 +135,7 @@ def _try_state(
     folder: str, identity: Identity, files: Sequence[DataFile], base: int, instead_of: Sequence[LiveFile] | None
 ) -> int | None:
     with opened(folder) as table:
-        seen = _seen(table, identity.claim)
+        seen = seen_claim(table, identity.claim)
         if seen is not None:
             return seen
         if table.version != base:
@@ -159,7 +159,7 @@ def kill(folder: str, claim: int, *, project: str | None = None) -> None:
             if try_commit(table, Change(), identity) is not None:
                 return
         time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311
-    raise _too_busy(folder)
+    raise too_busy(folder)
 
 
 def commit_nothing(folder: str, identity: Identity) -> int:
@@ -176,7 +176,7 @@ def commit_older(folder: str, identity: Identity, manifest: Manifest) -> int:
     return commit_nothing(folder, identity) if done is None else done
 
 
-def _seen(table: OpenTable, claim: int) -> int | None:
+def seen_claim(table: OpenTable, claim: int) -> int | None:
     """Return the version that bears the claim's id; nothing in the log would refuse it a second time."""
     if not table.has_claim(claim):
         return None
@@ -214,7 +214,8 @@ def _add_columns(table: OpenTable, wide: str, identity: Identity) -> None:
         )
 
 
-def _too_busy(folder: str) -> WaterclockError:
+def too_busy(folder: str) -> WaterclockError:
+    """Return the error of whoever found no quiet moment to commit in."""
     return WaterclockError(
         "E622",
         f"{_MOST_LOOKS} commits of others came between looking and committing",

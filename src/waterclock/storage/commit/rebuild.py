@@ -50,7 +50,7 @@ def remake(
     if version is not None:
         return version
     rows = frame_of_slices(spark, folder, manifests, table_schema(folder)) if manifests else _nothing(spark, folder)
-    return _overwrite(rows, folder, identity, is_partitioned=is_partitioned)
+    return overwrite(rows, folder, identity, is_partitioned=is_partitioned)
 
 
 def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int:
@@ -68,7 +68,7 @@ def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int
         version = try_whole_state(folder, identity, state.select(*map(quoted, names)), base=base)
         if version is not None:
             return version
-    return _overwrite(state, folder, identity, is_partitioned=False)
+    return overwrite(state, folder, identity, is_partitioned=False)
 
 
 def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: int) -> int | None:
@@ -149,7 +149,7 @@ def _point(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> in
     return None
 
 
-def _overwrite(rows: DataFrame, folder: str, identity: Identity, *, is_partitioned: bool) -> int:
+def overwrite(rows: DataFrame, folder: str, identity: Identity, *, is_partitioned: bool) -> int:
     """Write all rows in the layout that is wanted, in one commit of Spark's."""
     require_log_store(rows.sparkSession, folder)
     writer = (

@@ -38,19 +38,21 @@ Action = dict[str, Any]
 class Change:
     """What one commit does to the table as it was looked at: the actions that add and remove files.
 
-    `is_overwrite`: what is added stands for what is removed, of the same labels or of all.
+    `is_overwrite`: what is added stands for what is removed, of the same labels or of all. `metadata`: what the log
+    says of the table itself from then on.
     """
 
     adds: list[Action] = field(default_factory=list)
     removes: list[Action] = field(default_factory=list)
     is_overwrite: bool = False
+    metadata: list[Action] = field(default_factory=list)
 
 
 def add_of(file: DataFile, label: str | None, at: int) -> Action:
     """Return the action that adds a file, made at `at` (milliseconds), to a label's partition or to a regular table."""
     return {
         "add": {
-            "path": quote(file.path, safe=_PLAIN),
+            "path": path_in_log(file.path),
             "partitionValues": _partition(label),
             "size": file.size,
             "modificationTime": at,
@@ -66,7 +68,7 @@ def removes_of(files: Sequence[LiveFile]) -> list[Action]:
     return [
         {
             "remove": {
-                "path": quote(file.path, safe=_PLAIN),
+                "path": path_in_log(file.path),
                 "deletionTimestamp": now,
                 "dataChange": True,
                 "extendedFileMetadata": True,
@@ -86,7 +88,7 @@ def try_commit(table: OpenTable, change: Change, identity: Identity) -> int | No
     version = table.version + 1
     if checkpointed(table.folder) >= version:
         return None  # others' entries came and were cleaned away again: where none is, one was
-    actions = [_info(change, identity, table), *_claimed(identity), *change.removes, *change.adds]
+    actions = [_info(change, identity, table), *_claimed(identity), *change.metadata, *change.removes, *change.adds]
     text = "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
     if not put_if_absent(commit_file(table.folder, version), text):
         return None
@@ -97,6 +99,11 @@ def try_commit(table: OpenTable, change: Change, identity: Identity) -> int | No
             delta.create_checkpoint()
             delta.cleanup_metadata()
     return version
+
+
+def path_in_log(path: str) -> str:
+    """Return a file's path as an action names it."""
+    return quote(path, safe=_PLAIN)
 
 
 def _info(change: Change, identity: Identity, table: OpenTable) -> Action:

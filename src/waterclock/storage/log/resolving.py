@@ -19,7 +19,8 @@ NO_VERSION = -1
 class CommitRecord:
     """What one data commit of ours says: at `version`, known since `at`, `slices` became current, by label.
 
-    `stands_from` is set for snapshots: from when on the one slice stands. The engine makes them from the
+    `stands_from` is set for snapshots: from when on the one slice stands. `begins_anew`: of what was committed before,
+    nothing stands any more, for it was of other windows. The engine makes them from the
     ledger, which outlives the log.
     """
 
@@ -27,6 +28,7 @@ class CommitRecord:
     at: datetime
     slices: Mapping[datetime, str]
     stands_from: datetime | None = None
+    begins_anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ def resolve(
     files still lie there is found out on reading. Cost: microseconds a record.
     """
     known, is_whole = _known(records, known_at)
+    known = _since_anew(known)
     boundary = table.cadence.floor(tick)
     low = _low(table, boundary)
     steps, version = _of_mode(table, boundary, low, known)
@@ -95,6 +98,8 @@ def version_map(mode: Mode, records: Sequence[CommitRecord]) -> dict[datetime, i
         if mode in FOLDS and head is not None and oldest <= head:
             versions = {label: version for label, version in versions.items() if label < oldest}
         head = newest if head is None else max(head, newest)
+        if mode is Mode.REPLACE:  # of several snapshots in one commit it shows the newest
+            versions = {label: version for label, version in versions.items() if version != record.version}
         versions[head] = record.version
     return versions
 
@@ -125,6 +130,14 @@ def _known(records: Iterable[CommitRecord], known_at: datetime | None) -> tuple[
         slices = {label: path for label, path in record.slices.items() if label not in later}
         known += [replace(record, slices=slices)] if slices else []
     return known, is_whole
+
+
+def _since_anew(known: list[CommitRecord]) -> list[CommitRecord]:
+    """Return the records from the newest on at which the table began anew."""
+    first = max((place for place, record in enumerate(known) if record.begins_anew), default=0)
+    while first and known[first - 1].version == known[first].version:
+        first -= 1  # one commit, told label by label
+    return known[first:]
 
 
 def _low(table: Table, boundary: datetime) -> datetime | None:

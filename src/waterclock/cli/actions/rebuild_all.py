@@ -1,0 +1,73 @@
+"""Says what a rebuild of all tables makes and costs, asks, and carries it out."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from rich.text import Text
+
+from waterclock.cli.actions.backfill import cost_words
+from waterclock.cli.actions.confirm import confirm
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.progress import Progress
+from waterclock.cli.views.theme import console
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.upkeep.rebuild_all import Prospect, RemadeAll, carry_on_left, prospect, rebuild_all
+from waterclock.object_stores import is_remote
+from waterclock.operations.opening import open_project, zone_of
+from waterclock.operations.words import bytes_words, count_words
+
+
+def all_remade(folder: Path, env: str | None, *, yes: bool, is_json: bool) -> None:
+    """Show what it costs, ask, and make every table anew; then the flow is the applied one.
+
+    Raises  E431 to E433, E644, E645 as `rebuild_all`
+    """
+    project = open_project(folder, env)
+    to = console(stderr=is_json)
+    progress = Progress(project.flow, zone_of(project.flow), to, is_quiet=is_json and not to.is_terminal)
+    with open_workplace(project, listener=progress) as work:
+        now = work.real_now()
+        carried = carry_on_left(work)
+        if carried:
+            found = RemadeAll(carried, carried_on=True)
+        else:
+            would = prospect(work, now)
+            if not would.cost.batches and not would.cut.brought:
+                _told(RemadeAll(()), is_json=is_json)
+                return
+            for line in _lines(project.storage, would):
+                to.print(Text(line), soft_wrap=True)
+            confirm(f"Make {count_words(len(would.cost.tables), 'table')} anew, and hold all runs until then?", yes=yes)
+            with progress.shown():
+                found = rebuild_all(work, now)
+        apply_flow(work, now)
+    _told(found, is_json=is_json)
+
+
+def _lines(storage: str, would: Prospect) -> list[str]:
+    lines = [
+        f"{name}: " + "; ".join(f"{what} {old or 'none'} → {new or 'none'}" for what, old, new in differs)
+        for name, differs in would.cut.differing.items()
+    ]
+    lines += [f"{name}: {count_words(cost.batches, 'batch', 'batches')}" for name, cost in would.cost.tables.items()]
+    room = "" if is_remote(storage) else f"; {bytes_words(shutil.disk_usage(storage).free)} are free"
+    lines.append(f"estimate: {cost_words(would.cost)}; the tables that are made weigh {bytes_words(would.bytes)}{room}")
+    return lines
+
+
+def _told(found: RemadeAll, *, is_json: bool) -> None:
+    if is_json:
+        parts = {name: getattr(found, name) for name in ("batches", "rows", "kept", "carried_on")}
+        print_json({"tables": [{"table": name} for name in found.tables], "all": parts})
+        return
+    out = console()
+    if not found.tables:
+        out.print("nothing to rebuild: nothing was collected yet")
+    elif found.carried_on:
+        out.print(f"moved in: {count_words(len(found.tables), 'table')} that a killed rebuild had made", soft_wrap=True)
+    else:
+        made = f"{count_words(found.batches, 'batch', 'batches')} of {count_words(found.rows, 'row')}"
+        kept = f"; {count_words(found.kept, 'label')} stay, for RETAIN has dropped what they read" if found.kept else ""
+        out.print(f"made anew and moved in: {count_words(len(found.tables), 'table')}, {made}{kept}", soft_wrap=True)

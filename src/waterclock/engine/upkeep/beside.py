@@ -1,0 +1,297 @@
+"""Sets up a second set of all tables beside the live ones: a ledger and a lake of its own, begun from one cut.
+
+What was collected is the cut: its slices are read where they lie, or brought over by links where the table's mode means
+other rows by them. Transforms begin empty, and are made by an ordinary run of the ordinary runner, which claims nothing
+in the project's own ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.records import ClaimRequest
+from waterclock.engine.runner import Runner
+from waterclock.engine.spark.user_functions import register_functions
+from waterclock.engine.upkeep.ledger_rebuild import REBUILT
+from waterclock.engine.upkeep.seal_again import sealed_again
+from waterclock.engine.workplace import Workplace
+from waterclock.filesystem import at
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Flow, Table
+from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.read.whole_set import Current
+from waterclock.ledger.write.adopt import Committed
+from waterclock.ledger.write.redeclare import Difference
+from waterclock.planner.plan import Plan, Status
+from waterclock.storage.commit.creation import create_table
+from waterclock.storage.commit.pointers import commit_slices
+from waterclock.storage.commit.rebuild import commit_whole_state
+from waterclock.storage.folds.older_states import state_from
+from waterclock.storage.folds.versions import table_schema_of
+from waterclock.storage.lake import Lake
+from waterclock.storage.log.identity import Identity
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.types import widened
+from waterclock.timelabel.label import label_of
+
+# below the storage: all that a rebuild leaves before its tables are moved in
+PLACE = "rebuild"
+_ALL = 1 << 30
+_LATEST = "LATEST("
+
+
+@dataclass(frozen=True, slots=True)
+class SetLake(Lake):
+    """A lake beside another, in which some tables are those of the other."""
+
+    live: Lake
+    live_tables: frozenset[str]
+
+    def folder(self, table: str) -> str:
+        """Return the absolute folder of a table: here, or the live one."""
+        return self.live.folder(table) if table in self.live_tables else Lake.folder(self, table)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What a rebuild of all tables begins from: what is live of each table of the flow.
+
+    `differing` says what of a declaration changed. `collected` are the current slices of each COLLECT. `kept` are by
+    transform the labels that read what RETAIN has dropped: they stay as they are.
+    """
+
+    flow: Flow
+    now: datetime
+    differing: Mapping[str, Sequence[Difference]]
+    collected: Mapping[str, Sequence[Current]]
+    held: Mapping[str, Sequence[Current]]
+    kept: dict[str, frozenset[datetime]] = field(default_factory=dict)
+
+    @property
+    def transforms(self) -> tuple[str, ...]:
+        """The tables that are made anew, upstream first."""
+        return tuple(name for name in self.flow.order if self.flow.tables[name].kind is Kind.TRANSFORM)
+
+    @property
+    def brought(self) -> tuple[str, ...]:
+        """The collected tables whose slices come to mean other rows."""
+        return tuple(name for name in self.collected if name in self.differing)
+
+    def has_other_windows(self, name: str) -> bool:
+        """Tell whether a table's slices are of other windows than it has now."""
+        return any(what in {"cadence", "zone"} for what, _, _ in self.differing.get(name, ()))
+
+    def is_recut(self, name: str) -> bool:
+        """Tell whether the labels of a table come to mean something else, so that nothing of it stays."""
+        return name in self.differing
+
+
+def cut_of(work: Workplace, now: datetime) -> Cut:
+    """Return what all tables hold now, of the flow without its publishes."""
+    keeping = work.ledger.keeping
+    tables = {name: table for name, table in work.flow.tables.items() if table.kind is not Kind.PUBLISH}
+    flow = replace(work.flow, tables=tables, order=tuple(name for name in work.flow.order if name in tables))
+    held = {name: keeping.current_of(name) for name in flow.order}
+    return Cut(
+        flow=flow,
+        now=now,
+        differing={name: found for name, found in keeping.differences(work.flow).items() if name in tables},
+        collected={name: held[name] for name in flow.order if tables[name].kind is Kind.COLLECT and held[name]},
+        held={name: held[name] for name in flow.order if tables[name].kind is Kind.TRANSFORM},
+    )
+
+
+def beside(live: Workplace, cut: Cut, ledger: Ledger) -> Workplace:
+    """Return a workplace for the second set, whose ledger knows of what was collected, and of nothing that was made."""
+    lives_on = frozenset(cut.collected) - set(cut.brought)
+    lake = SetLake(str(at(live.lake.root, PLACE)), live.lake, lives_on)
+    work = Workplace(
+        replace(live.project, flow=cut.flow),
+        ledger,
+        lake,
+        live.sessions,
+        live.connections,
+        replace(live.settings, catch_up=_ALL),
+        live.listener,
+    )
+    ledger.declared.apply(cut.flow, who=live.settings.who, now=cut.now, runner=live.settings.runner)
+    snapshot = live.ledger.reads.snapshot(live.flow)
+    starts = {
+        # of other windows, the one in which it began
+        name: cut.flow.tables[name].cadence.floor(start)
+        for name in cut.flow.order
+        if (start := snapshot.of(name).start) is not None
+    }
+    ledger.declared.set_starts(starts, who=live.settings.who)
+    for name in cut.flow.order:
+        if not cut.is_recut(name):
+            dropped = snapshot.of(name).dropped_before
+            ledger.keeping.seed_past(name, dropped_before=dropped, skipped=live.ledger.keeping.skipped_of(name))
+    for name in lives_on:
+        record = live.ledger.reads.table(name)
+        found = committed(work, cut.flow.tables[name], cut.collected[name])
+        states = None if cut.flow.tables[name].mode is Mode.APPEND else live.ledger.reads.versions(name)
+        ledger.keeping.seed([found], head_version=record.head_version, states=states)
+    return work
+
+
+def committed(work: Workplace, table: Table, current: Sequence[Current]) -> Committed:
+    """Return current revisions of a table as one claim's of the second set; they weigh what they weighed."""
+    results = tuple(
+        replace(
+            each.result,
+            digest=each.result.digest or (f"claim {each.claim}" if each.result.rows else None),
+            source={},
+        )
+        for each in current
+    )
+    number = work.ledger.keeping.draw_claim()
+    return Committed(number, request_of(work, table, current), results, work.real_now())
+
+
+def request_of(work: Workplace, table: Table, current: Sequence[Current]) -> ClaimRequest:
+    """Return what a claim of current revisions would have asked for."""
+    codes = {each.code for each in current}
+    return ClaimRequest(
+        table=table.name,
+        labels=tuple(each.result.label for each in current),
+        code=min(codes - {table.fingerprint}, default=table.fingerprint),  # rows of older code stay known as such
+        flow=work.flow.fingerprint,
+        runner=work.settings.runner,
+        who=work.settings.who,
+        now=work.real_now(),
+        lease_seconds=work.settings.lease,
+        target_version=-1,
+        restates=REBUILT,
+    )
+
+
+def look_ahead(live: Workplace, cut: Cut, work: Workplace, brought: Mapping[str, Sequence[Current]]) -> Plan:
+    """Return the plan of all that is to be made, as if everything collected were there; `brought` is cut anew."""
+    for name, current in brought.items():
+        if current:
+            work.ledger.keeping.seed([committed(work, cut.flow.tables[name], current)], head_version=0)
+    runner = _SetRunner(work, cut, _picked(live, cut))
+    return runner.plan(cut.now)
+
+
+def keep_what_cannot_be_made(live: Workplace, cut: Cut, work: Workplace) -> None:
+    """Bring over the labels that read what RETAIN has dropped: nobody can make them again, so they stay as they are."""
+    plan = _SetRunner(work, cut, _picked(live, cut)).plan(cut.now)
+    expired: dict[str, set[datetime]] = {}
+    for batch in plan.batches:
+        if batch.status is Status.EXPIRED:
+            expired.setdefault(batch.table, set()).add(batch.label)
+    for name, labels in expired.items():
+        pieces = [each for each in cut.held[name] if each.result.label in labels]
+        if pieces and not cut.is_recut(name):
+            cut.kept[name] = frozenset(each.result.label for each in pieces)
+            bring(live, work, cut.flow.tables[name], pieces)
+
+
+def bring(live: Workplace, work: Workplace, table: Table, pieces: Sequence[Current]) -> None:
+    """Have a table of the second set begin with slices of the live one, by links; a fold is made of them."""
+    source = live.folder(table)
+    spark = work.sessions.own()
+    try:
+        register_functions(spark, work.root, work.flow, table.expressions)
+        claim = work.ledger.keeping.draw_claim()
+        manifests = sealed_again(
+            spark, table, [read_manifest(source, each.result.slice_path) for each in pieces], claim, source, work.lake
+        )
+        put_first(work, table, pieces, manifests, claim)
+    finally:
+        work.sessions.release(spark)
+
+
+def put_first(
+    work: Workplace, table: Table, pieces: Sequence[Current], manifests: Sequence[Manifest], claim: int
+) -> None:
+    """Create a table of the second set of sealed slices, and record them as one claim's."""
+    folder = work.folder(table)
+    schema = schema_of(manifests, table)
+    create_table(folder, schema, is_partitioned=table.is_partitioned, project=work.flow.project)
+    newest = label_of(manifests[-1].label)
+    labels = tuple(label_of(manifest.label) for manifest in manifests)
+    slices = tuple(manifest.slice_path for manifest in manifests)
+    identity = Identity(work.flow.project, table.name, REBUILT, labels, newest, claim, table.fingerprint, (), slices)
+    if table.is_fold:
+        spark = work.sessions.own()
+        version = commit_whole_state(folder, identity, state_from(spark, folder, manifests, table))
+        work.sessions.release(spark)
+    elif table.mode is Mode.REPLACE:
+        version = commit_slices(folder, identity, manifests[-1:], mode="replace")
+    else:
+        version = commit_slices(folder, identity, manifests, mode="append")
+    results = tuple(
+        replace(each.result, version=version, slice_path=manifest.slice_path)
+        for each, manifest in zip(pieces, manifests, strict=True)
+    )
+    found = Committed(claim, request_of(work, table, pieces), results, work.real_now())
+    work.ledger.keeping.seed([found], head_version=version)
+
+
+def schema_of(manifests: Sequence[Manifest], table: Table) -> str:
+    """Return the columns of a table that is made of slices."""
+    schema = raw_schema_of(manifests)
+    return schema if table.temporal is None else table_schema_of(schema, table.temporal)
+
+
+def raw_schema_of(manifests: Sequence[Manifest]) -> str:
+    """Return the columns that any of some slices has."""
+    schema = manifests[0].schema
+    for manifest in manifests[1:]:
+        schema = widened(schema, manifest.schema) or schema
+    return schema
+
+
+class _SetRunner(Runner):
+    """Makes the transforms of the second set; LATEST keeps the ticks that it picked at first."""
+
+    def __init__(
+        self, work: Workplace, cut: Cut, picked: Mapping[str, Mapping[datetime, Mapping[str, datetime]]]
+    ) -> None:
+        super().__init__(work, only=cut.transforms, force=_stored_states(cut))
+        self._beside, self._picked = work, picked
+
+    def snapshot(self) -> LedgerSnapshot:
+        """Return the past of the second set, with the ticks of the live one; linked projects change nothing of it."""
+        known = self._beside.ledger.reads.snapshot(self._beside.flow)
+        tables = dict(known.tables)
+        for name, picked in self._picked.items():
+            tables[name] = replace(known.of(name), latest={**picked, **known.of(name).latest})
+        return replace(known, tables=tables)
+
+
+def runner_beside(live: Workplace, cut: Cut, work: Workplace) -> Runner:
+    """Return what makes the second set."""
+    return _SetRunner(work, cut, _picked(live, cut))
+
+
+def _stored_states(cut: Cut) -> Mapping[str, frozenset[datetime]]:
+    """Return the states of REPLACE transforms that are there: older ones are made anew too, if nobody needs them."""
+    return {
+        name: frozenset(each.result.label for each in current)
+        for name, current in cut.held.items()
+        if cut.flow.tables[name].mode is Mode.REPLACE and not cut.is_recut(name)
+    }
+
+
+def _picked(live: Workplace, cut: Cut) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
+    """Return by table and label the ticks that LATEST has picked, as far as they are boundaries still."""
+    found: dict[str, dict[datetime, dict[str, datetime]]] = {}
+    for name, table in cut.flow.tables.items():
+        if cut.is_recut(name) or not any(str(read).startswith(_LATEST) for read in table.reads):
+            continue
+        for label, reads in live.ledger.keeping.reads_of(name).items():
+            for read in reads:
+                if read.read.startswith(_LATEST) and _is_boundary(cut.flow.tables, read.table, read.high):
+                    found.setdefault(name, {}).setdefault(label, {})[read.table] = read.high
+    return found
+
+
+def _is_boundary(tables: Mapping[str, Table], name: str, tick: datetime) -> bool:
+    return name in tables and tables[name].cadence.floor(tick) == tick

@@ -1,0 +1,280 @@
+"""Moves a set of tables that was made beside the live ones in their place: one commit each, and one record of all.
+
+All that costs anything is done before: the files lie in the live folders already, as links, and a file says what is to
+be committed. From then on the move can be carried to its end by anybody: each step that was done is left as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from waterclock.batches.records import BatchResult, Claim, ClaimRequest
+from waterclock.engine.batch.claim_record import put_claim_record, read_claim_record
+from waterclock.engine.upkeep.beside import PLACE, Cut
+from waterclock.engine.upkeep.ledger_rebuild import REBUILT
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.filesystem import at, is_there, make_folder, put_if_absent, read_text, remove_folder
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Table
+from waterclock.ledger.write.adopt import Committed
+from waterclock.ledger.write.applying import location_of, signature_of
+from waterclock.ledger.write.emptying import RECUT, REMADE
+from waterclock.ledger.write.whole_set import Moved
+from waterclock.storage.commit.change import NeedsSpark
+from waterclock.storage.commit.rebuild import overwrite
+from waterclock.storage.commit.whole_set import Content, commit_content, content_brought, emptied, remove_brought
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.identity import Identity
+from waterclock.storage.slices.inventory import leaves
+from waterclock.storage.slices.links import link_slice
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.timelabel.label import label_of
+
+MOVING = "moving.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What one table becomes: its new content and revisions, under a claim.
+
+    `first` is the slice beside which the claim's record lies, `made` where the table was made; both None where it
+    holds nothing new. A publish has no table, and is declared anew.
+    """
+
+    name: str
+    signature: Mapping[str, str]
+    location: str
+    start: str | None
+    claim: int
+    first: str | None
+    made: str | None
+    is_recut: bool
+    identity: Mapping[str, Any] | None = None
+    content: Mapping[str, Any] | None = None
+
+
+def prepare(live: Workplace, cut: Cut, work: Workplace, linked: list[tuple[str, int]]) -> list[Move]:
+    """Link all that was made into the live folders, where nobody sees it yet; `linked` takes note of what was.
+
+    Cost: a link a file, a copy in an object store.
+    """
+    moves = []
+    for name in cut.flow.order:
+        if name in cut.brought or name in cut.transforms:
+            move = _prepared(live, cut, work, cut.flow.tables[name], linked)
+            moves += [move] if move is not None else []
+            fault("rebuild.linked")
+    return moves
+
+
+def unlink(live: Workplace, linked: Iterable[tuple[str, int]]) -> None:
+    """Remove what `prepare` has linked, where it is not committed."""
+    for name, claim in linked:
+        folder = live.lake.folder(name)
+        remove_brought(folder, claim)
+        for leaf in leaves(folder):
+            if leaf.claim == claim:
+                remove_folder(at(folder, leaf.path))
+
+
+def _prepared(live: Workplace, cut: Cut, work: Workplace, table: Table, linked: list[tuple[str, int]]) -> Move | None:
+    name, is_recut = table.name, cut.is_recut(table.name)
+    made, folder = work.folder(table), live.folder(table)
+    everything = work.ledger.keeping.current_of(name)
+    current = [each for each in everything if each.result.label not in cut.kept.get(name, frozenset())]
+    if not current and not is_recut:
+        return None
+    claim = live.ledger.keeping.draw_claim()
+    start = _text(work.ledger.reads.table(name).start)
+    move = Move(name, signature_of(table), location_of(table), start, claim, None, None, is_recut)
+    if not current:
+        content = emptied(folder, is_partitioned=table.is_partitioned) if table_exists(folder) else None
+        identity = Identity(live.flow.project, name, REBUILT, (), "", claim, table.fingerprint)
+        said = None if content is None else content.to_dict()
+        return replace(move, identity=asdict(identity), content=said)
+    linked.append((name, claim))
+    manifests = [read_manifest(made, each.result.slice_path) for each in current]
+    pairs = [(manifest, _linked(live, table, manifest, made, claim)) for manifest in manifests]
+    content = content_brought(made, folder, pairs, claim)
+    request = _request(live, table, [manifest.code for manifest in manifests], is_recut=is_recut)
+    request = replace(
+        request,
+        labels=tuple(each.result.label for each in current),
+        inputs=work.ledger.keeping.reads_of(name) if name in cut.transforms else {},
+    )
+    results = [_result(each.result, new) for each, (_, new) in zip(current, pairs, strict=True)]
+    put_claim_record(folder, Claim(claim, request, request.now), results)
+    newest = max(each.result.label for each in everything)
+    identity = Identity(
+        project=live.flow.project,
+        table=name,
+        kind=REBUILT,
+        labels=tuple(label_of(label) for label in request.labels),
+        newest_label=label_of(newest),
+        claim=claim,
+        code=table.fingerprint,
+        slices=tuple(result.slice_path for result in results),
+    )
+    return replace(move, first=results[0].slice_path, made=made, identity=asdict(identity), content=content.to_dict())
+
+
+def _linked(live: Workplace, table: Table, manifest: Manifest, made: str, claim: int) -> Manifest:
+    return link_slice(
+        manifest,
+        made,
+        folder=live.folder(table),
+        lake=live.lake,
+        claim=claim,
+        label=manifest.label,
+        code=manifest.code,
+        name=table.name,
+        source=manifest.source,
+    )
+
+
+def _request(live: Workplace, table: Table, codes: Sequence[str], *, is_recut: bool) -> ClaimRequest:
+    known = live.ledger.reads.find_table(table.name)
+    return ClaimRequest(
+        table=table.name,
+        labels=(),
+        code=min(set(codes) - {table.fingerprint}, default=table.fingerprint),
+        flow=live.flow.fingerprint,
+        runner=live.settings.runner,
+        who=live.settings.who,
+        now=live.real_now(),
+        lease_seconds=live.settings.lease,
+        target_version=-1 if known is None else known.head_version,
+        restates=RECUT if is_recut else REMADE,
+        run=live.run,
+    )
+
+
+def _result(result: BatchResult, new: Manifest) -> BatchResult:
+    measures = {**result.measures, "rebuilt": True}
+    return replace(result, version=-1, slice_path=new.slice_path, measures=measures, source=new.source)
+
+
+def publishes_declared_anew(live: Workplace, names: Iterable[str]) -> list[Move]:
+    """Return the moves of publishes whose declaration changed: nothing but what is written down of them."""
+    tables = [live.flow.tables[name] for name in names if live.flow.tables[name].kind is Kind.PUBLISH]
+    return [
+        Move(
+            name=table.name,
+            signature=signature_of(table),
+            location=location_of(table),
+            start=None,
+            claim=0,
+            first=None,
+            made=None,
+            is_recut=_is_of_other_windows(live, table),
+        )
+        for table in tables
+    ]
+
+
+def _is_of_other_windows(live: Workplace, table: Table) -> bool:
+    known = live.ledger.reads.table(table.name)
+    is_cut_so = (known.cadence, known.zone) == (str(table.cadence.period), table.cadence.zone)
+    return table.mode is Mode.REPLACE and not is_cut_so
+
+
+def write_down(live: Workplace, token: str, moves: Sequence[Move], asked_again: Sequence[str]) -> None:
+    """Leave on disk what is to be moved, so that anybody can carry it to its end."""
+    place = at(live.lake.root, PLACE)
+    make_folder(place)
+    said = {"token": token, "asked_again": list(asked_again), "tables": [asdict(move) for move in moves]}
+    put_if_absent(place / MOVING, json.dumps(said, default=str), is_flushed=True)
+
+
+def carry_on(live: Workplace) -> tuple[str, ...]:
+    """Move the tables in that were written down, upstream first, and record them all at once; give their names.
+
+    Raises  E645 where what was written down is gone
+    """
+    place = at(live.lake.root, PLACE)
+    known = live.ledger.keeping.rebuilding()
+    if known is None or not known.is_moving:
+        return ()
+    said = _written_down(live, known.token)
+    moved = []
+    for parts in said["tables"]:
+        moved.append(_moved(live, Move(**parts)))
+        fault("rebuild.moved")
+    again = tuple(said["asked_again"])
+    live.ledger.keeping.record_set(known.token, moved, who=live.settings.who, asked_again=again)
+    fault("rebuild.recorded")
+    remove_folder(place)
+    return tuple(each.name for each in moved)
+
+
+def _written_down(live: Workplace, token: str) -> Mapping[str, Any]:
+    path = at(live.lake.root, PLACE) / MOVING
+    said: Mapping[str, Any] = json.loads(read_text(path)) if is_there(path) else {}
+    if said.get("token") != token:
+        raise WaterclockError(
+            "E645",
+            "the move of the new tables cannot be carried to its end",
+            where=str(path),
+            why="it is of another rebuild" if said else "it is not there",
+            fix="put the file back that lay there; `waterclock ledger rebuild --force` goes by what was committed",
+        )
+    return said
+
+
+def _moved(live: Workplace, move: Move) -> Moved:
+    folder = live.lake.folder(move.name)
+    version = -1
+    if move.identity is not None and move.content is not None:
+        parts: dict[str, Any] = {key: tuple(of) if isinstance(of, list) else of for key, of in move.identity.items()}
+        identity = Identity(**parts)
+        version = _commit(live, move, folder, identity, Content.of_dict(move.content))
+    found = None
+    if move.first is not None:
+        request, results = _said_by(folder, move)
+        found = Committed(
+            move.claim, request, tuple(replace(result, version=version) for result in results), live.real_now()
+        )
+    start = None if move.start is None else datetime.fromisoformat(move.start)
+    return Moved(move.name, move.signature, move.location, start, move.claim, version, found, move.is_recut)
+
+
+def _commit(live: Workplace, move: Move, folder: str, identity: Identity, content: Content) -> int:
+    try:
+        return commit_content(folder, identity, content)
+    except NeedsSpark:
+        if move.made is None:
+            raise
+    # a layout that pointers alone do not write: Spark writes the rows once more
+    spark = live.sessions.own()
+    try:
+        rows = spark.read.format("delta").load(move.made)
+        return overwrite(rows, folder, identity, is_partitioned=bool(content.partition_columns))
+    finally:
+        live.sessions.release(spark)
+
+
+def _said_by(folder: str, move: Move) -> tuple[ClaimRequest, tuple[BatchResult, ...]]:
+    said = read_claim_record(folder, move.first or "")
+    if said is None:
+        raise WaterclockError(
+            "E645",
+            f"the new slices of {move.name} are gone",
+            where=f"{folder}/{move.first}",
+            why="the record of their claim cannot be read",
+            fix="put back what lay there",
+        )
+    return said
+
+
+def _fields(of: Any) -> dict[str, Any]:
+    return asdict(of)
+
+
+def _text(start: datetime | None) -> str | None:
+    return None if start is None else start.isoformat()

@@ -1,0 +1,375 @@
+"""Makes every table anew from one cut of the stage, beside the live ones, and moves all of them at once.
+
+From the cut on nobody claims a batch of the project, so that what is moved in is what stands. What lands meanwhile is
+collected after it, as ever. Killed anywhere before the move, the old set stands, and the next rebuild begins anew and
+removes what this one left; killed within it, `query` answers by the old set until somebody carries the move to its end.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Self
+
+from waterclock.batches.rebuilding import Rebuilding
+from waterclock.engine.damage import telling_damage
+from waterclock.engine.heartbeat import Heartbeat
+from waterclock.engine.left_claims import left_claims
+from waterclock.engine.progress import GroupReport
+from waterclock.engine.runner import RunOutcome
+from waterclock.engine.runner_name import has_ended
+from waterclock.engine.upkeep.beside import (
+    PLACE,
+    Cut,
+    beside,
+    bring,
+    cut_of,
+    keep_what_cannot_be_made,
+    look_ahead,
+    runner_beside,
+)
+from waterclock.engine.upkeep.move_set import carry_on, prepare, publishes_declared_anew, unlink, write_down
+from waterclock.engine.upkeep.recut import pieces_of, recut, results_of, why_not
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.faults import fault
+from waterclock.filesystem import at, is_folder, remove_folder
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Table
+from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.read.whole_set import Current
+from waterclock.ledger.refusals import cannot_follow, cannot_sort, held, not_whole
+from waterclock.ledger.write.rebuilding import at_work
+from waterclock.ledger.write.redeclare import Difference
+from waterclock.planner.estimate import Estimate, estimate
+from waterclock.planner.plan import Plan
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.label import label_of
+
+_LOOK_SECONDS = 0.5
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+_MOST_RUNS = 3  # what failed for a passing reason is tried again
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What a rebuild would do: the batches it makes, what they cost, and what the tables that are made weigh now."""
+
+    cut: Cut
+    plan: Plan
+    cost: Estimate
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemadeAll:
+    """What a rebuild of all tables came to: which were moved in, batches and rows that were made, what stayed.
+
+    `carried_on`: it has carried the move of one that was killed to its end, and made nothing itself.
+    """
+
+    tables: tuple[str, ...]
+    batches: int = 0
+    rows: int = 0
+    kept: int = 0
+    carried_on: bool = False
+
+
+def prospect(work: Workplace, now: datetime) -> Prospect:
+    """Say what a rebuild would make, and what that costs; changes nothing.
+
+    Raises  E431, E432 for what cannot be made anew, all of it together; E644 where another is at work
+    """
+    refuse_at_work(work)
+    cut = cut_of(work, now)
+    refuse_impossible(work, cut)
+    with Ledger.open("sqlite://") as ledger:
+        plan = look_ahead(work, cut, beside(work, cut, ledger), _ahead(work, cut))
+    snapshot = work.ledger.reads.snapshot(work.flow)
+    weight = sum(each.result.bytes for name in cut.transforms for each in cut.held[name])
+    return Prospect(cut, plan, estimate(plan, snapshot), weight)
+
+
+def refuse_at_work(work: Workplace) -> None:
+    """Refuse to begin where another rebuild lives. Raises  E644."""
+    known = work.ledger.keeping.rebuilding()
+    if known is not None and not is_left(known) and known.holds(work.real_now()):
+        raise at_work(known)
+
+
+def is_left(known: Rebuilding) -> bool:
+    """Tell whether whoever held the claims back is sure to be gone."""
+    return has_ended(known.runner)
+
+
+def carry_on_left(work: Workplace) -> tuple[str, ...]:
+    """Carry the move of a rebuild that was killed to its end, and lift the hold of one that had not come so far.
+
+    Gives the tables that were moved in. Cost: a look at the ledger where nothing was left.
+    """
+    known = work.ledger.keeping.rebuilding()
+    if known is None or known.is_done or not (is_left(known) or known.until < work.real_now()):
+        return ()
+    if known.is_moving:
+        return carry_on(work)
+    if work.ledger.keeping.end_rebuilding(known.token, who=work.settings.who, why=f"{known.runner} has ended"):
+        work.listener.said(f"the rebuild of all tables by {known.runner} was given up: the old tables stand")
+    return ()
+
+
+@telling_damage
+def rebuild_all(work: Workplace, now: datetime) -> RemadeAll:
+    """Make every table anew as of the cut at `now`, and move all of them in.
+
+    Where one was killed as it moved its tables in, that is carried to its end instead.
+
+    Raises  E431, E432 for what cannot be made anew, E433 where a batch failed that stands in the live set, E644 where
+            another rebuild is at work, E645 where there is no room; the old set stands then
+    """
+    refuse_at_work(work)
+    if tables := carry_on_left(work):
+        return RemadeAll(tables, carried_on=True)
+    token = uuid.uuid4().hex
+    settings = work.settings
+    work.ledger.keeping.begin_rebuilding(token, runner=settings.runner, who=settings.who, lease_seconds=settings.lease)
+    linked: list[tuple[str, int]] = []
+    try:
+        with _Held(work, token), Heartbeat(work):
+            return _made(work, token, now, linked)
+    except Exception as raised:
+        error = _no_room(work, raised)
+        if work.ledger.keeping.end_rebuilding(token, who=settings.who, why=str(raised)):
+            with suppress(Exception):  # the next rebuild removes what is left
+                unlink(work, linked)
+                remove_leftovers(work)
+        elif error is not None:
+            error.fix = "make room, then `waterclock rebuild --all` carries the move of the tables to its end"
+        if error is not None:
+            raise error from raised
+        raise
+
+
+def _made(work: Workplace, token: str, now: datetime, linked: list[tuple[str, int]]) -> RemadeAll:
+    remove_leftovers(work)
+    _await_quiet(work)
+    cut = cut_of(work, now)
+    refuse_impossible(work, cut)
+    fault("rebuild.cut")
+    path = work.project.work_folder / PLACE
+    path.mkdir(parents=True, exist_ok=True)
+    with Ledger.open(f"sqlite:///{path / 'ledger.db'}") as ledger:
+        other = beside(work, cut, ledger)
+        _bring_collected(work, cut, other)
+        keep_what_cannot_be_made(work, cut, other)
+        outcome = _run(work, cut, other)
+        refuse_incomplete(work, cut, other, outcome)
+        fault("rebuild.made")
+        moves = prepare(work, cut, other, linked)
+    changed = work.ledger.keeping.differences(work.flow)
+    moves += publishes_declared_anew(work, changed)
+    write_down(work, token, moves, _asked_again(work, cut))
+    work.ledger.keeping.begin_moving(token)
+    fault("rebuild.moving")
+    names = tuple(name for name in carry_on(work) if name in cut.flow.tables)
+    remove_leftovers(work)
+    fault("rebuild.cleaned")
+    return RemadeAll(names, outcome.done, outcome.rows, sum(map(len, cut.kept.values())))
+
+
+def _ahead(work: Workplace, cut: Cut) -> dict[str, Sequence[Current]]:
+    """Return what those tables will hold whose collected slices come to mean other rows."""
+    tables = cut.flow.tables
+    return {
+        name: results_of(pieces_of(work, tables[name], cut.collected[name]))
+        if cut.has_other_windows(name)
+        else cut.collected[name]
+        for name in cut.brought
+    }
+
+
+def _bring_collected(work: Workplace, cut: Cut, other: Workplace) -> None:
+    """Bring over what was collected by tables whose declaration changed: by links, or cut into their new windows."""
+    for name in cut.brought:
+        table, current = cut.flow.tables[name], cut.collected[name]
+        if cut.has_other_windows(name):
+            recut(work, other, table, current)
+        else:
+            bring(work, other, table, current)
+
+
+def remove_leftovers(work: Workplace) -> None:
+    """Remove what a rebuild left that came to nothing, and what one leaves that is done."""
+    for place in (at(work.lake.root, PLACE), work.project.work_folder / PLACE):
+        if is_folder(place):
+            remove_folder(place)
+
+
+def _run(work: Workplace, cut: Cut, other: Workplace) -> RunOutcome:
+    total = RunOutcome()
+    for _ in range(_MOST_RUNS):
+        outcome = runner_beside(work, cut, other).run_once(cut.now)
+        total.done += outcome.done
+        total.rows += outcome.rows
+        total.failed, total.plan = outcome.failed, outcome.plan
+        if not any(report.error is not None and report.error.transient for report in outcome.failed):
+            break
+    return total
+
+
+def refuse_impossible(work: Workplace, cut: Cut) -> None:
+    """Refuse declarations that no rebuild can follow.
+
+    Raises  E431 for windows that what was collected cannot be cut into, E432 for another kind, and for a publish
+            whose destination holds rows of other windows
+    """
+    errors = [
+        error
+        for name, changes in work.ledger.keeping.differences(work.flow).items()
+        if (error := _refused(work, cut, work.flow.tables[name], changes)) is not None
+    ]
+    if errors:
+        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
+
+
+def _refused(work: Workplace, cut: Cut, table: Table, changes: Sequence[Difference]) -> WaterclockError | None:
+    parts, where = {what for what, _, _ in changes}, str(table.place)
+    is_cut = bool(parts & {"cadence", "zone"})
+    if "kind" in parts:
+        return cannot_follow(table.name, changes, where, why="what it holds was made otherwise, and stays as it is")
+    if table.kind is Kind.PUBLISH and (is_cut or "type" in parts) and table.mode is not Mode.REPLACE:
+        why = "its destination holds what was delivered by the old labels, and nobody takes that back"
+        return cannot_follow(table.name, changes, where, why=why)
+    if table.kind is Kind.COLLECT and is_cut:
+        reason = why_not(work, table, cut.collected.get(table.name, ()))
+        return None if reason is None else cannot_sort(table.name, changes, where, why=reason)
+    return None
+
+
+def refuse_incomplete(work: Workplace, cut: Cut, other: Workplace, outcome: RunOutcome) -> None:
+    """Refuse to move a set in that lacks what the live one has.
+
+    Raises  E433 naming a batch that failed, or a label that was not made
+    """
+    for report in outcome.failed:
+        _refuse_failed(work, report)
+    for name in cut.transforms:
+        if cut.is_recut(name):
+            continue
+        dropped = work.ledger.reads.snapshot(work.flow, tables=[name]).of(name).dropped_before
+        made = {each.result.label for each in other.ledger.keeping.current_of(name)}
+        lacks = [
+            each.result.label
+            for each in cut.held[name]
+            if each.result.label not in made and (dropped is None or each.result.label >= dropped)
+        ]
+        if lacks:
+            raise _incomplete(f"{name}@{label_of(lacks[0])}", _why_not(outcome, name, lacks[0]), len(lacks))
+
+
+def _refuse_failed(work: Workplace, report: GroupReport) -> None:
+    """Refuse what failed here and is done in the live set; what fails there too stays as it is."""
+    name = report.group.table
+    covered = work.ledger.reads.covered(name)
+    spans = IntervalSet.from_windows([batch.window for batch in report.group.batches])
+    if spans - covered != spans and report.error is not None:
+        where = f"{name}@{label_of(report.group.batches[0].label)}"
+        raise _incomplete(where, report.error.render(), 1)
+
+
+def _why_not(outcome: RunOutcome, name: str, label: datetime) -> str:
+    batches = outcome.plan.batches if outcome.plan else ()
+    for batch in batches:
+        if (batch.table, batch.label) == (name, label):
+            return f"{batch.status}: {batch.reason}"
+    return "the flow as it is declared now does not make it"
+
+
+def _incomplete(where: str, why: str, count: int) -> WaterclockError:
+    return not_whole(f"{where}, and {count - 1} more" if count > 1 else where, why)
+
+
+def _asked_again(work: Workplace, cut: Cut) -> list[str]:
+    """Return the publishes of tables that mean other rows, perhaps by the same slices."""
+    return [
+        name
+        for name, table in work.flow.tables.items()
+        if table.kind is Kind.PUBLISH and any(cut.is_recut(read.table) for read in table.reads)
+    ]
+
+
+def _await_quiet(work: Workplace) -> None:
+    """Wait until what was running when the hold began has ended; claims that were left are settled.
+
+    Raises  E407 for one that was left of a table whose declaration has changed: only the old one tells what it is
+    """
+    from waterclock.engine.batch.takeover import take_over
+
+    differing = work.ledger.keeping.differences(work.flow)
+    while True:
+        left = left_claims(work)
+        for claim in left:
+            if claim.request.table in differing:
+                from waterclock.batches.facts import OpenClaim
+
+                raise held(
+                    claim.request.table,
+                    claim.request.labels[0],
+                    OpenClaim(claim.number, claim.request.labels, claim.request.runner, claim.lease_until),
+                )
+        if left:
+            found = take_over(work, left)
+            if found.unsettled:
+                raise found.unsettled[0]
+        running = work.ledger.claims.open()
+        if not running:
+            return
+        claim = running[0]
+        work.note_once(f"waiting for {claim.request.runner}, which makes {claim.request.table}")
+        threading.Event().wait(_LOOK_SECONDS)
+
+
+def _no_room(work: Workplace, raised: BaseException) -> WaterclockError | None:
+    """Return the error of a full disk, where that is what happened."""
+    seen: BaseException | None = raised
+    while seen is not None:
+        if (isinstance(seen, OSError) and seen.errno in _NO_ROOM) or "No space left on device" in str(seen):
+            return WaterclockError(
+                "E645",
+                "there is no room for a second set of tables",
+                where=work.lake.root,
+                why=str(seen).partition("\n")[0],
+                fix="make room, then run `waterclock rebuild --all` again; what this one had made is removed",
+            )
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+class _Held:
+    """Renews the hold three times a lease, from a thread of its own."""
+
+    def __init__(self, work: Workplace, token: str) -> None:
+        self._work, self._token = work, token
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="rebuild-hold", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        lease = self._work.settings.lease
+        while not self._done.wait(lease / 3):
+            try:
+                self._work.ledger.keeping.renew_rebuilding(self._token, lease_seconds=lease)
+            except WaterclockError as error:
+                if not self._done.is_set() and error.code != "E644":
+                    self._work.listener.said(f"the hold of the rebuild is not renewed: {error.what}")

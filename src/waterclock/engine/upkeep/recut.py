@@ -1,0 +1,245 @@
+"""Cuts what was collected into other windows: rows by their data time, items by the windows they arrived in.
+
+The slices of the stage stay as they are; new ones are sealed beside them. What a table took by arrival is known by its
+old windows alone, so each of these must lie within a new one. A snapshot stands for what it stood for, at the newest
+new boundary of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from pyspark.sql.types import StructType
+
+from waterclock.batches.records import BatchResult
+from waterclock.connectors.windowing import label_by, literal
+from waterclock.engine.upkeep.beside import put_first, raw_schema_of
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.choices import Batching
+from waterclock.flow.declarations import Table
+from waterclock.ledger.read.whole_set import Current
+from waterclock.spark_sql import quoted, sql_text
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.writer import write_slices
+from waterclock.storage.types import fields_of
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.label import TIMELABEL
+from waterclock.timelabel.window import Window
+
+_TOGETHER = 64  # windows that one Spark job writes
+_TIME = "_waterclock_time"
+_LOCAL = frozenset({"date", "timestamp_ntz"})
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A new window, the old slices that may hold rows of it, and from when on it stands, where it is a snapshot."""
+
+    window: Window
+    of: tuple[Current, ...]
+    stands_from: datetime | None = None
+
+
+def why_not(live: Workplace, table: Table, current: Sequence[Current]) -> str | None:
+    """Say why collected rows cannot be cut into a table's windows; None where they can be."""
+    source = table.source
+    if source is None or not current:
+        return None
+    if source.batching is Batching.ARRIVAL_TIME:
+        for each in current:
+            inside = table.cadence.window_of(each.result.label)
+            if each.result.end > inside.end:
+                old = f"{each.result.label:%Y-%m-%d %H:%M} to {each.result.end:%Y-%m-%d %H:%M} UTC"
+                return f"what arrived from {old} is known by that window alone, and it would lie in two"
+    if source.batching is Batching.DATA_TIME:
+        if table.is_fold and source.lookback is not None:
+            return "with LOOKBACK its slices hold rows of earlier windows, and which these were for nobody knows"
+        kind = _time_type(live, table, current)
+        if kind != "timestamp" and kind not in _LOCAL:
+            return f"{source.time_column} is {kind or 'not among its columns'} in the stage, and no time"
+    return None
+
+
+def pieces_of(live: Workplace, table: Table, current: Sequence[Current]) -> list[Piece]:
+    """Return the new windows of what was collected, oldest first, as far as the stage has all of each.
+
+    A window that arrivals have begun is sealed as it is: what arrives later goes into the next one, as ever.
+    """
+    source = table.source
+    if source is None or not current:
+        return []
+    if source.batching is Batching.SNAPSHOT:
+        return _snapshots(table.cadence, current)
+    spans = [(each.result.label, each.result.end) for each in current]
+    if source.batching is Batching.ARRIVAL_TIME:
+        windows = sorted({table.cadence.window_of(low) for low, _ in spans})
+        return [_piece(window, current, spans) for window in windows]
+    spans += live.ledger.keeping.skipped_of(table.name)
+    if _time_type(live, table, current) in _LOCAL:
+        zone = live.ledger.reads.table(table.name).zone
+        spans = [(_there(low, zone, table.cadence.zone), _there(high, zone, table.cadence.zone)) for low, high in spans]
+    windows = [window for low, high in IntervalSet.from_intervals(spans) for window in table.cadence.windows(low, high)]
+    return [_piece(window, current, spans[: len(current)]) for window in windows]
+
+
+def results_of(pieces: Sequence[Piece]) -> list[Current]:
+    """Return what the new slices will roughly be, for a plan of what is made of them."""
+    return [
+        Current(
+            BatchResult(
+                label=piece.window.start,
+                end=piece.window.end,
+                version=0,
+                rows=1,
+                bytes=0,
+                digest=None,
+                slice_path="",
+                stands_from=piece.stands_from,
+            ),
+            claim=0,
+            code="",
+        )
+        for piece in pieces
+    ]
+
+
+def recut(live: Workplace, work: Workplace, table: Table, current: Sequence[Current]) -> None:
+    """Seal what was collected in its new windows, in the second set. Cost: all rows are read and written once."""
+    pieces = pieces_of(live, table, current)
+    if not pieces:
+        return
+    claim = work.ledger.keeping.draw_claim()
+    folder = live.folder(table)
+    known = {each.result.label: read_manifest(folder, each.result.slice_path) for each in current}
+    schema = raw_schema_of(list(known.values()))
+    made: list[Manifest] = []
+    together = 1 if pieces[0].stands_from is not None else _TOGETHER
+    for start in range(0, len(pieces), together):
+        made += _written(live, work, table, pieces[start : start + together], known, schema, claim)
+    results = [
+        Current(
+            BatchResult(
+                label=piece.window.start,
+                end=piece.window.end,
+                version=-1,
+                rows=manifest.rows,
+                bytes=manifest.bytes,
+                digest=manifest.digest,
+                slice_path=manifest.slice_path,
+                stands_from=piece.stands_from,
+                source=manifest.source,
+            ),
+            claim,
+            manifest.code,
+        )
+        for piece, manifest in zip(pieces, made, strict=True)
+    ]
+    put_first(work, table, results, made, claim)
+
+
+def _written(
+    live: Workplace,
+    work: Workplace,
+    table: Table,
+    pieces: Sequence[Piece],
+    known: dict[datetime, Manifest],
+    schema: str,
+    claim: int,
+) -> tuple[Manifest, ...]:
+    spark = work.sessions.own()
+    try:
+        labels = sorted({each.result.label for piece in pieces for each in piece.of})
+        manifests = [known[label] for label in labels]
+        rows = frame_of_slices(spark, live.folder(table), manifests, StructType.fromJson(json.loads(schema)))
+        names = [quoted(name) for name in rows.columns if name != TIMELABEL]
+        if pieces[0].stands_from is not None:
+            labelled = rows.selectExpr(*names)
+        else:
+            windows = [piece.window for piece in pieces]
+            timed = rows.selectExpr(*names, f"{_time_sql(live, table, manifests)} AS {_TIME}")
+            within = timed.where(f"{_TIME} >= {literal(windows[0].start)} AND {_TIME} < {literal(windows[-1].end)}")
+            by_window = f"{label_by(_TIME, windows, has_gaps=True)} AS {TIMELABEL}"
+            labelled = within.selectExpr(*names, by_window).where(f"{TIMELABEL} IS NOT NULL")
+        return write_slices(
+            labelled,
+            folder=work.folder(table),
+            claim=claim,
+            labels=[piece.window.start for piece in pieces],
+            lake=work.lake,
+            merge=table.merge,
+            code=table.fingerprint,
+            source={piece.window.start: _source(piece, known) for piece in pieces},
+            name=table.name,
+        ).manifests
+    finally:
+        work.sessions.release(spark)
+
+
+def _source(piece: Piece, known: dict[datetime, Manifest]) -> dict[str, object]:
+    """Return from what a new slice was collected: the items of all its old ones, and which these were."""
+    sources = [known[each.result.label].source for each in piece.of]
+    found: dict[str, object] = {"recut_from": [each.result.slice_path for each in piece.of]}
+    if any("items" in source for source in sources):
+        found["items"] = [item for source in sources for item in source.get("items", ())]
+    if piece.stands_from is not None:
+        found["stands_from"] = piece.stands_from.isoformat()
+    return found
+
+
+def _piece(window: Window, current: Sequence[Current], spans: Sequence[tuple[datetime, datetime]]) -> Piece:
+    of = tuple(
+        each for each, (low, high) in zip(current, spans, strict=True) if low < window.end and high > window.start
+    )
+    return Piece(window, of)
+
+
+def _snapshots(cadence: Cadence, current: Sequence[Current]) -> list[Piece]:
+    """Give each snapshot the newest new boundary for which it stands; one that stands for none is left out."""
+    found: list[Piece] = []
+    before: datetime | None = None
+    for each in current:
+        boundary = cadence.floor(each.result.end)
+        if before is not None and boundary <= before:
+            continue
+        stands_from = before or each.result.stands_from or cadence.previous(boundary)
+        found.append(Piece(Window(cadence.previous(boundary), boundary), (each,), stands_from))
+        before = boundary
+    return found
+
+
+def _time_sql(live: Workplace, table: Table, manifests: Sequence[Manifest]) -> str:
+    source = table.source
+    if source is None or source.batching is Batching.ARRIVAL_TIME or source.time_column is None:
+        return f"to_timestamp({TIMELABEL}, 'yyyyMMddHHmmss')"
+    column = quoted(source.time_column)
+    kind = _type_in(manifests, source.time_column)
+    del live
+    if kind in _LOCAL:
+        return f"to_utc_timestamp(CAST({column} AS TIMESTAMP), {sql_text(table.cadence.zone)})"
+    return column
+
+
+def _time_type(live: Workplace, table: Table, current: Sequence[Current]) -> str | None:
+    if table.source is None or table.source.time_column is None:
+        return None
+    manifest = read_manifest(live.folder(table), current[-1].result.slice_path)
+    return _type_in([manifest], table.source.time_column)
+
+
+def _type_in(manifests: Sequence[Manifest], column: str) -> str | None:
+    for manifest in manifests:
+        for name, field in fields_of(manifest.schema).items():
+            if name.lower() == column.lower():
+                return str(field["type"])
+    return None
+
+
+def _there(instant: datetime, old: str, new: str) -> datetime:
+    """Return the instant at which clocks of another zone show what those of the old one show."""
+    return instant.astimezone(ZoneInfo(old)).replace(tzinfo=ZoneInfo(new)).astimezone(UTC)

@@ -1,0 +1,56 @@
+"""Seals slices once more, by links, with what the table's mode must know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from waterclock.flow.declarations import Table
+from waterclock.storage.lake import Lake
+from waterclock.storage.slices.digest import digests
+from waterclock.storage.slices.links import link_slice
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.order_values import order_measures
+from waterclock.storage.slices.read import frame_of_slices, table_schema
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def sealed_again(
+    spark: SparkSession, table: Table, manifests: Sequence[Manifest], claim: int, folder: str, lake: Lake
+) -> list[Manifest]:
+    """Seal slices of `folder` under a claim in a lake's folder of the table, by links.
+
+    For a MERGE with what it must know of their order and deletes, which costs one scan.
+    """
+    found: Mapping[str, Mapping[str, Any]] = {}
+    if table.merge is not None and (table.merge.order_by or table.merge.delete_when):
+        rows = frame_of_slices(spark, folder, manifests, table_schema(folder))
+        found = digests(rows, order_measures(table.merge))
+    linked = []
+    for manifest in manifests:
+        measures = found.get(label_of(manifest.label), {})
+        known = replace(
+            manifest,
+            has_deletes=bool(measures.get("_deletes")),
+            order_high=measures.get("_order_high"),
+            order_low=measures.get("_order_low"),
+            delete_high=measures.get("_delete_high"),
+        )
+        linked.append(
+            link_slice(
+                known,
+                folder,
+                folder=lake.folder(table.name),
+                lake=lake,
+                claim=claim,
+                label=manifest.label,
+                code=manifest.code,
+                name=table.name,
+                source=manifest.source,
+            )
+        )
+    return linked

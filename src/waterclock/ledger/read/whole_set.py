@@ -1,0 +1,103 @@
+"""Everything that is current of one table: what a rebuild of all tables takes over from one ledger into another."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.batches.facts import BatchStatus
+from waterclock.batches.records import BatchResult, Input
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import AnyRow, batches, events, inputs, revisions
+
+_IS_CURRENT = sa.and_(
+    revisions.c.table_name == batches.c.table_name,
+    revisions.c.label == batches.c.label,
+    revisions.c.claim == batches.c.current_claim,
+)
+_MADE = (
+    sa.select(revisions, batches.c.code)
+    .join(batches, _IS_CURRENT)
+    .where(revisions.c.table_name == sa.bindparam("of"))
+    .order_by(revisions.c.label)
+)
+_READ = (
+    sa.select(inputs)
+    .join(
+        batches,
+        sa.and_(
+            batches.c.table_name == inputs.c.reader,
+            batches.c.label == inputs.c.label,
+            batches.c.current_claim == inputs.c.claim,
+        ),
+    )
+    .where(inputs.c.reader == sa.bindparam("of"))
+    .order_by(inputs.c.label, inputs.c.position)
+)
+_SKIPPED = (
+    sa.select(batches.c.label, batches.c.end)
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.status == BatchStatus.SKIPPED.value)
+    .where(batches.c.end.is_not(None))
+    .order_by(batches.c.label)
+)
+_RECUTS = sa.select(events.c.at, events.c.data).where(
+    events.c.table_name == sa.bindparam("of"), events.c.label.is_(None), events.c.kind == "rebuilt"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The current revision of a label: what it came to, under which claim and code."""
+
+    result: BatchResult
+    claim: int
+    code: str
+
+
+def current_of(database: Database, name: str) -> list[Current]:
+    """Return the current revisions of a table, by label. Cost: 20 µs each."""
+    with database.read() as connection:
+        return [Current(_result(row), row.claim, row.code or "") for row in connection.execute(_MADE, {"of": name})]
+
+
+def reads_of(database: Database, name: str) -> Mapping[datetime, tuple[Input, ...]]:
+    """Return what the current revisions of a table read, by label, in the order of their reads."""
+    found: defaultdict[datetime, list[Input]] = defaultdict(list)
+    with database.read() as connection:
+        for row in connection.execute(_READ, {"of": name}):
+            fields = (row.table_name, row.read, row.kind, row.low, row.high, row.location, row.version, row.content)
+            found[row.label].append(Input(*fields))
+    return {label: tuple(reads) for label, reads in found.items()}
+
+
+def skipped_of(database: Database, name: str) -> list[tuple[datetime, datetime]]:
+    """Return the windows of a table that somebody left out."""
+    with database.read() as connection:
+        return [(row.label, row.end) for row in connection.execute(_SKIPPED, {"of": name})]
+
+
+def recuts_of(database: Database, name: str) -> Mapping[int, datetime]:
+    """Return the versions at which a table began anew, and since when: nothing stands of what was committed before."""
+    with database.read() as connection:
+        rows = connection.execute(_RECUTS, {"of": name})
+        return {int(row.data["version"]): row.at for row in rows if row.data.get("is_recut")}
+
+
+def _result(row: AnyRow) -> BatchResult:
+    return BatchResult(
+        label=row.label,
+        end=row.end,
+        version=row.version,
+        rows=row.rows,
+        bytes=row.bytes,
+        digest=row.digest,
+        slice_path=row.slice_path,
+        stands_from=row.stands_from,
+        measures=row.measures,
+        timings=row.timings,
+        source=row.source,
+    )

@@ -1,0 +1,35 @@
+"""Empties a table in the ledger whose labels are about to mean something else; its past stays."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.ledger.store.database import Write
+from waterclock.ledger.store.schema import batches, codes, coverage, items, tables, versions
+from waterclock.ledger.write.suspects import mark_readers
+from waterclock.timelabel.intervals import IntervalSet
+
+# why a claim of a rebuild makes done labels again; the second takes the place of all that the table had
+REMADE, RECUT = "rebuild --all", "rebuild --all, of new windows"
+
+_EMPTY = (
+    sa.update(tables)
+    .where(tables.c.name == sa.bindparam("of"))
+    .values(head_label=None, sum_high=0, sum_low=0, dropped_before=None, changes=tables.c.changes + 1)
+)
+_FORGET = [sa.delete(each).where(each.c.table_name == sa.bindparam("of")) for each in (batches, coverage, codes, items)]
+_FORGET_VERSIONS = (
+    sa.update(versions)
+    .where(versions.c.table_name == sa.bindparam("of"), versions.c.dropped_by.is_(None))
+    .values(dropped_by=sa.bindparam("claim_"))
+)
+
+
+def empty_table(write: Write, name: str, claim: int) -> None:
+    """Forget what a table holds now: its labels are about to mean something else. Its past stays."""
+    for forget in _FORGET:
+        write.execute(forget, {"of": name})
+    write.execute(_EMPTY, {"of": name})
+    write.execute(_FORGET_VERSIONS, {"of": name, "claim_": claim})
+    mark_readers(write, name, IntervalSet.from_intervals([(BEGINNING, FOREVER)]), look=True)

@@ -1,0 +1,126 @@
+"""Holds all claims back while every table is made anew: who does it, how long that lasts, and how it ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from waterclock.batches.rebuilding import Rebuilding, read_rebuilding
+from waterclock.errors import WaterclockError
+from waterclock.ledger.refusals import ClaimRefused
+from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.schema import ledger
+
+BEGUN, GIVEN_UP = "rebuild begun", "rebuild given up"
+_SET = sa.update(ledger).values(rebuilding=sa.bindparam("said"))
+_SAID = sa.select(ledger.c.rebuilding)
+
+
+def rebuilding(database: Database) -> Rebuilding | None:
+    """Return the `rebuild --all` that the ledger knows of, also one whose lease is out."""
+    with database.read() as connection:
+        return read_rebuilding(connection.execute(_SAID).scalar())
+
+
+def begin_rebuilding(database: Database, token: str, *, runner: str, who: str, lease_seconds: float) -> Rebuilding:
+    """Hold all claims back from now on; what is running ends.
+
+    Raises  E644 where another is at work, or was left as it moved the new tables in
+    """
+    with database.write() as write:
+        known = write.rebuilding
+        if known is not None and known.holds(write.at):
+            raise at_work(known)
+        begun = Rebuilding(token, runner, who, write.at, write.at + timedelta(seconds=lease_seconds))
+        begun = replace(begun, standing=None if known is None else known.stands)
+        write.execute(_SET, {"said": begun.to_json()})
+        write.log(BEGUN, who=who, data={"token": token, "runner": runner})
+        return begun
+
+
+def renew_rebuilding(database: Database, token: str, *, lease_seconds: float) -> None:
+    """Let the hold last for another lease.
+
+    Raises  E644 where it is gone: its lease ran out, and somebody has claimed a batch since
+    """
+    with database.write() as write:
+        known = require_own(write, token)
+        until = write.at + timedelta(seconds=lease_seconds)
+        write.execute(_SET, {"said": replace(known, until=until).to_json()})
+
+
+def begin_moving(database: Database, token: str) -> None:
+    """Have the hold stand until all tables show the new set, whoever sees to that.
+
+    Raises  E644 as `renew_rebuilding`
+    """
+    with database.write() as write:
+        write.execute(_SET, {"said": replace(require_own(write, token), is_moving=True).to_json()})
+
+
+def end_rebuilding(database: Database, token: str, *, who: str, why: str) -> bool:
+    """Let claims be taken again where no table was moved yet; False where the hold is another's, or is moving."""
+    with database.write() as write:
+        known = write.rebuilding
+        if known is None or known.token != token or known.is_moving or known.is_done:
+            return False
+        clear(write)
+        write.log(GIVEN_UP, who=who, data={"token": token, "why": why})
+        return True
+
+
+def require_own(write: Write, token: str) -> Rebuilding:
+    """Return the hold of a token.
+
+    Raises  E644 where it is gone
+    """
+    known = write.rebuilding
+    if known is None or known.token != token or known.is_done:
+        raise WaterclockError(
+            "E644",
+            "this rebuild has lost its hold",
+            why="its lease ran out, and a batch was claimed since: what was made rests on an older cut",
+            fix="run `waterclock rebuild --all` again",
+        )
+    return known
+
+
+def clear(write: Write) -> None:
+    """Let claims be taken again."""
+    known = write.rebuilding
+    left = None
+    if known is not None and known.standing is not None:  # queries tell by it that no other set came meanwhile
+        left = replace(known, token=known.standing, standing=None, is_moving=False, is_done=True)
+    write.execute(_SET, {"said": None if left is None else left.to_json()})
+    write.rebuilding = left
+
+
+def end(write: Write, known: Rebuilding) -> None:
+    """Let claims be taken again, of the new set."""
+    write.execute(_SET, {"said": replace(known, is_moving=False, is_done=True).to_json()})
+
+
+def refuse_rebuilding(write: Write, where: str) -> None:
+    """Refuse a claim while all tables are made anew; a hold whose lease is out ends with the first claim after it.
+
+    Raises  E644 (transient)
+    """
+    known = write.rebuilding
+    if known is None or known.is_done:
+        return
+    if known.holds(write.at):
+        raise at_work(known, where)
+    clear(write)
+
+
+def at_work(known: Rebuilding, where: str | None = None) -> ClaimRefused:
+    """Return the error of whoever comes while all tables are made anew."""
+    why = f"{known.runner} ({known.who}) since {known.at:%Y-%m-%d %H:%M:%S} UTC"
+    if known.is_moving:
+        why += "; it had begun to move the new tables in"
+        fix = "where it was killed, `waterclock run` or `waterclock rebuild --all` carries the move to its end"
+    else:
+        fix = f"wait for its end; where it was killed, its hold ends at {known.until:%H:%M:%S} UTC"
+    return ClaimRefused("E644", "all tables are being made anew", where=where, why=why, fix=fix, transient=True)

@@ -1,0 +1,157 @@
+"""Records a whole set of tables at once: made anew beside the live ones, or what a new ledger begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.batches.facts import BEGINNING, BatchStatus
+from waterclock.batches.records import NO_VERSION, Claim, Input
+from waterclock.flow.choices import Kind
+from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.schema import batches, tables, versions
+from waterclock.ledger.write.adopt import Committed
+from waterclock.ledger.write.applying import SIGNATURE
+from waterclock.ledger.write.claims import put_claim
+from waterclock.ledger.write.completion import record
+from waterclock.ledger.write.coverage import cover
+from waterclock.ledger.write.emptying import empty_table
+from waterclock.ledger.write.rebuilding import end, require_own
+from waterclock.timelabel.intervals import IntervalSet
+
+_TABLE = sa.select(tables).where(tables.c.name == sa.bindparam("of"))
+_ADD_TABLE = sa.insert(tables)
+_REDECLARE = (
+    sa.update(tables)
+    .where(tables.c.name == sa.bindparam("of"))
+    .values({name: sa.bindparam(name) for name in (*SIGNATURE, "start")})
+    .values(is_declared=True)
+)
+_HEAD = (
+    sa.update(tables)
+    .where(tables.c.name == sa.bindparam("of"), tables.c.head_version < sa.bindparam("version"))
+    .values(head_version=sa.bindparam("version"))
+)
+_SET_HEAD = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(head_version=sa.bindparam("version"))
+_DROPPED = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(dropped_before=sa.bindparam("before"))
+_NO_VERSIONS = sa.delete(versions).where(versions.c.table_name == sa.bindparam("of"))
+_ADD_VERSIONS = sa.insert(versions)
+_ADD_SKIPPED = sa.insert(batches).values(
+    status=BatchStatus.SKIPPED.value, attempts=0, is_suspect=False, hash_high=0, hash_low=0
+)
+_PUBLISHES = sa.select(tables.c.name).where(tables.c.kind == Kind.PUBLISH.value)
+_ASK_AGAIN = (
+    sa.update(batches)
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None))
+    .values(requested="recompute", requested_sequence=sa.bindparam("then"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A table whose new rows were moved in at `version`: what it is declared as, and its new revisions.
+
+    `is_recut`: nothing of what it had stands any more, for its labels mean something else. `found` is None where it
+    holds nothing. `claim` was drawn for it.
+    """
+
+    name: str
+    signature: Mapping[str, str]
+    location: str
+    start: datetime | None
+    claim: int
+    version: int
+    found: Committed | None
+    is_recut: bool = False
+
+
+def record_set(
+    database: Database, token: str, moved: Sequence[Moved], *, who: str, asked_again: Iterable[str] = ()
+) -> None:
+    """Record all tables of a set, upstream first, in one transaction: from it on `query` reads the new ones alone.
+
+    Claims may be taken again then. What read the old tables and is not of the set is suspect where its inputs differ;
+    `asked_again` are publishes whose table means other rows by the same content.
+    Raises  E644 where the hold is another's
+    """
+    with database.write() as write:
+        known = require_own(write, token)
+        heads = {each.name: each.version for each in moved}
+        for each in moved:
+            _record(write, each, heads, who)
+        publishes = set(write.execute(_PUBLISHES).scalars())
+        for name in asked_again:
+            if name in publishes:
+                write.execute(_ASK_AGAIN, {"of": name, "then": write.sequence})
+        end(write, known)
+
+
+def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str) -> None:
+    row = write.execute(_TABLE, {"of": moved.name}).first()
+    start = moved.start if moved.start is not None or row is None else row.start
+    said = dict(moved.signature) | {"start": start}
+    if row is None:
+        empty = {"location": moved.location, "head_version": -1, "changes": 0, "is_declared": True}
+        write.execute(_ADD_TABLE, {"name": moved.name} | said | empty)
+    else:
+        write.execute(_REDECLARE, {"of": moved.name} | said)
+    if moved.is_recut:
+        empty_table(write, moved.name, moved.claim)
+    if moved.found is not None:
+        request = replace(moved.found.request, inputs=_inputs(moved.found, heads))
+        put_claim(write, request, moved.claim, moved.found.at)
+        # its lease is over: what a batch takes is not told by it
+        record(write, Claim(moved.claim, request, BEGINNING), moved.found.results)
+    write.execute(_HEAD, {"of": moved.name, "version": moved.version})
+    told = {"version": moved.version, "claim": moved.claim, "is_recut": moved.is_recut, "all": True}
+    write.log("rebuilt", who=who, table=moved.name, data=told)
+
+
+def _inputs(found: Committed, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:
+    """Say of what was read beside the live tables where it lies now: an APPEND's newest version holds it."""
+    return {
+        label: tuple(
+            replace(read, version=heads[read.table] if read.kind == "slices" else NO_VERSION)
+            if read.table in heads
+            else read
+            for read in reads
+        )
+        for label, reads in found.request.inputs.items()
+    }
+
+
+def seed(
+    database: Database, found: Sequence[Committed], *, head_version: int, states: Mapping[datetime, int] | None = None
+) -> None:
+    """Let a ledger begin with slices that stand elsewhere already; `states` says which version holds which state."""
+    with database.write() as write:
+        for each in found:
+            put_claim(write, each.request, each.number, each.at)
+            record(write, Claim(each.number, each.request, BEGINNING), each.results)
+        name = found[0].request.table
+        write.execute(_SET_HEAD, {"of": name, "version": head_version})
+        if states is not None:
+            write.execute(_NO_VERSIONS, {"of": name})
+            rows = [
+                {"table_name": name, "label": label, "version": version, "claim": found[0].number, "dropped_by": None}
+                for label, version in states.items()
+            ]
+            if rows:
+                write.execute(_ADD_VERSIONS, rows)
+
+
+def seed_past(
+    database: Database, name: str, *, dropped_before: datetime | None, skipped: Sequence[tuple[datetime, datetime]]
+) -> None:
+    """Let a ledger begin with what RETAIN has dropped of a table, and with what was left out."""
+    with database.write() as write:
+        if dropped_before is not None:
+            write.execute(_DROPPED, {"of": name, "before": dropped_before})
+        if skipped:
+            rows: list[dict[str, Any]] = [{"table_name": name, "label": low, "end": high} for low, high in skipped]
+            write.execute(_ADD_SKIPPED, rows)
+            cover(write.connection, name, IntervalSet.from_intervals(skipped))
