@@ -41,7 +41,10 @@ def follow(folder: str) -> int:
             version = table.version
             if version == seen:
                 break
-            wanted = _wanted(table, None if seen is None or seen > version else _changed(table, seen))
+            changed = None if seen is None or seen > version else _changed(table, seen)
+            wanted = _wanted(table, changed)
+        if changed is None:  # what was listed before and is gone, perhaps of another layout
+            wanted = dict.fromkeys(_there(folder), "") | wanted
         _put(folder, wanted)
         replace_text(at(folder, FOLDER, _FOLLOWED), f"{version}\n")
         written += len(wanted)

@@ -77,6 +77,18 @@ def test_a_label_that_is_emptied_or_dropped_leaves_the_manifest(tmp_path: Path, 
     assert listed(folder) == []
 
 
+def test_what_is_followed_anew_lists_nothing_of_labels_that_are_gone_or_of_another_layout(tmp_path: Path) -> None:
+    folder = new_table(tmp_path, is_partitioned=True)
+    commit(folder, 1, {hour(0): rows_of(1), hour(1): rows_of(2)})
+    symlinks.follow(folder)
+    place = Path(folder, symlinks.FOLDER)
+    (place / "manifest").write_text("file:///as/it/was/before/it/was/partitioned.parquet\n")
+    commit(folder, 2, {hour(0): []})
+    (place / "_version").unlink()
+    symlinks.follow(folder)
+    assert read_by_all(listed(folder)) == [[2]] * 3
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_after_any_history_and_any_crash_the_manifest_is_what_the_table_holds(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
