@@ -14,6 +14,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.ledger.write.rebuilding import at_work
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels
 from waterclock.storage.log.delta_log import table_exists
@@ -36,8 +37,9 @@ def look(work: Workplace, table: Table, said: Labels, now: datetime) -> Droppabl
     """Find the windows that are meant; changes nothing.
 
     Raises  E436 for a table that is no union of windows, for labels that do not begin with its oldest, for what a batch
-            still reads, for its newest label, and while a batch of it runs
+            still reads, for its newest label, and while a batch of it runs; E644 while all tables are made anew
     """
+    _refuse_rebuilding(work)
     if table.kind is Kind.PUBLISH or table.mode is not Mode.APPEND:
         kind = "a destination" if table.kind is Kind.PUBLISH else f"a {table.mode.name} table"
         why = f"it is {kind}, no union of windows"
@@ -76,7 +78,11 @@ def look(work: Workplace, table: Table, said: Labels, now: datetime) -> Droppabl
 
 
 def drop(work: Workplace, found: Droppable, *, why: str) -> int:
-    """Drop what was found, note who said so and why, and drop it behind views of destinations; gives labels there."""
+    """Drop what was found, note who said so and why, and drop it behind views of destinations; gives labels there.
+
+    Raises  E644 as `look`: it may have begun while somebody was asked
+    """
+    _refuse_rebuilding(work)
     table, folder = found.table, work.folder(found.table)
     require_log(work, table.name)
     identity = Identity(work.flow.project, table.name, RETAINED, (), found.before.isoformat(), 0, "")
@@ -91,6 +97,13 @@ def drop(work: Workplace, found: Droppable, *, why: str) -> int:
             drop_behind(work, each, labels)
             count += len(labels)
     return count
+
+
+def _refuse_rebuilding(work: Workplace) -> None:
+    """Refuse to take out what is being made anew: it would be moved in again."""
+    known = work.ledger.keeping.rebuilding()
+    if known is not None and known.holds(work.real_now()):
+        raise at_work(known)
 
 
 def _needed(work: Workplace, table: Table, now: datetime) -> datetime:

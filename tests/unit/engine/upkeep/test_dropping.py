@@ -1,0 +1,33 @@
+"""Dropping windows by hand beside a rebuild of all tables; no Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tiny import CONNECTIONS, TOML, day
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.upkeep.dropping import Droppable, drop, look
+from waterclock.errors import WaterclockError
+from waterclock.selection import Labels
+
+FLOW = "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY DAY START '2020-01-01' BY ARRIVAL TIME;"
+
+
+def test_nothing_is_dropped_while_all_tables_are_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "waterclock.toml").write_text(TOML.format(name="tiny", storage=".waterclock"))
+    (tmp_path / "flows" / "flow.dpl").write_text(CONNECTIONS + FLOW)
+    with open_workplace(load_project(tmp_path, capabilities=capabilities())) as work:
+        apply_flow(work, day(5))
+        table = work.flow.tables["web.clicks"]
+        work.ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
+        with pytest.raises(WaterclockError, match="all tables are being made anew") as refused:
+            look(work, table, Labels(), day(5))
+        assert refused.value.code == "E644"
+        # begun while somebody was asked: what was dropped would be moved in again
+        with pytest.raises(WaterclockError, match="all tables are being made anew"):
+            drop(work, Droppable(table, day(2), (day(1),), 1), why="")
