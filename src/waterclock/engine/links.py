@@ -186,6 +186,16 @@ def linked_inputs(table: Table, pins: Iterable[tuple[Window, Pin]]) -> dict[date
     return {window.start: (replace(pin.input(pin.table, kind), changes=None),) for window, pin in pins}
 
 
+def kept_inputs(ledger: Ledger, table: Table, labels: Iterable[datetime]) -> dict[datetime, tuple[Input, ...]]:
+    """Return what labels of a linked table have read, where they are made again of the rows that were collected.
+
+    These are still of that moment: what is restated there since is to be seen after it as before.
+    """
+    if upstream_of(table) is None:
+        return {}
+    return {label: reads for label in labels if (reads := ledger.reads.inputs(table.name, label))}
+
+
 def problems(links: Mapping[str, LinkFacts], batches: tuple[Batch, ...]) -> dict[str, tuple[Batch, WaterclockError]]:
     """Return by table what keeps it from reading the other project, with the first batch that is due.
 

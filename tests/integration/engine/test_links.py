@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described, labels
+from waterclock.planner.plan import RECOMPUTE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,6 +95,27 @@ def test_two_projects_are_made_at_each_others_ticks_and_a_restatement_there_is_o
     assert runs["here.orders"] == 2
     again = here.run(day(4))
     assert again.done == 0
+
+
+def test_what_was_made_again_of_kept_rows_still_sees_what_is_restated_there(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    upstream, here = projects(tmp_path, spark)
+    here.declare(HERE[: HERE.index("COLLECT here.prices")])
+    for tiny in (upstream, here):
+        outcome = tiny.run(day(3))
+        assert not outcome.failed, described(outcome)
+    with here.ledger() as ledger:
+        before = ledger.reads.inputs("here.orders", day(1))
+        ledger.decisions.request_restate("here.orders", [day(1)], RECOMPUTE, who="ann")
+    assert here.run(day(3)).done == 1
+    with here.ledger() as ledger:
+        assert ledger.reads.inputs("here.orders", day(1)) == before
+    upstream.shop("UPDATE orders SET cents = 150 WHERE id = 1")
+    assert not upstream.run(day(4)).failed
+    outcome = here.run(day(3))
+    assert not outcome.failed, described(outcome)
+    assert here.rows("SELECT cents FROM here.orders WHERE id = 1") == [(150,)]
 
 
 def files_of(tiny: Tiny) -> dict[str, int]:

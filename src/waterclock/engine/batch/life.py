@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.records import BatchResult, Claim, ClaimRequest
+from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
 from waterclock.engine.batch.destinations import refuse_lost
@@ -24,7 +24,7 @@ from waterclock.engine.collect.linked import pin_link
 from waterclock.engine.collect.lookback import changed
 from waterclock.engine.collect.looks import look_back
 from waterclock.engine.damage import MENDED_ELSEWHERE, as_damage, require_log
-from waterclock.engine.links import linked_inputs
+from waterclock.engine.links import kept_inputs, linked_inputs
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.pin import pin
 from waterclock.engine.reads.sizes import bytes_held, bytes_read, set_shuffle_partitions
@@ -253,7 +253,7 @@ class _Attempt:
             lease_seconds=settings.lease,
             target_version=self.work.ledger.reads.table(self.table.name).head_version,
             inputs={label: tuple(read.input for read in reads) for label, reads in bound.pins.items()}
-            | linked_inputs(self.table, bound.linked),
+            | self._inputs_elsewhere(bound),
             run=self.work.run,
             restates="late rows within LOOKBACK" if bound.again else None,
             seen=bound.look.seen,
@@ -261,6 +261,12 @@ class _Attempt:
             if self.table.pool in self.work.flow.pools
             else None,
         )
+
+    def _inputs_elsewhere(self, bound: Bound) -> dict[datetime, tuple[Input, ...]]:
+        """Return what a linked table reads of another project, or what it had read where it is made of kept rows."""
+        if self.group.is_made_of_kept:
+            return kept_inputs(self.work.ledger, self.table, (batch.label for batch in self.group.batches))
+        return linked_inputs(self.table, bound.linked)
 
     def _results(
         self,
