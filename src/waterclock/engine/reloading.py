@@ -30,13 +30,15 @@ class Reloading:
         self._work = work
         self._tell = tell
         self._stamps = stamps_of(work.project)
+        # what was applied when a flow was not taken up; by another one it may have become what it can be
+        self._refused_under: str | None = None
 
     def is_new(self) -> bool:
         """Whether another flow was taken up by this look. Cost: a look at the times of the project's files."""
         stamps = stamps_of(self._work.project)
-        if stamps == self._stamps:
+        if stamps == self._stamps and not self._may_be_taken_up_now():
             return False
-        self._stamps = stamps
+        self._stamps, self._refused_under = stamps, None
         try:
             return self._take_up()
         except ProjectErrors as errors:
@@ -46,7 +48,15 @@ class Reloading:
             self._tell(f"the flow was changed and has errors; going on with the one before: {said}")
         except WaterclockError as error:
             self._tell(f"the flow was changed and cannot be taken up; going on with the one before: {error.what}")
+        self._refused_under = self._applied()
         return False
+
+    def _may_be_taken_up_now(self) -> bool:
+        """Whether a flow that was refused was applied since, as `rebuild` does once its tables are made anew."""
+        return self._refused_under is not None and self._refused_under != self._applied()
+
+    def _applied(self) -> str:
+        return self._work.ledger.reads.snapshot(self._work.flow, tables=[]).flow or ""
 
     def _take_up(self) -> bool:
         old = self._work.project

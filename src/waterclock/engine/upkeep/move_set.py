@@ -188,7 +188,8 @@ def write_down(live: Workplace, token: str, moves: Sequence[Move], asked_again: 
     """Leave on disk what is to be moved, so that anybody can carry it to its end."""
     place = at(live.lake.root, PLACE)
     make_folder(place)
-    said = {"token": token, "asked_again": list(asked_again), "tables": [asdict(move) for move in moves]}
+    tables = [asdict(move) for move in moves]
+    said = {"token": token, "flow": live.flow.fingerprint, "asked_again": list(asked_again), "tables": tables}
     put_if_absent(place / MOVING, json.dumps(said, default=str), is_flushed=True)
 
 
@@ -207,7 +208,7 @@ def carry_on(live: Workplace) -> tuple[str, ...]:
         moved.append(_moved(live, Move(**parts)))
         fault("rebuild.moved")
     again = tuple(said["asked_again"])
-    live.ledger.keeping.record_set(known.token, moved, who=live.settings.who, asked_again=again)
+    live.ledger.keeping.record_set(known.token, moved, who=live.settings.who, asked_again=again, flow=said.get("flow"))
     fault("rebuild.recorded")
     remove_folder(place)
     return tuple(each.name for each in moved)

@@ -19,7 +19,7 @@ from waterclock.ledger.store.schema import batches, claim_labels, events, flows,
 
 SIGNATURE = ("kind", "type", "mode", "cadence", "zone", "keys")
 
-_PROJECT = sa.select(ledger.c.project)
+_PROJECT = sa.select(ledger.c.project, ledger.c.flow)
 _TABLES = sa.select(tables)
 _ADD_TABLES = sa.insert(tables)
 _UPDATE_TABLE = (
@@ -78,8 +78,10 @@ def apply(
     found = applied(database)
     if found is not None and found.fingerprint == flow.fingerprint:
         with database.read() as connection:
-            _check_project(connection.execute(_PROJECT).scalar(), flow)
-        return found
+            row = connection.execute(_PROJECT).one()
+        _check_project(row.project, flow)
+        if row.flow == flow.fingerprint:  # else `rebuild --all` has moved tables of another one in
+            return found
     with database.write() as write:
         _check_project(write.execute(_PROJECT).scalar(), flow)
         _put_tables(write, flow, who)

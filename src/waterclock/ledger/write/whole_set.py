@@ -13,7 +13,7 @@ from waterclock.batches.facts import BEGINNING, BatchStatus
 from waterclock.batches.records import NO_VERSION, Claim, Input
 from waterclock.flow.choices import Kind
 from waterclock.ledger.store.database import Database, Write
-from waterclock.ledger.store.schema import batches, tables, versions
+from waterclock.ledger.store.schema import batches, ledger, tables, versions
 from waterclock.ledger.write.adopt import Committed
 from waterclock.ledger.write.applying import SIGNATURE
 from waterclock.ledger.write.claims import put_claim
@@ -43,6 +43,7 @@ _ADD_VERSIONS = sa.insert(versions)
 _ADD_SKIPPED = sa.insert(batches).values(
     status=BatchStatus.SKIPPED.value, attempts=0, is_suspect=False, hash_high=0, hash_low=0
 )
+_SET_FLOW = sa.update(ledger).values(flow=sa.bindparam("made_by"))
 _PUBLISHES = sa.select(tables.c.name).where(tables.c.kind == Kind.PUBLISH.value)
 _ASK_AGAIN = (
     sa.update(batches)
@@ -70,12 +71,19 @@ class Moved:
 
 
 def record_set(
-    database: Database, token: str, moved: Sequence[Moved], *, who: str, asked_again: Iterable[str] = ()
+    database: Database,
+    token: str,
+    moved: Sequence[Moved],
+    *,
+    who: str,
+    asked_again: Iterable[str] = (),
+    flow: str | None = None,
 ) -> None:
     """Record all tables of a set, upstream first, in one transaction: from it on `query` reads the new ones alone.
 
     Claims may be taken again then. What read the old tables and is not of the set is suspect where its inputs differ;
-    `asked_again` are publishes whose table means other rows by the same content.
+    `asked_again` are publishes whose table means other rows by the same content. `flow` is the fingerprint of what the
+    set was made by: who works from another one may claim nothing more, for its labels may mean something else.
     Raises  E644 where the hold is another's
     """
     with database.write() as write:
@@ -87,6 +95,8 @@ def record_set(
         for name in asked_again:
             if name in publishes:
                 write.execute(_ASK_AGAIN, {"of": name, "then": write.sequence})
+        if flow is not None:
+            write.execute(_SET_FLOW, {"made_by": flow})
         end(write, known)
 
 

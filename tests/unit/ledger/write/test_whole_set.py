@@ -1,0 +1,40 @@
+"""A whole set that was moved in: who may claim after it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.ledgers import ZERO, Desk, flow, table
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.ledger.write.applying import signature_of
+from waterclock.ledger.write.whole_set import Moved
+
+
+def test_a_runner_of_the_flow_before_claims_nothing_of_tables_that_were_cut_anew(at_desk: Desk) -> None:
+    old, new = table("a.x"), table("a.x", every="HOUR")
+    at_desk.apply(old)
+    at_desk.done("a.x", 0)
+    keeping = at_desk.ledger.keeping
+    keeping.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
+    keeping.begin_moving("t")
+    moved = Moved("a.x", signature_of(new), "tables/a/x", None, keeping.draw_claim(), 1, None, is_recut=True)
+    keeping.record_set("t", [moved], who="ann", flow="flow 2")
+    # killed before it could apply its flow: whoever was at work before goes on with the one it has
+    with pytest.raises(WaterclockError) as refused:
+        at_desk.claim("a.x", 1)
+    assert refused.value.code == "E406"
+    with pytest.raises((WaterclockError, ProjectErrors), match="rebuild"):
+        at_desk.apply(old)
+    at_desk.apply(new, fingerprint="flow 2")
+    at_desk.claim("a.x", 1)
+
+
+def test_a_runner_of_the_same_flow_goes_on(at_desk: Desk) -> None:
+    at_desk.apply(table("a.x"))
+    keeping = at_desk.ledger.keeping
+    keeping.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
+    keeping.begin_moving("t")
+    keeping.record_set("t", [], who="ann", flow=at_desk.flow.fingerprint)
+    at_desk.claim("a.x", 1)
+    applied = at_desk.ledger.declared.apply(flow(table("a.x")), who="bob", now=ZERO, runner="there")
+    assert applied.number == 1
