@@ -149,6 +149,15 @@ def _carry_on(work: Workplace, progress: Progress) -> None:
         progress.said(f"{len(tables)} tables were moved in that a killed `rebuild --all` had made")
 
 
+def _carry_on_again(work: Workplace, progress: Progress) -> None:
+    """Carry on what a rebuild left that was killed while we watch: else we would wait for it for ever."""
+    try:
+        _carry_on(work, progress)
+    except (WaterclockError, OSError) as raised:
+        said = raised.what if isinstance(raised, WaterclockError) else str(raised)
+        work.note_once(f"a killed `rebuild --all` cannot be carried to its end: {said}")
+
+
 @contextmanager
 def _pages(project: Project, said: str, progress: Progress) -> Iterator[None]:
     """Serve the pages of the project beside the run, and say where."""
@@ -195,6 +204,7 @@ def _driven(
         reloading = Reloading(work, progress.said)
 
         def reloaded() -> Runner | None:
+            _carry_on_again(work, progress)
             if not reloading.is_new():
                 return None
             progress.flow = work.flow

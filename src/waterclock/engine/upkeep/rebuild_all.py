@@ -116,7 +116,13 @@ def carry_on_left(work: Workplace) -> tuple[str, ...]:
     if known is None or known.is_done or not (is_left(known) or known.until < work.real_now()):
         return ()
     if known.is_moving:
-        return carry_on(work)
+        try:
+            return carry_on(work)
+        except Exception:
+            now = work.ledger.keeping.rebuilding()
+            if now is not None and now.is_moving and now.token == known.token:
+                raise
+            return ()  # another has carried it to its end meanwhile
     if work.ledger.keeping.end_rebuilding(known.token, who=work.settings.who, why=f"{known.runner} has ended"):
         work.listener.said(f"the rebuild of all tables by {known.runner} was given up: the old tables stand")
     return ()

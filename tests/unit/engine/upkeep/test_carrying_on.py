@@ -1,0 +1,79 @@
+"""Whoever comes after a rebuild of all tables that was killed carries it on; no Spark."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.tiny import CONNECTIONS, TOML, Heard, day
+from waterclock.cli.actions import run
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.runner_name import runner_name
+from waterclock.engine.upkeep import rebuild_all
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+
+FLOW = "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY DAY START '2020-01-01' BY ARRIVAL TIME;"
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[Workplace]:
+    """A project whose rebuild was begun by a process that has ended."""
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "waterclock.toml").write_text(TOML.format(name="tiny", storage=".waterclock"))
+    (tmp_path / "flows" / "flow.dpl").write_text(CONNECTIONS + FLOW)
+    with open_workplace(load_project(tmp_path, capabilities=capabilities()), listener=Heard()) as work:
+        apply_flow(work, day(5))
+        ended = runner_name().replace(f":{os.getpid()}:", ":4194304:")
+        work.ledger.keeping.begin_rebuilding("t", runner=ended, who="ann", lease_seconds=6000)
+        yield work
+
+
+def test_of_two_that_carry_a_move_on_the_later_one_finds_it_done(
+    work: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work.ledger.keeping.begin_moving("t")
+
+    def overtaken(_: Workplace) -> tuple[str, ...]:
+        work.ledger.keeping.record_set("t", [], who="another")
+        raise WaterclockError("E645", "the move of the new tables cannot be carried to its end")
+
+    monkeypatch.setattr(rebuild_all, "carry_on", overtaken)
+    assert rebuild_all.carry_on_left(work) == ()
+
+
+def test_a_move_that_cannot_be_carried_on_is_told(work: Workplace) -> None:
+    work.ledger.keeping.begin_moving("t")
+    with pytest.raises(WaterclockError, match="cannot be carried to its end") as told:
+        rebuild_all.carry_on_left(work)
+    assert told.value.code == "E645"
+
+
+@pytest.mark.parametrize("is_moving", [False, True])
+def test_a_watch_does_not_wait_for_ever_for_a_rebuild_that_was_killed(
+    work: Workplace, monkeypatch: pytest.MonkeyPatch, *, is_moving: bool
+) -> None:
+    if is_moving:
+        work.ledger.keeping.begin_moving("t")
+        monkeypatch.setattr(
+            rebuild_all, "carry_on", lambda _: work.ledger.keeping.record_set("t", [], who="ann") or ("web.clicks",)
+        )
+    looked: list[object] = []
+
+    def watch(*arguments: Any) -> None:
+        reloaded = cast("Callable[[], object]", arguments[-1])
+        looked.append(reloaded())
+
+    monkeypatch.setattr(run, "watch", watch)
+    asked = run.Asked("run", watch_seconds=60)
+    run._driven(cast("Any", None), work, cast("Any", work.listener), asked, day(5), None, threading.Event())
+    assert looked == [None]
+    known = work.ledger.keeping.rebuilding()
+    assert known is None or known.is_done
