@@ -9,12 +9,12 @@ from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.engine.batch.behind import drop_behind, labels_behind
 from waterclock.engine.batch.outside import keep_manifest
 from waterclock.engine.damage import require_log
+from waterclock.engine.upkeep.holding import refuse_beside_rebuild
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
-from waterclock.ledger.write.rebuilding import at_work
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels
 from waterclock.storage.log.delta_log import table_exists
@@ -39,7 +39,7 @@ def look(work: Workplace, table: Table, said: Labels, now: datetime) -> Droppabl
     Raises  E436 for a table that is no union of windows, for labels that do not begin with its oldest, for what a batch
             still reads, for its newest label, and while a batch of it runs; E644 while all tables are made anew
     """
-    _refuse_rebuilding(work)
+    refuse_beside_rebuild(work, is_looking=True)
     if table.kind is Kind.PUBLISH or table.mode is not Mode.APPEND:
         kind = "a destination" if table.kind is Kind.PUBLISH else f"a {table.mode.name} table"
         why = f"it is {kind}, no union of windows"
@@ -82,7 +82,7 @@ def drop(work: Workplace, found: Droppable, *, why: str) -> int:
 
     Raises  E644 as `look`: it may have begun while somebody was asked
     """
-    _refuse_rebuilding(work)
+    refuse_beside_rebuild(work)
     table, folder = found.table, work.folder(found.table)
     require_log(work, table.name)
     identity = Identity(work.flow.project, table.name, RETAINED, (), found.before.isoformat(), 0, "")
@@ -97,13 +97,6 @@ def drop(work: Workplace, found: Droppable, *, why: str) -> int:
             drop_behind(work, each, labels)
             count += len(labels)
     return count
-
-
-def _refuse_rebuilding(work: Workplace) -> None:
-    """Refuse to take out what is being made anew: it would be moved in again."""
-    known = work.ledger.keeping.rebuilding()
-    if known is not None and known.holds(work.real_now()):
-        raise at_work(known)
 
 
 def _needed(work: Workplace, table: Table, now: datetime) -> datetime:

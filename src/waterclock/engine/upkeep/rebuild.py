@@ -19,6 +19,7 @@ from waterclock.engine.batch.outside import keep_manifest
 from waterclock.engine.damage import telling_damage
 from waterclock.engine.left_claims import left_claims
 from waterclock.engine.spark.user_functions import register_functions
+from waterclock.engine.upkeep.holding import refuse_beside_rebuild
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.upkeep.mend import ask_again, find_slices, has_usable_log, refuse_unaskable, renew_log
 from waterclock.engine.upkeep.seal_again import sealed_again
@@ -87,8 +88,10 @@ def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -
 
     Of damaged slices those are sealed again that lost their manifest alone; the others are asked for again.
 
-    Raises  E407 where a batch began meanwhile, E752 where a slice is damaged that nobody can make again
+    Raises  E407 where a batch began meanwhile, E644 where all tables are made anew by now, E752 where a slice is
+            damaged that nobody can make again
     """
+    refuse_beside_rebuild(work)
     table, folder = work.flow.tables[name], work.lake.folder(name)
     slices = _current(work, table)
     claim = work.ledger.keeping.draw_claim()

@@ -62,9 +62,12 @@ def test_a_watch_does_not_wait_for_ever_for_a_rebuild_that_was_killed(
 ) -> None:
     if is_moving:
         work.ledger.keeping.begin_moving("t")
-        monkeypatch.setattr(
-            rebuild_all, "carry_on", lambda _: work.ledger.keeping.record_set("t", [], who="ann") or ("web.clicks",)
-        )
+
+        def carried(_: Workplace) -> tuple[str, ...]:
+            work.ledger.keeping.record_set("t", [], who="ann")
+            return ("web.clicks",)
+
+        monkeypatch.setattr(rebuild_all, "carry_on", carried)
     looked: list[object] = []
 
     def watch(*arguments: Any) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -11,7 +14,10 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.dropping import Droppable, drop, look
+from waterclock.engine.upkeep.holding import refuse_beside_rebuild
+from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
+from waterclock.ledger.ledger import Ledger
 from waterclock.selection import Labels
 
 FLOW = "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY DAY START '2020-01-01' BY ARRIVAL TIME;"
@@ -31,3 +37,14 @@ def test_nothing_is_dropped_while_all_tables_are_made_anew(tmp_path: Path) -> No
         # begun while somebody was asked: what was dropped would be moved in again
         with pytest.raises(WaterclockError, match="all tables are being made anew"):
             drop(work, Droppable(table, day(2), (day(1),), 1), why="")
+
+
+def test_a_rebuild_that_slept_past_its_lease_does_not_move_in_what_was_dropped_since() -> None:
+    clock = [day(9)]
+    with Ledger.open("sqlite://", clock=lambda: clock[0]) as ledger:
+        work = SimpleNamespace(ledger=ledger, settings=SimpleNamespace(who="ann"), real_now=lambda: clock[0])
+        ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
+        clock[0] += timedelta(seconds=61)
+        refuse_beside_rebuild(cast("Workplace", work))
+        with pytest.raises(WaterclockError, match="lost its hold"):
+            ledger.keeping.begin_moving("t")
