@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from waterclock.batches.facts import LedgerSnapshot
-from waterclock.batches.records import ClaimRequest
+from waterclock.batches.records import ClaimRequest, Input
 from waterclock.engine.runner import Runner
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
@@ -21,6 +21,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.filesystem import at
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.links import upstream_of
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.whole_set import Current
 from waterclock.ledger.write.adopt import Committed
@@ -152,7 +153,12 @@ def committed(work: Workplace, table: Table, current: Sequence[Current]) -> Comm
     return Committed(number, request_of(work, table, current), results, work.real_now())
 
 
-def request_of(work: Workplace, table: Table, current: Sequence[Current]) -> ClaimRequest:
+def request_of(
+    work: Workplace,
+    table: Table,
+    current: Sequence[Current],
+    inputs: Mapping[datetime, tuple[Input, ...]] | None = None,
+) -> ClaimRequest:
     """Return what a claim of current revisions would have asked for."""
     codes = {each.code for each in current}
     return ClaimRequest(
@@ -165,6 +171,7 @@ def request_of(work: Workplace, table: Table, current: Sequence[Current]) -> Cla
         now=work.real_now(),
         lease_seconds=work.settings.lease,
         target_version=-1,
+        inputs=inputs or {},
         restates=REBUILT,
     )
 
@@ -202,15 +209,25 @@ def bring(live: Workplace, work: Workplace, table: Table, pieces: Sequence[Curre
         manifests = sealed_again(
             spark, table, [read_manifest(source, each.result.slice_path) for each in pieces], claim, source, work.lake
         )
-        put_first(work, table, pieces, manifests, claim)
+        put_first(work, table, pieces, manifests, claim, elsewhere_of(live, table))
     finally:
         work.sessions.release(spark)
 
 
+def elsewhere_of(live: Workplace, table: Table) -> Mapping[datetime, tuple[Input, ...]]:
+    """Return by label what a linked table has read of another project: by it is seen what is restated there."""
+    return {} if upstream_of(table) is None else live.ledger.keeping.reads_of(table.name)
+
+
 def put_first(
-    work: Workplace, table: Table, pieces: Sequence[Current], manifests: Sequence[Manifest], claim: int
+    work: Workplace,
+    table: Table,
+    pieces: Sequence[Current],
+    manifests: Sequence[Manifest],
+    claim: int,
+    inputs: Mapping[datetime, tuple[Input, ...]],
 ) -> None:
-    """Create a table of the second set of sealed slices, and record them as one claim's."""
+    """Create a table of the second set of sealed slices, and record them as one claim's; `inputs` by their labels."""
     folder = work.folder(table)
     schema = schema_of(manifests, table)
     create_table(folder, schema, is_partitioned=table.is_partitioned, project=work.flow.project)
@@ -230,7 +247,8 @@ def put_first(
         replace(each.result, version=version, slice_path=manifest.slice_path)
         for each, manifest in zip(pieces, manifests, strict=True)
     )
-    found = Committed(claim, request_of(work, table, pieces), results, work.real_now())
+    read = {each.result.label: inputs.get(each.result.label, ()) for each in pieces}
+    found = Committed(claim, request_of(work, table, pieces, read), results, work.real_now())
     work.ledger.keeping.seed([found], head_version=version)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest
 from waterclock.engine.batch.claim_record import put_claim_record, read_claim_record
+from waterclock.engine.batch.outside import keep_manifest
 from waterclock.engine.upkeep.beside import PLACE, Cut
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.workplace import Workplace
@@ -106,7 +107,7 @@ def _prepared(live: Workplace, cut: Cut, work: Workplace, table: Table, linked: 
     request = replace(
         request,
         labels=tuple(each.result.label for each in current),
-        inputs=work.ledger.keeping.reads_of(name) if name in cut.transforms else {},
+        inputs=work.ledger.keeping.reads_of(name),
     )
     results = [_result(each.result, new) for each, (_, new) in zip(current, pairs, strict=True)]
     put_claim_record(folder, Claim(claim, request, request.now), results)
@@ -210,6 +211,9 @@ def carry_on(live: Workplace) -> tuple[str, ...]:
     again = tuple(said["asked_again"])
     live.ledger.keeping.record_set(known.token, moved, who=live.settings.who, asked_again=again, flow=said.get("flow"))
     fault("rebuild.recorded")
+    for each in moved:
+        if (table := live.flow.tables.get(each.name)) is not None:
+            keep_manifest(live, table)
     remove_folder(place)
     return tuple(each.name for each in moved)
 

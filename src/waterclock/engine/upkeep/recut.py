@@ -15,9 +15,9 @@ from zoneinfo import ZoneInfo
 
 from pyspark.sql.types import StructType
 
-from waterclock.batches.records import BatchResult
+from waterclock.batches.records import BatchResult, Input
 from waterclock.connectors.windowing import label_by, literal
-from waterclock.engine.upkeep.beside import put_first, raw_schema_of
+from waterclock.engine.upkeep.beside import elsewhere_of, put_first, raw_schema_of
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table
@@ -39,11 +39,15 @@ _LOCAL = frozenset({"date", "timestamp_ntz"})
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A new window, the old slices that may hold rows of it, and from when on it stands, where it is a snapshot."""
+    """A new window, the old slices that may hold rows of it, and from when on it stands, where it is a snapshot.
+
+    `is_state`: it is one old slice as it is, a snapshot or the state of another project's table.
+    """
 
     window: Window
     of: tuple[Current, ...]
     stands_from: datetime | None = None
+    is_state: bool = False
 
 
 def why_not(live: Workplace, table: Table, current: Sequence[Current]) -> str | None:
@@ -51,12 +55,13 @@ def why_not(live: Workplace, table: Table, current: Sequence[Current]) -> str | 
     source = table.source
     if source is None or not current:
         return None
-    if source.batching is Batching.ARRIVAL_TIME:
+    if source.batching in {Batching.ARRIVAL_TIME, Batching.LABELS}:
         for each in current:
             inside = table.cadence.window_of(each.result.label)
             if each.result.end > inside.end:
                 old = f"{each.result.label:%Y-%m-%d %H:%M} to {each.result.end:%Y-%m-%d %H:%M} UTC"
-                return f"what arrived from {old} is known by that window alone, and it would lie in two"
+                what = "arrived" if source.batching is Batching.ARRIVAL_TIME else f"was collected of {source.unit}"
+                return f"what {what} from {old} is known by that window alone, and it would lie in two"
     if source.batching is Batching.DATA_TIME:
         if table.is_fold and source.lookback is not None:
             return "with LOOKBACK its slices hold rows of earlier windows, and which these were for nobody knows"
@@ -76,6 +81,8 @@ def pieces_of(live: Workplace, table: Table, current: Sequence[Current]) -> list
         return []
     if source.batching is Batching.SNAPSHOT:
         return _snapshots(table.cadence, current)
+    if source.batching is Batching.STATE:
+        return _states(table.cadence, current)
     spans = [(each.result.label, each.result.end) for each in current]
     if source.batching is Batching.ARRIVAL_TIME:
         windows = sorted({table.cadence.window_of(low) for low, _ in spans})
@@ -119,7 +126,7 @@ def recut(live: Workplace, work: Workplace, table: Table, current: Sequence[Curr
     known = {each.result.label: read_manifest(folder, each.result.slice_path) for each in current}
     schema = raw_schema_of(list(known.values()))
     made: list[Manifest] = []
-    together = 1 if pieces[0].stands_from is not None else _TOGETHER
+    together = 1 if pieces[0].is_state else _TOGETHER
     for start in range(0, len(pieces), together):
         made += _written(live, work, table, pieces[start : start + together], known, schema, claim)
     results = [
@@ -140,7 +147,7 @@ def recut(live: Workplace, work: Workplace, table: Table, current: Sequence[Curr
         )
         for piece, manifest in zip(pieces, made, strict=True)
     ]
-    put_first(work, table, results, made, claim)
+    put_first(work, table, results, made, claim, _inputs(live, table, pieces))
 
 
 def _written(
@@ -158,7 +165,7 @@ def _written(
         manifests = [known[label] for label in labels]
         rows = frame_of_slices(spark, live.folder(table), manifests, StructType.fromJson(json.loads(schema)))
         names = [quoted(name) for name in rows.columns if name != TIMELABEL]
-        if pieces[0].stands_from is not None:
+        if pieces[0].is_state:
             labelled = rows.selectExpr(*names)
         else:
             windows = [piece.window for piece in pieces]
@@ -192,6 +199,15 @@ def _source(piece: Piece, known: dict[datetime, Manifest]) -> dict[str, object]:
     return found
 
 
+def _inputs(live: Workplace, table: Table, pieces: Sequence[Piece]) -> dict[datetime, tuple[Input, ...]]:
+    """Return what the old slices of each new window have read of another project."""
+    known = elsewhere_of(live, table)
+    return {
+        piece.window.start: tuple(read for each in piece.of for read in known.get(each.result.label, ()))
+        for piece in pieces
+    }
+
+
 def _piece(window: Window, current: Sequence[Current], spans: Sequence[tuple[datetime, datetime]]) -> Piece:
     of = tuple(
         each for each, (low, high) in zip(current, spans, strict=True) if low < window.end and high > window.start
@@ -208,14 +224,24 @@ def _snapshots(cadence: Cadence, current: Sequence[Current]) -> list[Piece]:
         if before is not None and boundary <= before:
             continue
         stands_from = before or each.result.stands_from or cadence.previous(boundary)
-        found.append(Piece(Window(cadence.previous(boundary), boundary), (each,), stands_from))
+        found.append(Piece(Window(cadence.previous(boundary), boundary), (each,), stands_from, is_state=True))
         before = boundary
     return found
 
 
+def _states(cadence: Cadence, current: Sequence[Current]) -> list[Piece]:
+    """Keep the states as of the new boundaries; those as of others are asked for again where somebody needs them."""
+    return [
+        Piece(Window(cadence.previous(end), end), (each,), is_state=True)
+        for each in current
+        if cadence.floor(end := each.result.end) == end
+    ]
+
+
 def _time_sql(live: Workplace, table: Table, manifests: Sequence[Manifest]) -> str:
     source = table.source
-    if source is None or source.batching is Batching.ARRIVAL_TIME or source.time_column is None:
+    is_by_label = source is not None and source.batching in {Batching.ARRIVAL_TIME, Batching.LABELS}
+    if source is None or is_by_label or source.time_column is None:
         return f"to_timestamp({TIMELABEL}, 'yyyyMMddHHmmss')"
     column = quoted(source.time_column)
     kind = _type_in(manifests, source.time_column)
