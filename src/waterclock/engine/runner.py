@@ -22,7 +22,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
 from waterclock.flow.shared import readers_of_shared
-from waterclock.planner.plan import Group, Plan, Status
+from waterclock.planner.plan import Batch, Group, Plan, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
 from waterclock.selection import Labels
@@ -104,6 +104,7 @@ class Runner:
         self._refused: set[tuple[str, datetime]] = set()
         self._unsettled: tuple[WaterclockError, ...] = ()
         self._away = ""
+        self._absent: dict[str, frozenset[datetime]] = {}
 
     def stop(self) -> None:
         """Ask the run to take up nothing more; what is running is finished. Safe from any thread."""
@@ -131,6 +132,7 @@ class Runner:
                 group_cap=self._work.settings.group_cap,
                 force=undone,
                 clock=self._work.real_now(),
+                absent=self._absent,
             ),
         )
 
@@ -220,6 +222,7 @@ class Runner:
         running: dict[Future[tuple[GroupReport, ...]], Group] = {}
         tried: set[tuple[str, datetime]] = set()
         clocks = SourceClocks(self._work, now)
+        self._absent = {}
         ready = self._fresh(now, tried, clocks, outcome)
         while True:
             if not self.is_stopping and not self._is_spark_lost:
@@ -307,6 +310,16 @@ class Runner:
     def _looked(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
     ) -> deque[Group]:
+        """Plan, and ask the sources; again where what they do not have is gone without, that waits no longer."""
+        absent = self._absent
+        fresh = self._asked(now, tried, clocks, outcome)
+        if self._absent != absent and any(table.partial_after for table in self._work.flow.tables.values()):
+            return self._looked(now, tried, clocks, outcome)
+        return fresh
+
+    def _asked(
+        self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
+    ) -> deque[Group]:
         plan = self.plan(now)
         self._work.listener.planned(plan)
         self._elsewhere = {(each.table, each.label) for each in plan.batches if each.status is Status.RUNNING}
@@ -330,12 +343,21 @@ class Runner:
             except Exception as raised:  # noqa: BLE001 - a source that cannot tell its clock holds its own tables alone
                 where = f"{group.table}@{label_of(group.batches[0].label)}"
                 error = placed(to_error(raised, where=where), group.table, where)
+                self._note_absent(group, ())
                 self._note_unclaimed(GroupReport(group, None, error=error), tried, outcome)
                 continue
             self._unclaimed.pop(group.table, None)
+            self._note_absent(group, passed.batches)
             if passed.batches:
                 fresh.append(passed)
         return fresh
+
+    def _note_absent(self, group: Group, there: Iterable[Batch]) -> None:
+        """Note of which labels the source has not all yet, or could not be asked."""
+        known = self._absent.get(group.table, frozenset())
+        found = {batch.label for batch in group.batches} - {batch.label for batch in there}
+        if not found <= known:
+            self._absent = {**self._absent, group.table: known | found}
 
     def _note_unclaimed(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
         """Note what keeps a table's batches from being claimed; a run that looks again and again tells of it once."""

@@ -18,7 +18,7 @@ from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
 from waterclock.planner.readiness import Facts, Judge
 from waterclock.planner.readiness_bounds import no_longer_waiting, within_reach
 from waterclock.planner.request import ALL, Request
-from waterclock.planner.settlement import settle, standing_on
+from waterclock.planner.settlement import awaited, settle, standing_on
 from waterclock.planner.sharing import Queries, most_together, queries_of
 from waterclock.planner.starts import starts_of
 from waterclock.planner.ticks import Ticks
@@ -80,8 +80,8 @@ class Planner:
             paused_all=snapshot.paused,
             partial={
                 name: lacks
-                for name in self.graph.nodes
-                if name in judge.facts.selected and (lacks := snapshot.of(name).partial)
+                for name, node in self.graph.nodes.items()
+                if name in judge.facts.selected and (lacks := awaited(node, snapshot))
             },
         )
 
@@ -166,7 +166,10 @@ class Planner:
         settlement = settle(self.graph, snapshot, force)
         to_do = to_do_by_table(self.flow, self.graph, snapshot, now, starts, settlement, force)
         selected = frozenset(self.graph.nodes if only is None else only)
-        return Judge(Facts(self.flow, self.graph, snapshot, now, clock or now, starts, settlement, to_do, selected))
+        facts = Facts(
+            self.flow, self.graph, snapshot, now, clock or now, starts, settlement, to_do, selected, request.absent
+        )
+        return Judge(facts)
 
     def _selected(self, judge: Judge, request: Request) -> Iterator[tuple[Node, ToDo]]:
         """Return the tables that have something to do, upstream first, with the labels that may run."""

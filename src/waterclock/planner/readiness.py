@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import islice
+from itertools import islice, starmap
 
 from waterclock.batches.facts import BatchStatus, LedgerSnapshot, Missing, OpenClaim, TableFacts, Trouble, lacking
 from waterclock.flow.choices import ReadKind
@@ -14,24 +14,27 @@ from waterclock.planner.graph import FlowGraph, Node, is_circular
 from waterclock.planner.links import expired, waits_for
 from waterclock.planner.partial import Partial, partial_of, waits_no_longer
 from waterclock.planner.plan import GIVE_UP, NEEDS_SOMEBODY, RECOMPUTE, Batch, BoundRead, Cause, Status
+from waterclock.planner.readiness_bounds import within_reach
 from waterclock.planner.reads import bind
-from waterclock.planner.settlement import Settlement, is_dropped
+from waterclock.planner.settlement import Settlement, awaited, is_dropped
 from waterclock.planner.to_do import ToDo, stands_from
+from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import local_text
 
 # How many batches a chain of causes is followed; upstream is judged first, so that most chains are short.
 _FAR = 50
-# How many steps upstream is looked whether what is missing will come.
-_FAR_ENOUGH = 8
 # How many windows back an older state is looked for, where the newest is blocked.
 _MOST_BACK = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that one plan is made from. `clock` is the ledger's real clock: timed retries go by it."""
+    """All that one plan is made from.
+
+    `clock` is the ledger's real clock: timed retries go by it. `absent` are labels that their sources do not have yet.
+    """
 
     flow: Flow
     graph: FlowGraph
@@ -42,6 +45,7 @@ class Facts:
     settlement: Settlement
     to_do: Mapping[str, ToDo]
     selected: frozenset[str]
+    absent: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -55,6 +59,8 @@ class Judge:
     is_brief: bool = False
     _seen: dict[tuple[str, datetime], Batch] = field(default_factory=dict)
     _depth: int = 0
+    _coming: dict[tuple[str, datetime], bool] = field(default_factory=dict)
+    _steps: int = 0
 
     def batch(self, name: str, window: Window) -> Batch:
         """Return a due batch with its status, its reads and its causes."""
@@ -88,7 +94,7 @@ class Judge:
             if partial is None:
                 return self._stopped(node, window, past, reads, causes)
             reads, missing = partial.reads, partial.missing
-        reason = f"tried again after: {_first_line(trouble.error)}" if trouble else _why(past, window.start)
+        reason = f"tried again after: {_first_line(trouble.error)}" if trouble else self._why(node, past, window.start)
         made = self._found(node, window, past, Status.READY, reason, reads)
         return replace(made, missing=missing, reason=f"{reason}, partial: {lacking(missing)}") if missing else made
 
@@ -109,25 +115,58 @@ class Judge:
 
     def _is_coming(self, missing: Missing) -> bool:
         """Tell whether some of what is missing is being made, or will be: it is worth to wait for."""
-        node = self.facts.graph.nodes[missing.table]
-        if node.table.is_snapshot:
-            return missing.table in self.facts.selected and bool(self.facts.to_do[missing.table].missing)
-        settled = self.facts.settlement.settled[missing.table]
-        windows = (
-            window for span in settled.gaps(missing.low, missing.high) for window in node.table.cadence.windows(*span)
+        facts, node = self.facts, self.facts.graph.nodes[missing.table]
+        if node.table.is_snapshot:  # of what is not done, only the newest can be made
+            to_do, cadence = facts.to_do[missing.table], node.table.cadence
+            again = (label for label in to_do.revisions if missing.low <= label < missing.high)
+            windows = [*starmap(Window, to_do.missing), *map(cadence.window_of, again)]
+            return any(self._comes(node, window) for window in windows)
+        settled = facts.settlement.settled
+        gaps = settled[missing.table].gaps(missing.low, missing.high)
+        # what may be ready, and what may become so
+        return any(
+            self._comes(node, window)
+            for spans in (gaps & within_reach(node, settled, facts.graph.nodes), gaps)
+            for window in islice(self._untroubled(node, spans), _FAR)
         )
-        return any(self._comes(node, window, _FAR_ENOUGH) for window in islice(windows, _FAR))
 
-    def _comes(self, node: Node, window: Window, far: int) -> bool:
-        """Tell whether a batch is being made, or can be once what it waits for is; looking so many steps far."""
-        name, cadence, facts = node.table.name, node.table.cadence, self.facts
-        if name not in facts.selected or window.start < facts.starts[name] or cadence.due_at(window) > facts.now:
+    def _untroubled(self, node: Node, spans: IntervalSet) -> Iterator[Window]:
+        troubles = self.facts.snapshot.of(node.table.name).troubles
+        for window in (window for span in spans for window in node.table.cadence.windows(*span)):
+            trouble = troubles.get(window.start)
+            if trouble is None or _is_due_again(trouble, self.facts.clock):
+                yield window
+
+    def _comes(self, node: Node, window: Window) -> bool:
+        """Tell whether a batch is being made, or can be once what it waits for is."""
+        key = (node.table.name, window.start)
+        if key not in self._coming:
+            self._coming[key] = False  # what a circle of causes meets half-way, and a chain that is too long
+            self._steps += 1
+            self._coming[key] = self._steps <= _FAR and self._looks_to_come(node, window)
+            self._steps -= 1
+        return self._coming[key]
+
+    def _looks_to_come(self, node: Node, window: Window) -> bool:
+        name, facts = node.table.name, self.facts
+        if window.start < facts.starts[name] or node.table.cadence.due_at(window) > facts.now:
             return False
         batch = self.batch(name, window)
-        if batch.status is Status.WAITING and batch.causes and far:
+        if batch.status is Status.RUNNING or name not in facts.selected:
+            return batch.status is Status.RUNNING
+        if batch.status is Status.WAITING and batch.causes:
             nodes = facts.graph.nodes
-            return all(self._comes(nodes[cause.table], cause.window, far - 1) for cause in batch.causes)
-        return batch.status in {Status.READY, Status.RUNNING}
+            return all(self._comes(nodes[cause.table], cause.window) for cause in batch.causes)
+        return batch.status is Status.READY and window.start not in facts.absent.get(name, ())
+
+    def _why(self, node: Node, past: TableFacts, label: datetime) -> str:
+        """Say why a batch is to be made, or made again."""
+        if not past.covered.covers_instant(label):
+            return "backfill asked for" if label in past.wanted else "due"
+        if label not in past.requested and (lacks := awaited(node, self.facts.snapshot).get(label)):
+            return f"what it was made {lacking(lacks)}, has come"
+        changed = {fact.table for fact in past.suspects.get(label, ()) if fact.recorded != fact.current}
+        return f"stale: {', '.join(sorted(changed))} changed since" if changed else _asked(past.requested.get(label))
 
     def _linked(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return a batch that cannot be made of another project's table now; one made of what is kept asks nobody."""
@@ -323,16 +362,6 @@ def _urgency(cause: Cause) -> int:
 
 def _is_due_again(trouble: Trouble, clock: datetime) -> bool:
     return trouble.due_again is not None and trouble.due_again <= clock
-
-
-def _why(past: TableFacts, label: datetime) -> str:
-    """Say why a batch is to be made, or made again."""
-    if not past.covered.covers_instant(label):
-        return "backfill asked for" if label in past.wanted else "due"
-    if label in past.partial and label not in past.requested:
-        return f"what it was made {lacking(past.partial[label])}, has come"
-    changed = {fact.table for fact in past.suspects.get(label, ()) if fact.recorded != fact.current}
-    return f"stale: {', '.join(sorted(changed))} changed since" if changed else _asked(past.requested.get(label))
 
 
 def _asked(verb: str | None) -> str:

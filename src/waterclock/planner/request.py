@@ -21,7 +21,8 @@ class Request:
     tables or by table. `cap`: how many batches of a table are listed, and how many of those that are ready are put
     into groups (what stands before them, blocked, does not count); `group_cap`: how many share a claim. `force`:
     labels to run although done or not needed, as if somebody had asked for it. `clock`: the ledger's real clock, by
-    which timed retries go; the plan's `now` where it is not given.
+    which timed retries go; the plan's `now` where it is not given. `absent`: labels that could run, and that their
+    sources do not have yet; what waits no longer (PARTIAL AFTER) goes without them.
     """
 
     only: Collection[str] | None = None
@@ -31,6 +32,7 @@ class Request:
     group_cap: int = GROUP_CAP
     force: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
     clock: datetime | None = None
+    absent: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
 
     def labels_of(self, table: str) -> Labels | None:
         """Return the labels of a table that may run, None where all may."""

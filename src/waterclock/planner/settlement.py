@@ -60,8 +60,10 @@ def settle(graph: FlowGraph, snapshot: LedgerSnapshot, forced: Mapping[str, froz
         for member in (graph.nodes[member] for member in members):
             facts = snapshot.of(member.table.name)
             asked = forced.get(member.table.name, frozenset()).union(facts.requested)
-            whole = _whole(facts, snapshot, unsettled) if facts.partial else frozenset()
-            found = _begin(member, facts, asked, snapshot if is_any_dropped else None, whole)
+            lacks = awaited(member, snapshot)
+            whole = _whole(lacks, snapshot, unsettled)
+            kept = {label for label in facts.partial if label in lacks or _has_lost(facts, label, snapshot)} - whole
+            found = _begin(member, facts, asked, snapshot if is_any_dropped else None, _Lacking(whole, frozenset(kept)))
             stale[member.table.name], unsettled[member.table.name] = found.stale, found.unsettled
             reported |= {member.table.name: found.reported} if found.reported else {}
             standing += found.standing
@@ -124,14 +126,50 @@ def _is_restless(facts: TableFacts) -> bool:
     return bool(facts.suspects or facts.requested or facts.open_claims or facts.partial)
 
 
-def _whole(facts: TableFacts, snapshot: LedgerSnapshot, unsettled: Mapping[str, IntervalSet]) -> frozenset[datetime]:
+def awaited(node: Node, snapshot: LedgerSnapshot) -> dict[datetime, tuple[Missing, ...]]:
+    """Return what batches of a table lack and wait for to be made whole, by label.
+
+    They no longer wait for what their table does not read any more, nor for what is before its table's START; and they
+    never will be whole where RETAIN has dropped some of what they would be made of.
+    """
+    facts, read = snapshot.of(node.table.name), {read.table for read in node.table.reads}
+    found: dict[datetime, tuple[Missing, ...]] = {}
+    for label, lacks in facts.partial.items():
+        left = tuple(it for it in lacks if it.table in read and _may_come(it, snapshot.of(it.table).start))
+        if left and not _has_lost(facts, label, snapshot):
+            found[label] = left
+    return found
+
+
+def _may_come(missing: Missing, start: datetime | None) -> bool:
+    return start is None or missing.high > start
+
+
+def _has_lost(facts: TableFacts, label: datetime, snapshot: LedgerSnapshot) -> bool:
+    """Tell whether RETAIN has dropped a partial batch, some of what it read, or some of what it lacks."""
+    lacks = ((it.table, it.low, it.high) for it in facts.partial[label])
+    return _is_gone(facts, facts.suspects.get(label, ()), label, snapshot) or is_dropped(lacks, snapshot) is not None
+
+
+def _whole(
+    partial: Mapping[datetime, tuple[Missing, ...]], snapshot: LedgerSnapshot, unsettled: Mapping[str, IntervalSet]
+) -> frozenset[datetime]:
     """Return the labels that were made without something, all of which is settled now: they are made whole."""
 
     def is_there(missing: Missing) -> bool:
-        settled = snapshot.of(missing.table).covered - unsettled.get(missing.table, IntervalSet())
-        return settled.covers(missing.low, missing.high)
+        facts = snapshot.of(missing.table)
+        low = missing.low if facts.start is None else max(missing.low, facts.start)
+        return (facts.covered - unsettled.get(missing.table, IntervalSet())).covers(low, missing.high)
 
-    return frozenset(label for label, lacks in facts.partial.items() if all(map(is_there, lacks)))
+    return frozenset(label for label, lacks in partial.items() if all(map(is_there, lacks)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Lacking:
+    """The labels that were made without something: those that can be made `whole`, and those that stay as they are."""
+
+    whole: frozenset[datetime]
+    kept: frozenset[datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,24 +187,23 @@ def _begin(
     facts: TableFacts,
     asked: frozenset[datetime],
     dropping: LedgerSnapshot | None,
-    whole: frozenset[datetime],
+    partial: _Lacking,
 ) -> _Begun:
     """Find the windows of a table that are unsettled whatever other tables hold, and the suspects that depend on them.
 
     Such a suspect is unsettled only if something that it reads is. A batch whose inputs RETAIN has dropped keeps what
-    it has and is neither, and so does one that was made without something until it can be made `whole`. `dropping`:
-    None if nothing was dropped.
+    it has and is neither, and so does a `partial` one until it can be made whole. `dropping`: None if nothing was.
     """
     name, cadence = node.table.name, node.table.cadence
     reports = node.table.on_restate is OnRestate.REPORT
     running = {label for claim in facts.open_claims for label in claim.labels}
     restated = {label for label in asked | running if facts.covered.covers_instant(label)}
-    changed: set[datetime] = {label for label in whole if facts.covered.covers_instant(label)}
+    changed: set[datetime] = {label for label in partial.whole if facts.covered.covers_instant(label)}
     standing: list[_Suspect] = []
     for label, inputs in facts.suspects.items():
         if not facts.covered.covers_instant(label) or (dropping and _is_gone(facts, inputs, label, dropping)):
             continue
-        if label in facts.partial:
+        if label in partial.kept:
             continue
         if any(fact.recorded != fact.current for fact in inputs):
             changed.add(label)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from tests.model.flows import at, collect, flow, merge_transform, transform
-from tests.unit.planner.pasts import done, failed, past, reason, running, states
+from tests.model.flows import at, collect, flow, merge_transform, snapshot, transform
+from tests.unit.planner.pasts import done, failed, past, read_then, reason, running, states
 from waterclock.batches.facts import LedgerSnapshot, Missing, Pause, TableFacts
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.plan import Batch, Plan
 from waterclock.planner.planning import Planner, plan
+from waterclock.planner.request import Request
 from waterclock.timelabel.duration import Duration
 
 NOW = at("2013-01-02 02:00")
@@ -120,3 +121,77 @@ def test_a_state_is_not_read_where_there_is_none() -> None:
     merged = merge_transform("m", ["hourly"])
     tables = flow(HOURLY, replace(merged, start=at("2013-01-01")), impatient("m"))
     assert states(planned(tables, past(hourly=HELD_UP, m=TableFacts())), "t") == {"01-01": "blocked"}
+
+
+def test_what_another_runner_makes_is_waited_for_though_this_one_does_not_make_it() -> None:
+    tables, only = flow(HOURLY, impatient("hourly")), Request(only={"t"})
+    made = done(("2013-01-01", "2013-01-01 18:00"), open_claims=(running("2013-01-01 18:00"),))
+    assert not Planner(tables).plan(past(hourly=made), NOW, only).groups
+    left = done(("2013-01-01", "2013-01-01 18:00"))
+    assert Planner(tables).plan(past(hourly=left), NOW, only).groups
+
+
+def test_what_can_be_made_behind_much_that_failed_is_waited_for() -> None:
+    minutes = replace(collect("hourly", "MINUTE"), start=at("2013-01-01"))
+    half = at("2013-01-01 12:00")
+    many = {half + timedelta(minutes=minute): failed() for minute in range(300)}
+    made = done(("2013-01-01", "2013-01-01 12:00"), troubles=many)
+    assert states(planned(flow(minutes, impatient("hourly")), past(hourly=made)), "t") == {"01-01": "blocked"}
+
+
+def test_what_comes_over_many_steps_is_waited_for() -> None:
+    steps = [replace(transform(f"s{n}", [f"s{n - 1}" if n else "hourly"]), start=at("2013-01-01")) for n in range(20)]
+    tables = flow(HOURLY, *steps, impatient("s19"))
+    known = {step.name: done(("2013-01-01", "2013-01-02")) for step in steps}
+    made = past(hourly=done(("2013-01-01", "2013-01-02")), **known, t=done(("2013-01-01", "2013-01-02")))
+    assert states(planned(tables, made, at("2013-01-03 05:00")), "t") == {"01-02": "waiting"}
+
+
+def test_a_snapshot_that_failed_or_is_paused_is_gone_without() -> None:
+    tables = flow(replace(snapshot("s"), start=at("2013-01-01")), impatient("s"))
+    known, t = ("0001-01-01", "2013-01-02"), done(("2013-01-01", "2013-01-02"))
+    for facts in (
+        done(known, troubles={at("2013-01-02"): failed()}),
+        done(known, paused=Pause(NOW, "ann", "it lies")),
+    ):
+        found = planned(tables, past(s=facts, t=t), at("2013-01-03 05:00"))
+        assert batch(found).missing == (Missing("s", at("2013-01-02"), at("2013-01-03")),)
+    assert states(planned(tables, past(s=done(known), t=t), at("2013-01-03 05:00")), "t") == {"01-02": "waiting"}
+
+
+def test_what_a_source_does_not_have_is_gone_without() -> None:
+    tables, ledger = flow(HOURLY, impatient("hourly")), past(hourly=done(("2013-01-01", "2013-01-01 18:00")))
+    found = Planner(tables).plan(ledger, NOW, Request(absent={"hourly": frozenset({LAST})}))
+    assert batch(found).missing == LACKS
+
+
+THERE = done(("2013-01-01", "2013-01-04"))
+
+
+def test_what_retain_has_dropped_some_of_is_never_made_whole_and_holds_up_nobody() -> None:
+    other, reader = (
+        replace(collect("other"), start=at("2013-01-01")),
+        replace(transform("r", ["t"]), start=at("2013-01-01")),
+    )
+    tables, dropped = flow(HOURLY, other, impatient("hourly", "other"), reader), at("2013-01-03")
+    read = (read_then("other", "2013-01-01", "2013-01-02", is_changed=False),)
+    partial = replace(THERE, partial={at("2013-01-01"): LACKS}, suspects={at("2013-01-01"): read})
+    for known in (
+        {"hourly": THERE, "other": replace(THERE, dropped_before=dropped), "t": partial},
+        {"hourly": replace(THERE, dropped_before=dropped), "other": THERE, "t": partial},
+    ):
+        found = planned(tables, past(**known), at("2013-01-04 05:00"))
+        assert (states(found, "t"), found.partial) == ({}, {})
+        assert states(found, "r") == {"01-01": "ready", "01-02": "ready", "01-03": "ready"}
+
+
+def test_what_is_read_no_more_is_waited_for_no_more() -> None:
+    read = (read_then("other", "2013-01-01", "2013-01-02", is_changed=True),)
+    partial = done(("2013-01-01", "2013-01-02"), partial={at("2013-01-01"): LACKS}, suspects={at("2013-01-01"): read})
+    other, whole = replace(collect("other"), start=at("2013-01-01")), done(("2013-01-01", "2013-01-02"))
+    found = planned(flow(HOURLY, other, impatient("other")), past(hourly=HELD_UP, other=whole, t=partial))
+    assert (reason(found, "t", "2013-01-01"), found.partial) == ("stale: other changed since", {})
+    later = flow(replace(HOURLY, start=at("2013-01-02")), other, impatient("hourly", "other"))
+    assert not planned(later, past(hourly=TableFacts(start=at("2013-01-02")), other=whole, t=partial)).partial
+    held = planned(flow(HOURLY, other, impatient("hourly", "other")), past(hourly=HELD_UP, other=whole, t=partial))
+    assert states(held, "t") == {}

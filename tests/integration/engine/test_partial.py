@@ -1,0 +1,43 @@
+"""What waits no longer (PARTIAL AFTER), on real Spark: sources that are late, or gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.tiny import Tiny, day, labels
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+AWAITED = """
+COLLECT web.berlin PARTITIONED (id BIGINT, at TIMESTAMP) FROM shop.berlin EVERY DAY BY DATA TIME at;
+COLLECT web.tokyo PARTITIONED (id BIGINT, at TIMESTAMP) FROM shop.tokyo EVERY DAY BY DATA TIME at
+  AWAIT QUERY 'SELECT upto >= :window_end FROM loads';
+TRANSFORM web.all PARTITIONED EVERY DAY PARTIAL AFTER 2 HOURS AS
+SELECT id, IS_PARTIAL() AS is_partial FROM web.berlin UNION ALL BY NAME
+SELECT id, IS_PARTIAL() AS is_partial FROM web.tokyo;
+"""
+
+
+def test_a_source_that_shows_no_sign_is_gone_without_and_comes_later(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(AWAITED)
+    for name, number in (("berlin", 1), ("tokyo", 2)):
+        tiny.source(name, "id INT, at TEXT", [(number, "2020-01-01 12:00:00")])
+    tiny.source("loads", "upto TEXT", [("2020-01-01 00:00:00",)])
+
+    tiny.run(day(2, 1))
+    assert tiny.done("web.all") == []
+    tiny.run(day(2, 2))
+    assert tiny.rows("SELECT id, is_partial FROM web.all") == [(1, True)]
+
+    tiny.source("loads", "upto TEXT", [("2020-01-02 00:00:00",)])
+    tiny.run(day(2, 3))
+    assert tiny.done("web.tokyo") == labels(1)
+    assert tiny.rows("SELECT id, is_partial FROM web.all ORDER BY id") == [(1, False), (2, False)]
+    assert tiny.run(day(2, 4)).done == 0
