@@ -1,7 +1,7 @@
 """What temporal functions should come to, told row by row in plain Python: slow, short, and nothing of Spark in it.
 
-Times are whole numbers; a raw row is `{"key", "t", "seq", "gone", **attributes}`; a version
-`{"key", "eff", "exp", **attributes}`.
+Times are whole numbers; a raw row is `{"key", "t", "seq", "gone", **attributes}`, and may name attributes that its
+source `lacks`; a version `{"key", "eff", "exp", **attributes}`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _lives(rows: list[Row], rules: Rules) -> list[_Life]:
             known = dict.fromkeys(rules.attributes)
             continue
         for name in rules.attributes:
-            if row[name] is not None or name in rules.values:
+            if row[name] is not None or (name in rules.values and name not in row.get("lacks", ())):
                 known[name] = row[name]
         lives[-1].said[row["t"]] = dict(known)
     return lives

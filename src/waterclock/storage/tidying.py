@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +22,7 @@ from waterclock.storage.lake import STAGE
 from waterclock.storage.log.commit_history import commits_after
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.live_files import LiveFile
-from waterclock.storage.log.open_tables import opened
+from waterclock.storage.log.open_tables import is_readable, opened
 from waterclock.storage.spark_settings import require_log_store
 from waterclock.timelabel.label import TIMELABEL, label_of_hive_path
 
@@ -93,17 +93,24 @@ def _looked_at(path: Path) -> Found | None:
         return None
 
 
-def vacuum(folder: str, hours: int, identity: Identity) -> None:
-    """Remove files that no version of the last hours needs: FULL, for LITE would take the sealed slices (M3).
+def vacuum(folder: str, hours: int, identity: Identity, *, keeping: Collection[int] = ()) -> None:
+    """Remove files that no version of the last hours needs, and none of those that are `keeping`.
 
+    FULL, for LITE would take the sealed slices (M3).
     By delta-rs: Spark's takes a minute for a tiny table, and tells of it on the terminal.
     """
     with opened(folder) as table:
         if table.is_plain:
             # the table's own retention is made so long that no LITE of anybody reaches the stage: ours is said here
             said = CommitProperties(custom_metadata={"userMetadata": identity.to_json()})
+            kept = [version for version in sorted(keeping) if is_readable(folder, version)]
             table.delta().vacuum(
-                hours, dry_run=False, enforce_retention_duration=False, full=True, commit_properties=said
+                hours,
+                dry_run=False,
+                enforce_retention_duration=False,
+                full=True,
+                commit_properties=said,
+                keep_versions=kept or None,
             )
 
 

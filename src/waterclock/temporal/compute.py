@@ -180,7 +180,8 @@ def _filled(said: DataFrame, shape: Shape) -> DataFrame:
 def _changes(filled: DataFrame, shape: Shape) -> DataFrame:
     """Fill back, and keep the first row of a life and those where a tracked attribute changed.
 
-    Filled forward, an attribute is null at the start of a life alone, and filling it back is no change.
+    Filled forward, an attribute is null at the start of a life alone, and filling it back is no change. Where it stays
+    null, a NULL that is a value looks as what is not known yet, so that it is no change either.
     """
     order = Window.partitionBy(*shape.life).orderBy("at")
     whole = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
@@ -195,8 +196,8 @@ def _changes(filled: DataFrame, shape: Shape) -> DataFrame:
         known = sql.first(each.held, ignorenulls=True).over(whole) if is_filled_back else None
         columns.append((value if known is None else sql.coalesce(value, known)).alias(each.held))
         if each.is_tracked:
-            differs = sql.coalesce(value != before, sql.lit(col=False)) if is_filled_back else ~value.eqNullSafe(before)
-            changes.append(differs)
+            differs = sql.coalesce(value != before, sql.lit(col=False))
+            changes.append(differs if is_filled_back else ~_bare(value, each).eqNullSafe(_bare(before, each)))
         elif each.rides_along:
             last = sql.last(each.held).over(whole)
             columns += [
@@ -255,7 +256,10 @@ def _counted(closed: DataFrame, shape: Shape, counts: Counts) -> DataFrame:
 
 
 def _shown(each: Attribute, shape: Shape) -> Column:
-    value = _last_within(each, shape) if each.rides_along else sql.col(each.held)
+    return _bare(_last_within(each, shape) if each.rides_along else sql.col(each.held), each)
+
+
+def _bare(value: Column, each: Attribute) -> Column:
     return unwrapped(value) if each.is_wrapped else value
 
 

@@ -1,14 +1,15 @@
 """Keeps a project small and quick, and changes no answer: what may be tidied in each table, and how it is done.
 
 Everything is looked up first, so that a dry run shows what would go. A table with an open claim is left for another
-time. Each step stands for itself: one that fails or loses a race leaves the rest to be done.
+time, and so are versions and slices that a running batch of another table reads. Each step stands for itself: one that
+fails or loses a race leaves the rest to be done.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from waterclock.batches.facts import BEGINNING, FOREVER
@@ -16,7 +17,7 @@ from waterclock.engine.batch.behind import drop_behind, labels_behind
 from waterclock.engine.damage import older_log, older_logs
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
-from waterclock.engine.upkeep.unneeded_slices import Known, kept_since, may_go, replaced_at
+from waterclock.engine.upkeep.unneeded_slices import Known, inputs_of, is_read, kept_since, may_go, replaced_at
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, is_folder, remove_folder
@@ -130,11 +131,12 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
             _try(found, "removing unneeded files", lambda: _vacuum(work, table, now))
     if found.labels:
         _try(found, "dropping labels behind the view", lambda: drop_behind(work, table, found.labels))
-    still_open = {claim.number for claim in work.ledger.claims.open()}
+    still_open = work.ledger.claims.open()
+    numbers, read = {claim.number for claim in still_open}, inputs_of(still_open, table.name)
     for leaf in found.leaves:
-        if leaf.claim not in still_open:
+        if leaf.claim not in numbers and not is_read(table, leaf, read):
             remove(folder, leaf)
-    for state in found.old_states:
+    for state in found.old_states if not read else ():
         remove_folder(state.folder)
 
 
@@ -162,7 +164,7 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
         found.unneeded = Amount(len(unneeded), sum(file.size for file in unneeded))
     found.old_states = made_again(work.lake.history(table.name), kept_since(table, now))
     found.states = Amount(len(found.old_states), sum(state.bytes for state in found.old_states))
-    known = _known(work, table, now)
+    known = replace(_known(work, table, now), needed=needed)
     for leaf in leaves(folder):
         if may_go(table, leaf, known):
             found.leaves.append(leaf)
@@ -208,7 +210,7 @@ def _drop_before(work: Workplace, table: Table, now: datetime, needed: datetime)
 
 def _needed(work: Workplace, now: datetime) -> dict[str, datetime]:
     """Give, by table, the oldest instant that a batch which is not done yet may read."""
-    if all(table.retain is None for table in work.flow.tables.values()):
+    if all(table.retain is None and table.keep_versions is None for table in work.flow.tables.values()):
         return {}
     return Planner(work.flow).oldest_needed(work.ledger.reads.snapshot(work.flow), now)
 
@@ -247,7 +249,9 @@ def _vacuum(work: Workplace, table: Table, now: datetime) -> None:
     if table.is_fold:
         oldest = oldest_readable(work.folder(table), kept_since(table, now))
         work.ledger.keeping.forget_versions(table.name, oldest)
-    vacuum(work.folder(table), _hours_kept(work, table, now), _identity(work, table, VACUUMED))
+    # asked after they were forgotten: a batch that is bound from now on finds none of them
+    read = {each.version for each in inputs_of(work.ledger.claims.open(), table.name)}
+    vacuum(work.folder(table), _hours_kept(work, table, now), _identity(work, table, VACUUMED), keeping=read)
 
 
 def _stale_manifests(table: Table, folder: str) -> int:

@@ -6,10 +6,12 @@ may go: a COLLECT's source cannot be asked again, so its slices go only where KE
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from waterclock.batches.facts import FOREVER
+from waterclock.batches.records import Claim, Input
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.storage.slices.inventory import Leaf
@@ -27,7 +29,7 @@ class Known:
     `claims` are statuses by number, `current` the claim by label. `replaced` is, by label and claim, when a newer
     revision took a committed slice's place. `kept_since`: whatever was replaced since is kept. `dropped_before`: what
     RETAIN had dropped by then. `made` is when a slice was committed. `live` are the folders of slices that the table
-    shows now.
+    shows now. `needed` is the oldest instant that a batch which is not done yet may read.
     """
 
     claims: Mapping[int, str]
@@ -38,6 +40,7 @@ class Known:
     made: Mapping[tuple[datetime, int], datetime] = field(default_factory=dict)
     dropped_before: datetime | None = None
     live: Collection[str] = frozenset()
+    needed: datetime = FOREVER
 
 
 def kept_since(table: Table, now: datetime) -> datetime:
@@ -55,6 +58,20 @@ def replaced_at(revisions: Sequence[tuple[datetime, int, datetime]]) -> dict[tup
             found[label, newest[label]] = at
         newest[label] = claim
     return found
+
+
+def inputs_of(claims: Iterable[Claim], table: str) -> list[Input]:
+    """Return what the batches of some claims read of a table."""
+    reads = (read for claim in claims for of_label in claim.request.inputs.values() for read in of_label)
+    return [read for read in reads if read.table == table]
+
+
+def is_read(table: Table, leaf: Leaf, inputs: Iterable[Input]) -> bool:
+    """Tell whether a leaf may be what one of the inputs reads; of a state that may be any of the slices before it."""
+    label = leaf.label
+    if label is None:
+        return False
+    return any(label < each.high and (table.mode is not Mode.APPEND or label >= each.low) for each in inputs)
 
 
 def may_go(table: Table, leaf: Leaf, known: Known) -> bool:
@@ -93,7 +110,9 @@ def _may_current_go(table: Table, label: datetime, claim: int, known: Known) -> 
     is_old = max(table.cadence.next(later), known.made.get((label, claim), known.now)) < known.kept_since
     if table.kind is Kind.PUBLISH:
         return is_old  # it was delivered, and is made again from what it was made of
-    return table.mode is Mode.REPLACE and table.keep_versions is not None and is_old
+    if table.mode is not Mode.REPLACE or table.keep_versions is None:
+        return False
+    return is_old and table.cadence.next(later) <= known.needed
 
 
 def _time_of(claim: int) -> datetime:

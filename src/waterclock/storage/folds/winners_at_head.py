@@ -5,8 +5,9 @@ exactly where it is after the head's row and after the key's deletes, which only
 and older states decides nothing. A slice that stood at the label takes part only by what it takes back: keys that the
 new slice lacks, or holds with a lower order. Of these alone the winners are made again by the fold.
 
-All this is so where a winner brings all columns of its key: where a slice at or after the label lacks some, the fold
-decides.
+All this is so where a winner brings all columns of its key. A late slice that lacks some is decided by the head as well
+where no newer slice can let its rows pass: then its rows win over none but rows of older labels, which hold what the
+state before it holds of their keys. Of all others the fold decides.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from waterclock.storage.lake import Lake
 from waterclock.storage.log.resolving import Step
 from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, same_key_sql
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.slices.order_values import place_sql
+from waterclock.storage.slices.order_values import may_beat, place_sql
 from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -67,9 +68,30 @@ class Restatement:
 
 
 def is_decided_by_head(asked: Restatement) -> bool:
-    """Tell whether the slices at the label and after it bring all columns."""
-    names = fields_of(asked.schema).keys()
-    return all(names <= fields_of(manifest.schema).keys() for manifest in (asked.new, *asked.after))
+    """Tell whether the head's rows, and deletes in slices, say all that is to be known of the older states.
+
+    They do where the slices at the label and after it bring all columns. Where some lack columns, a late slice (one
+    that replaces none) is decided so if each newer slice brings what it brings, no newer row is ordered below one of
+    its own, and it takes no key away of which a newer slice says a part.
+    """
+    names, own = fields_of(asked.schema).keys(), fields_of(asked.new.schema).keys()
+    after = [each for each in asked.after if each.rows]
+    carried = [fields_of(each.schema).keys() for each in after]
+    is_whole = all(names <= columns for columns in carried)
+    if is_whole and names <= own:
+        return True
+    if asked.old is not None or not all(own <= columns for columns in carried):
+        return False
+    return (is_whole or not asked.new.has_deletes) and not any(_may_pass(asked, each) for each in after)
+
+
+def _may_pass(asked: Restatement, later: Manifest) -> bool:
+    """Tell whether a row of the new slice may be ordered above one of a newer slice."""
+    order_by, high, low = asked.merge.order_by, asked.new.order_high, later.order_low
+    if not order_by or not asked.new.rows:
+        return False
+    types = [fields_of(asked.schema)[name]["type"] for name in order_by]
+    return high is None or low is None or may_beat(high, low, types)
 
 
 def winners_at_head(spark: SparkSession, asked: Restatement, *, is_unique: bool) -> Winners:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +13,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.engine.upkeep.test_ledger_rebuild import lose, rebuilt
-from tests.tiny import Tiny, day, described
+from tests.tiny import Heard, Tiny, day, described
 from waterclock.engine.reads.as_of import frame_as_of
+from waterclock.engine.upkeep.dropping import drop
+from waterclock.engine.upkeep.dropping import look as droppable
 from waterclock.engine.upkeep.ledger_export import export_ledger
 from waterclock.engine.upkeep.maintain import Upkeep, do, look
+from waterclock.errors import WaterclockError
+from waterclock.faults import striking
+from waterclock.planner.plan import RECOMPUTE
+from waterclock.selection import Labels
 from waterclock.storage import tidying as storage_upkeep
 
 if TYPE_CHECKING:
@@ -30,15 +39,17 @@ COLLECT shop.notes (id INT, at TIMESTAMP) FROM shop.notes
   EVERY DAY BY DATA TIME at LOOKBACK 1 DAY APPEND;
 TRANSFORM marts.sums PARTITIONED AS SELECT id, sum(amount) AS total FROM shop.orders GROUP BY id;
 TRANSFORM marts.prices KEEP VERSIONS 7 DAYS AS SELECT count(*) AS n, sum(price) AS total FROM shop.items;
+TRANSFORM marts.seen PARTITIONED AS SELECT n, total FROM marts.prices;
 PUBLISH marts.sums TO out.sums;
 """
-TABLES = ("shop.orders", "shop.items", "shop.notes", "marts.sums", "marts.prices", "out.sums")
+TABLES = ("shop.orders", "shop.items", "shop.notes", "marts.sums", "marts.prices", "marts.seen", "out.sums")
 HEADS = {
     "shop.orders": "SELECT timelabel, id, amount FROM shop.orders ORDER BY ALL",
     "shop.items": "SELECT id, price FROM shop.items ORDER BY ALL",
     "shop.notes": "SELECT timelabel, id FROM shop.notes ORDER BY ALL",
     "marts.sums": "SELECT timelabel, id, total FROM marts.sums ORDER BY ALL",
     "marts.prices": "SELECT n, total FROM marts.prices",
+    "marts.seen": "SELECT timelabel, n, total FROM marts.seen ORDER BY ALL",
 }
 MUCH_LATER = datetime.now(UTC) + timedelta(days=60)
 
@@ -188,3 +199,64 @@ def test_a_ledger_is_rebuilt_from_before_an_upkeep_as_from_after_it(
         assert ledger.reads.tables() == heads
         assert ledger.reads.snapshot(lived.load().flow).of("shop.orders").dropped_before == dropped
     assert answers(lived) == before
+
+
+class Keeping(Heard):
+    """Maintains all tables, and drops what may be dropped, at each point that each table's batches pass."""
+
+    def __init__(self, tiny: Tiny) -> None:
+        super().__init__()
+        self.tiny, self.table, self.is_at_work = tiny, "", False
+        self.points: defaultdict[str, set[str]] = defaultdict(set)
+        self.failed: list[str] = []
+
+    def step(self, group: Any, name: str) -> None:
+        del name
+        self.table = group.table
+
+    def strike(self, point: str) -> None:
+        if self.is_at_work or point in self.points[self.table]:
+            return
+        self.is_at_work = True
+        self.points[self.table].add(point)
+        other = Tiny(self.tiny.root, self.tiny.spark, toml=None)
+        with other.opened() as work:
+            for found in look(work, TABLES, MUCH_LATER):
+                do(work, found, MUCH_LATER)
+                self.failed += found.failed
+            with suppress(WaterclockError):  # what is read still is not dropped
+                drop(
+                    work,
+                    droppable(work, work.flow.tables["shop.orders"], Labels.between(day(1), day(2)), day(10)),
+                    why="old",
+                )
+        self.is_at_work = False
+
+
+def made_again(tiny: Tiny) -> None:
+    """Have old states and old windows read again, and a new day made, each batch in one attempt."""
+    fill(tiny, 8, 50)
+    fill(tiny, 9, 9)
+    with tiny.ledger() as ledger:
+        for table, label in (("marts.prices", 3), ("marts.prices", 5), ("marts.sums", 3), ("marts.seen", 4)):
+            ledger.decisions.request_restate(table, [day(label)], verb=RECOMPUTE, who="a test", why="a test")
+    tiny.settings = replace(tiny.settings, attempts=1, threads=1)
+    outcome = tiny.run(day(10))
+    assert not outcome.failed, described(outcome)
+
+
+def test_maintained_at_each_step_of_each_batch_a_flow_comes_to_the_same(lived: Tiny, tmp_path: Path) -> None:
+    calm = lived.copied(tmp_path / "calm")
+    made_again(calm)
+    lived.heard = keeping = Keeping(lived)
+    with striking(keeping.strike):
+        made_again(lived)
+    steps = {"claimed", "make", "sealed", "audited", "before_commit", "after_commit", "committed"}
+    assert all(steps <= keeping.points[name] for name in TABLES if name != "out.sums")
+    assert not keeping.failed
+    for tiny in (calm, lived):
+        upkeep(tiny)
+    assert answers(lived) == answers(calm)
+    assert lived.delivered("SELECT * FROM sums ORDER BY 1, 2") == calm.delivered("SELECT * FROM sums ORDER BY 1, 2")
+    for tick in (4, 6, 9):
+        assert as_of(lived, "shop.items", day(tick)) == as_of(calm, "shop.items", day(tick)), tick

@@ -151,6 +151,7 @@ class Accounts:
                 "gone": bool(row[3]),
                 "a": row[4],
                 "b": row[5] if len(row) > 5 else None,
+                "lacks": () if len(row) > 5 else ("b",),
             }
             for number, rows in self.rows.items()
             if number < before
@@ -230,6 +231,23 @@ def test_a_column_that_a_slice_lacks_is_missing_even_where_null_is_a_value(spark
     accounts.place(1, [("k1", FIRST + timedelta(days=1), 1, False, "y")], COLUMNS)
     accounts.place(2, [("k1", FIRST + timedelta(days=2), 1, False, "y", None)])
     assert [(row[3], row[4]) for row in accounts.found()] == [("x", 1), ("y", 1), ("y", None)]
+
+
+def test_under_fill_forward_a_null_that_is_a_value_begins_no_version_that_looks_like_the_one_before(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    both = frozenset(("a", "b"))
+    temporal = Temporal(("k",), "at", ("o",), "gone", ("o", "gone"), are_all_values=True, fills_back=False)
+    accounts = Accounts(spark, tmp_path, declared(temporal))
+    accounts.place(0, [("k1", FIRST, 1, False, "x")], COLUMNS)
+    accounts.place(1, [("k1", FIRST + timedelta(days=1), 1, False, "x", None)])
+    assert [row[1:] for row in accounts.found()] == [(micros(FIRST), 253_402_214_400_000_000, "x", None)]
+    dice = random.Random(5)
+    for number in (2, 3, 0):
+        rows = random_slice(dice, 150)
+        lacks = number != 3
+        accounts.place(number, [row[:5] for row in rows] if lacks else rows, COLUMNS if lacks else "")
+        assert accounts.found() == accounts.wanted(Rules(("a", "b"), both, both, fill_back=False)), number
 
 
 @pytest.mark.parametrize("road", ["made again", "copied"], indirect=True)

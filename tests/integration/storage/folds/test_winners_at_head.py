@@ -22,6 +22,7 @@ from waterclock.flow.folds import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.folds import commit_merged, write_state
+from waterclock.storage.folds import merge as merging
 from waterclock.storage.folds.merge import merge_slice, restate_slice
 from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.folds.winners_at_head import Restatement, is_decided_by_head, winners_at_head
@@ -199,6 +200,32 @@ def test_a_late_label_reads_its_slice_and_deletes_that_may_beat_it_and_nothing_e
     assert is_decided_by_head(asked)
     read = winners_at_head(spark, asked, is_unique=True).rows.inputFiles()
     assert {folder_of(path) for path in read} == {late.slice_path, steps[2].slice_path}
+
+
+def test_a_late_label_whose_slice_lacks_columns_reads_no_state_before_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_long: bool
+) -> None:
+    """Orders grow with the labels, as the times of windows do; the highest of one label is the lowest of the next."""
+
+    def never(*_: object) -> None:
+        pytest.fail("a state before the label was asked for")
+
+    monkeypatch.setattr(merging, "beginning", never)
+    dice = random.Random(3)
+    flows_of_columns = (
+        {0: SCHEMA, 2: SCHEMA, 1: LACKING, 4: SCHEMA, 3: LACKING},
+        {0: SCHEMA, 2: LACKING, 4: LACKING, 3: LACKING},
+    )
+    for at, columns in enumerate(flows_of_columns if is_long else flows_of_columns[:1]):
+        planes = Restated(spark, tmp_path / str(at))
+        newest = -1
+        for number, schema in columns.items():
+            rows = [(row[0], 6 * number + (row[1] or 0), *row[2:]) for row in changes(dice, schema, histories=150)]
+            if number < newest and at:  # a delete that is late may take columns away of which newer rows say nothing
+                rows = [row for row in rows if row[2] != "d"]
+            newest = max(newest, number)
+            planes.put(number, rows, schema)
+            assert planes.state() == planes.expected(), (at, number)
 
 
 def test_only_files_that_hold_a_changed_row_are_written_again(

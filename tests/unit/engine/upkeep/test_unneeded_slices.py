@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.ledgers import ZERO, day, table
-from waterclock.engine.upkeep.unneeded_slices import Known, kept_since, may_go, replaced_at
+from waterclock.batches.records import Input
+from waterclock.engine.upkeep.unneeded_slices import Known, is_read, kept_since, may_go, replaced_at
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.storage.slices.inventory import Leaf
@@ -131,3 +132,17 @@ def test_slices_of_a_merge_stay_for_its_fold() -> None:
     current = {day(1): OLD, day(99): NEW}
     made = {(day(1), OLD): day(2)}
     assert not may_go(of(mode=Mode.MERGE, kept=True), leaf(OLD), known(current=current, made=made))
+
+
+def test_an_older_state_stays_while_a_batch_that_is_to_be_made_reads_it() -> None:
+    states = {"current": {day(1): OLD, day(2): OLD + 1, day(3): NEW}, "made": {(day(1), OLD): day(3)}}
+    kept = of(mode=Mode.REPLACE, kept=True)
+    assert may_go(kept, leaf(OLD), known(**states))
+    assert may_go(kept, leaf(OLD), known(**states, needed=day(3)))
+    assert not may_go(kept, leaf(OLD), known(**states, needed=day(2)))
+
+
+@pytest.mark.parametrize(("mode", "found"), [(Mode.APPEND, [False, True, False]), (Mode.REPLACE, [True, True, False])])
+def test_what_a_running_batch_reads_is_known_by_its_inputs(mode: Mode, found: list[bool]) -> None:
+    read = Input("a.rows", "a.rows", "slices", day(2), day(3), "", 7, "0.0")
+    assert [is_read(of(mode=mode), leaf(OLD, day(number)), [read]) for number in (1, 2, 3)] == found
