@@ -68,13 +68,27 @@ def _absent(
         if isinstance(inner, exp.Select):
             sources = dict(_sources(inner, tables))
             past = {alias for alias, table in sources.items() if table.kind is ReadKind.PAST} - outer.keys()
-            yield from _between({**outer, **sources}, [*_conditions(select), *_conditions(inner)], past, own)
+            if not any(map(_may_bound, _conditions(inner))):
+                yield from _between({**outer, **sources}, [*_conditions(select), *_conditions(inner)], past, own)
     for join in select.args.get("joins") or ():
         if (join.kind or "").upper() == "ANTI" and isinstance(join.this, exp.Table):
             sources = dict(_named(join.this, tables))
             past = {alias for alias, table in sources.items() if table.kind is ReadKind.PAST}
-            said = [*_conditions(select), *_flat(join.args.get("on"))]
-            yield from _between({**outer, **sources}, said, past, own - past)
+            matching = _flat(join.args.get("on"))
+            if not any(map(_may_bound, matching)):
+                yield from _between({**outer, **sources}, [*_conditions(select), *matching], past, own - past)
+
+
+def _may_bound(condition: Any) -> bool:
+    """Tell whether a condition may keep times nearer than the bound that is read.
+
+    By labels it may, unless it only says that one is older, and by what is made of both rows, as an hour is.
+    """
+    columns = list(condition.find_all(exp.Column))
+    rows = {column.table.lower() for column in columns}
+    if any(column.name.lower() == TIMELABEL for column in columns):
+        return len(rows) < 2 or not isinstance(condition, exp.LT | exp.LTE | exp.GT | exp.GTE)
+    return len(rows) > 1 and not any(_at_most_none(condition))
 
 
 def _between(

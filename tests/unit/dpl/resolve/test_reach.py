@@ -24,6 +24,12 @@ TRANSFORM marts.recent PARTITIONED AS
 SELECT v.user, b.at FROM PAST(web.views, '30 minutes') v JOIN PAST(web.buys, '5 minutes') AS b
   ON v.user = b.user AND b.at BETWEEN v.at AND v.at + INTERVAL 30 MINUTES
 WHERE greatest(v.timelabel, b.timelabel) = TIMELABEL() AND v.at >= WINDOW_START() - INTERVAL 30 MINUTES;
+TRANSFORM marts.of_label PARTITIONED AS SELECT v.user, v.at FROM web.views v
+WHERE NOT EXISTS (SELECT 1 FROM PAST(web.views, '5 minutes') AS q WHERE q.user = v.user AND q.timelabel = v.timelabel
+  AND q.at < v.at AND q.at >= v.at - INTERVAL 1 HOUR);
+TRANSFORM marts.of_hour PARTITIONED AS SELECT v.user, v.at FROM web.views v
+LEFT ANTI JOIN PAST(web.views, '5 minutes') AS q ON q.user = v.user
+  AND date_trunc('hour', q.at) = date_trunc('hour', v.at) AND q.at < v.at AND q.at >= v.at - INTERVAL 1 HOUR;
 """
 
 
