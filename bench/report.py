@@ -31,6 +31,7 @@ BENCHES = (
     "big_slice",
     "long_session",
     "service",
+    "quality",
     "restate",
     "temporal",
     "timelines",

@@ -30,6 +30,7 @@ TOGETHER = (
     "tests/integration/engine/",
     "tests/integration/storage/folds/",
     "tests/integration/temporal/",
+    "tests/integration/ui/",  # their shop of sixty days is filled once
 )
 MOST_SECONDS_OF_A_UNIT_TEST = (
     2.0  # of CPU, its processes' too: what takes longer is marked slow, and left out of bin/check

@@ -18,6 +18,8 @@ from waterclock.ledger.ledger import Ledger
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# the status and the digest of each batch, by table and label
+Digests = dict[tuple[str, str], tuple[str, str]]
 # env prod on folders of this machine
 FOLDERS = """
 [env.prod]
@@ -71,14 +73,14 @@ def run(folder: Path, days: int) -> subprocess.Popen[str]:
     )
 
 
-def digests(folder: Path) -> dict[tuple[str, str], tuple[str, str]]:
+def digests(folder: Path) -> Digests:
     """Return the status and the digest of each batch of env prod, by table and label."""
     project = load_project(folder, env="prod", capabilities=capabilities())
     with Ledger.open(ledger_url(project)) as ledger:
         return {(row["table"], row["timelabel"]): (row["status"], row["digest"]) for row in ledger.past.rows("batches")}
 
 
-def run_here(folder: Path, spark: SparkSession, days: int) -> dict[tuple[str, str], tuple[str, str]]:
+def run_here(folder: Path, spark: SparkSession, days: int) -> Digests:
     """Run env prod on the Spark of this process, and return the digests."""
     from waterclock.engine.opening import apply_flow, open_workplace
     from waterclock.engine.runner import Runner

@@ -8,6 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from waterclock.codes_at_rest import CONNECTORS, LEDGER, OUTSIDE, STORAGE
+from waterclock.codes_of_alerts import ALERTS
+from waterclock.codes_of_closings import CLOSINGS
+from waterclock.codes_of_quality import QUALITY, QUALITY_AT_WORK, QUALITY_COMMANDS
+from waterclock.codes_of_schemas import SCHEMAS, SCHEMAS_AT_WORK, SCHEMAS_KEPT
+from waterclock.codes_of_specs import SPECS
 from waterclock.codes_of_state import STATE, STATE_AT_WORK
 from waterclock.errors import Code
 from waterclock.temporal.refusals import REFUSALS
@@ -25,8 +30,7 @@ TIME: Mapping[str, Code] = {
     "E103": Code("no window starts there", "The instant is inside of a window of that cadence, not at its start."),
     "E104": Code(
         "a cron that is no cadence",
-        "A SCHEDULE is compiled once to a window length, a delay and a zone. One that fires at unequal distances has "
-        "none.",
+        "A SCHEDULE is compiled once to a window length, a delay and a zone, which one of unequal distances has not.",
     ),
     "E105": Code(
         "an unknown zone",
@@ -264,7 +268,11 @@ LANGUAGE: Mapping[str, Code] = {
         "A function for queries has a type for each parameter and for what it gives. Annotations say those of bool, "
         "int, float, str, bytes, date and datetime; all others are said in parameters and returns.",
     ),
+    **QUALITY,
     **STATE,
+    **CLOSINGS,
+    **SCHEMAS,
+    **SCHEMAS_KEPT,
 }
 TEMPORAL: Mapping[str, Code] = {code: Code(*said) for code, said in REFUSALS.items()}
 SELECTION: Mapping[str, Code] = {
@@ -366,7 +374,9 @@ ENGINE: Mapping[str, Code] = {
         "It does not answer, its client is not installed here, or it was started without what rows need: Delta, and a "
         "JVM in UTC, of the same version.",
     ),
+    **QUALITY_AT_WORK,
     **STATE_AT_WORK,
+    **SCHEMAS_AT_WORK,
     "E720": Code(
         "an error in the project's Python",
         "A function of the project raised something. The frames that are shown are the project's own.",
@@ -375,8 +385,7 @@ ENGINE: Mapping[str, Code] = {
     "E722": Code("a function that gave no DataFrame", "A Python transform returns the DataFrame that it made."),
     "E730": Code(
         "Spark refuses the query",
-        "The place is the one in your file. Spark's own name of the condition is given, with a way to mend it where "
-        "one is known.",
+        "The place is the one in your file. Spark's own name of the condition is given, and a way to mend it if known.",
     ),
     "E740": Code(
         "not as expected",
@@ -444,36 +453,12 @@ CLI: Mapping[str, Code] = {
         "what no page has",
         "An address of `ui` names a part of a page, or something to do with batches, that there is not.",
     ),
+    **ALERTS,
     "E999": Code(
         "a defect of Waterclock",
         "An error that should not be. All that is known of it was written into the file that is named.",
     ),
-}
-SPECS: Mapping[str, Code] = {
-    "E350": Code("no Gherkin", "A specification is a Feature with Scenarios, each of steps, as Cucumber reads them."),
-    "E351": Code(
-        "an unknown step",
-        "There are few steps, and every scenario is written with them. The error lists them, with the nearest.",
-    ),
-    "E352": Code(
-        "a step and its table", "What is given and what is expected is a table of cells; other steps take none."
-    ),
-    "E354": Code("an unknown column in an example", "The columns of an example are columns of its table, each once."),
-    "E355": Code(
-        "a cell that is no value of its type",
-        "Types are those of the table. Times are UTC where no offset is said; an empty cell and NULL are no value.",
-    ),
-    "E356": Code("steps out of order", "What is given comes first, then something runs, then something is expected."),
-    "E357": Code(
-        "a table that is not given",
-        "A specification reads no source: all that a table is made of is given, if only as empty.",
-    ),
-    "E358": Code("a key that is expected twice", "A key has one row in a table, so two can never be found."),
-    "E359": Code("a wrong type in an example", "A column whose type nothing declares can say it, as `seats:INT`."),
-    "E360": Code("no specifications", "Specifications are files *.feature in the project's folder specs/."),
-    "E361": Code("too many rows for an example", "An example is small: its rows are compared one by one."),
-    "E362": Code("a page that cannot be written", "The living document is one file, in a folder that is there."),
-    "E363": Code("an unknown rule", "What a table fails with or warns of is one of its rules, a column, or a code."),
+    **QUALITY_COMMANDS,
 }
 _BY_LAYER = (TIME, LANGUAGE, TEMPORAL, SPECS, LEDGER, SELECTION, STORAGE, ENGINE, OUTSIDE, CONNECTORS, CLI, WARNINGS)
 CODES: Mapping[str, Code] = {code: said for layer in _BY_LAYER for code, said in layer.items()}

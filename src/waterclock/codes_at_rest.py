@@ -131,6 +131,10 @@ LEDGER: Mapping[str, Code] = {
         "In a `rebuild --all` a batch failed that stands in the live tables, or was not made. The old tables stand, "
         "and what was made is removed.",
     ),
+    "E456": Code(
+        "a window was opened again meanwhile",
+        "Late rows came for the window between planning its batch and claiming it. It is planned anew, and reads them.",
+    ),
 }
 STORAGE: Mapping[str, Code] = {
     "E601": Code(

@@ -40,6 +40,11 @@ STATE_AT_WORK: Mapping[str, Code] = {
         "The column that WATERMARK names is not among those that came, or holds no TIMESTAMP. A file's columns are "
         "text until a type is declared.",
     ),
+    "E717": Code(
+        "late rows that cannot be told",
+        "Which rows are late is told by the time of a row, a TIMESTAMP, which CLOSE WHEN or WATERMARK names. Why is "
+        "told by the column late_reason, which what is read has not.",
+    ),
     "E716": Code(
         "a rule that gave other columns",
         "The function below wc.stateful gives two lists of rows, those of the state and those that come out; each row "

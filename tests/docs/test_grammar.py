@@ -36,6 +36,8 @@ ACCEPTED = {
         for rule in (
             "KEY", "NOT NULL", "EXPECT (x > 0) AS big ELSE WARN", "EXPECT (x > 0) ELSE FAIL", "TAGS (p, q)",
             "REFERENCES e.f (id) ROLE buyer AT bought_at", "COMMENT 'c'", "KEY COMMENT 'c' NOT NULL",
+            "ELSE QUARANTINE KEY ELSE DROP NOT NULL ELSE WARN AT MOST 3",
+            "AS (y) RETIRE '2027-12-31'", "RETIRE '2027-12-31'",
         )
     ],
     "when": [COLLECT.format(text) for text in (
@@ -57,14 +59,21 @@ ACCEPTED = {
         "AWAIT 'done/%Y-%m-%d' FOR 3 HOURS", "AWAIT NEXT", "AWAIT QUERY 'SELECT true'",
         "WATERMARK at 10 MINUTES", "WATERMARK at 1 DAY PER (device, land)",
         "SEQUENTIAL", "POOL heavy", "ON RESTATE REPORT", "ON RESTATE RECOMPUTE",
-    )] + [TRANSFORM.format("PARTIAL AFTER 2 HOURS")],
+    )] + [TRANSFORM.format(text) for text in (
+        "PARTIAL AFTER 2 HOURS", "CLOSE WHEN max(a) > WINDOW_END()", "MAX LATENESS 1 DAY",
+    )],
     "rule": [TRANSFORM.format(text) for text in (
         "EXPECT a > 0", "EXPECT a > 0 AS x ELSE WARN, count(*) > 1", "EXPECT my_sum(a) > 1 OVER BATCH",
-        "EXPECT a ELSE FAIL",
+        "EXPECT count(*) > 0 AS some OVER TABLE ELSE HOLD",
+        "EXPECT a ELSE FAIL", "EXPECT a ELSE QUARANTINE AT MOST 1 PERCENT ELSE HOLD",
+        "EXPECT a ELSE DROP AT MOST 3", "EXPECT a ELSE HOLD AT MOST 3 ELSE FAIL",
     )],
+    "action": [TRANSFORM.format(f"EXPECT a ELSE {said}") for said in ("FAIL", "HOLD", "QUARANTINE", "DROP", "WARN")],
     "keeping": [
         COLLECT.format("RETAIN 90 DAYS"), COLLECT.format("RETAIN :long"), TRANSFORM.format("KEEP VERSIONS 30 DAYS"),
     ],
+    "changes": [COLLECT.format(f"ON SCHEMA CHANGE {word}") for word in ("ADD", "IGNORE", "TEXT", "FAIL")]
+    + [TRANSFORM.format(f"COMPATIBLE {text}") for text in ("BACKWARD", "FORWARD TRANSITIVE", "FULL")],
     "about": [COLLECT.format(text) for text in ("OWNER 'me'", "TAGS (a, b)", "COMMENT :said")],
     "period": [COLLECT.format(f"EVERY {text}") for text in (
         "1 MINUTE", "HOUR", "6 HOURS", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR",
@@ -73,13 +82,10 @@ ACCEPTED = {
 REFUSED = {
     "`GRANT`": "GRANT SELECT ON a.b TO (c)",
     "`FOR EACH`": COLLECT.format("FOR EACH e.f"),
-    "`ON SCHEMA CHANGE`": COLLECT.format("ON SCHEMA CHANGE HOLD"),
+    "`ON SCHEMA CHANGE HOLD`": COLLECT.format("ON SCHEMA CHANGE HOLD"),
     "`BY CHANGES`": COLLECT.format("BY CHANGES"),
-    "`CLOSE WHEN`": TRANSFORM.format("CLOSE WHEN max(a) > 1"),
     "`SHUFFLE`": TRANSFORM.format("SHUFFLE NONE"),
-    "`MAX LATENESS`": TRANSFORM.format("MAX LATENESS 1 DAY"),
     "`CONTINUOUS`": TRANSFORM.format("CONTINUOUS"),
-    "`COMPATIBLE`": TRANSFORM.format("COMPATIBLE FULL"),
     "`PARTITION BY`": TRANSFORM.format("PARTITION BY (a)"),
     "`CLUSTER BY`": TRANSFORM.format("CLUSTER BY (a)"),
     "`SORT BY`": TRANSFORM.format("SORT BY (a)"),
@@ -89,20 +95,12 @@ REFUSED = {
     "`DEADLINE`": TRANSFORM.format("DEADLINE 1 HOUR"),
     "`APPEND ORDER BY`": "PUBLISH a.b TO c.d APPEND ORDER BY e",
     "`WAS`": TRANSFORM.format("WAS a.old"),
-    "`AS`": "COLLECT a.b (x AS (y + 1)) FROM c.d",
+    "`AS` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",
     "`DEFAULT`": "COLLECT a.b (x DEFAULT 1) FROM c.d",
     "`SUBJECT`": "COLLECT a.b (x SUBJECT person) FROM c.d",
     "`HIDDEN`": "COLLECT a.b (x HIDDEN) FROM c.d",
-    "`RETIRE`": "COLLECT a.b (x RETIRE '2026-12-31') FROM c.d",
     "`EXCEPT`": "COLLECT a.b (x, * EXCEPT (y)) FROM c.d",
     "`REFERENCES ... ELSE`": "COLLECT a.b (x REFERENCES c.d ELSE WARN) FROM c.d",
-    "an `ELSE` behind a type": "COLLECT a.b (x INT ELSE WARN) FROM c.d",
-    "`ELSE HOLD`": TRANSFORM.format("EXPECT a ELSE HOLD"),
-    "`ELSE QUARANTINE`": TRANSFORM.format("EXPECT a ELSE QUARANTINE"),
-    "`ELSE DROP`": TRANSFORM.format("EXPECT a ELSE DROP"),
-    "`AT MOST`": TRANSFORM.format("EXPECT a ELSE WARN AT MOST 3"),
-    "`OVER TABLE`": TRANSFORM.format("EXPECT count(*) > 0 OVER TABLE"),
-    "a ladder of ELSEs": TRANSFORM.format("EXPECT a ELSE WARN ELSE FAIL"),
 }
 
 

@@ -15,6 +15,7 @@ from waterclock.dpl.config.model import (
     _File,
     _ProjectSection,
 )
+from waterclock.dpl.resolve.alerts import _RULE_KEYS, _SECTION_KEYS, _TARGET_KEYS
 from waterclock.ledger.read.status import STATUS_TABLES
 
 if TYPE_CHECKING:
@@ -36,10 +37,17 @@ def rows_of(page: str, heading: str) -> list[list[str]]:
 
 def test_every_setting_is_documented_and_no_other() -> None:
     models: dict[str, type[BaseModel]] = {"project": _ProjectSection, "defaults": Defaults, "env": Environment}
-    assert set(_File.model_fields) == {*models, "vars", "pools"}
+    assert set(_File.model_fields) == {*models, "vars", "pools", "alerts"}
     for heading, model in models.items():
         assert [row[0] for row in rows_of(SETTINGS, heading)] == list(model.model_fields)
     assert all(f"\n## {heading}\n" in SETTINGS for heading in _File.model_fields)
+
+
+def test_every_setting_of_alerts_is_documented_and_no_other() -> None:
+    rows = {row[0].partition(".")[0]: row[1] for row in rows_of(SETTINGS, "alerts")}
+    assert set(rows) == set(_SECTION_KEYS)
+    assert all(key in rows["targets"] for key in _TARGET_KEYS)
+    assert all(key in rows["rules"] for key in set(_RULE_KEYS) - set(_SECTION_KEYS))
 
 
 def test_every_setting_of_spark_is_documented_and_no_other() -> None:

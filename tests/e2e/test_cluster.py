@@ -7,17 +7,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.cluster import Cluster, cluster, connect_server
-from tests.flights import FOLDERS, digests, prepared, run, run_here
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.flights import FOLDERS, Digests, digests, prepared, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -30,14 +27,11 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.mark.parametrize("days", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_a_worker_that_is_lost_in_the_middle_changes_nothing(
-    there: Cluster, tmp_path: Path, spark: SparkSession, days: int
+    there: Cluster, tmp_path: Path, at_home: Callable[[int], tuple[Path, Digests]], days: int
 ) -> None:
     """All kinds of tables, Python functions, TEMPORAL, FLAT and MERGE among them, come to what they come to locally."""
-    at_home, away = (
-        prepared(tmp_path / "home", FOLDERS, days=days),
-        prepared(tmp_path / "away", FOLDERS + there.settings(), days=days),
-    )
-    home = run_here(at_home, spark, days)
+    away = prepared(tmp_path, FOLDERS + there.settings(), days=days)
+    _, home = at_home(days)
     process = run(away, days)
     lost: list[int] = []
 
@@ -66,16 +60,13 @@ def _has_begun(folder: Path) -> bool:
 
 @pytest.mark.parametrize("days", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_a_connect_server_that_comes_back_in_the_middle_changes_nothing(
-    tmp_path: Path, spark: SparkSession, days: int
+    tmp_path: Path, at_home: Callable[[int], tuple[Path, Digests]], days: int
 ) -> None:
     """All that goes over Spark Connect comes to what it comes to locally; a restart takes sessions, and no batch."""
+    _, home = at_home(days)
     (tmp_path / "server").mkdir()
     with connect_server(tmp_path / "server") as server:
-        at_home, away = (
-            prepared(tmp_path / "home", FOLDERS, days=days),
-            prepared(tmp_path / "away", FOLDERS + server.settings(), days=days),
-        )
-        home = run_here(at_home, spark, days)
+        away = prepared(tmp_path / "away", FOLDERS + server.settings(), days=days)
         process = run(away, days)
         restarted: list[bool] = []
 
@@ -103,6 +94,7 @@ def digests_so_far(folder: Path) -> dict[tuple[str, str], tuple[str, str]]:
     return {batch: found for batch, found in digests(folder).items() if found[0] == "done"}
 
 
+@pytest.mark.soak
 def test_the_cluster_is_tried_before_a_run(there: Cluster, tmp_path: Path) -> None:
     folder = prepared(tmp_path, FOLDERS + there.settings())
     words = [

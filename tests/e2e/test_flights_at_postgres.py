@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from dataclasses import dataclass
 from decimal import Decimal
@@ -61,7 +58,7 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+def site(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Site:  # noqa: ARG001 - it is taken
     folder = put_flights(tmp_path_factory.mktemp("flights"))
     make_data.put_days(folder / "data", make_data.FIRST_DAY, DAYS)
     at = server()
@@ -74,15 +71,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
         file.write(PROD.format(url=at.url, ops=site.ops, reports=site.reports))
     (folder / "secrets").mkdir()
     (folder / "secrets" / "ledger_url").write_text(at.ledger_url() + "\n")
-    run = ["run", "--now", NOW, "--env", "prod", "--project", str(folder)]
-    done = subprocess.run(
-        [sys.executable, "-m", "waterclock", *run],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"COLUMNS": "160", "NO_COLOR": "1"},
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert site.ask("run", "--now", NOW)["failed"] == []
     return site
 
 
@@ -98,7 +87,7 @@ def _copy(database: sqlite3.Connection, table: str, at: Server, schema: str) -> 
 
 
 @pytest.fixture(scope="module")
-def tables(site: Site, spark: SparkSession) -> dict[str, list[dict[str, Any]]]:  # noqa: ARG001 - it is taken
+def tables(site: Site) -> dict[str, list[dict[str, Any]]]:
     """What the tables say to the oracle's questions."""
     found = {}
     for question in oracle.QUESTIONS:

@@ -12,7 +12,8 @@ from tests.tiny import Tiny, evening
 FLOW = """
 COLLECT shop.orders PARTITIONED (id BIGINT KEY, customer STRING, amount BIGINT, at TIMESTAMP)
   FROM shop.orders EVERY DAY BY DATA TIME at;
-COLLECT web.clicks PARTITIONED (id KEY, customer) FROM land.acme.clicks EVERY DAY BY ARRIVAL TIME;
+COLLECT web.clicks PARTITIONED (id KEY, customer) FROM land.acme.clicks EVERY DAY BY ARRIVAL TIME
+  EXPECT customer != 'c2' OR id = '22' AS known ELSE QUARANTINE, id != '41' ELSE DROP;
 COLLECT shop.lands (customer KEY, land) FROM shop.lands EVERY DAY;
 COLLECT shop.customers (customer KEY, name, gone BIGINT, at TIMESTAMP) FROM shop.customers
   EVERY DAY BY DATA TIME at MERGE ORDER BY at DELETE WHEN gone = 1;
@@ -55,6 +56,9 @@ def prepare(tiny: Tiny) -> None:
 def standing(tiny: Tiny, tables: Sequence[str] = TABLES, delivered: Sequence[str] = DELIVERED) -> dict[str, Any]:
     """Return all that a reader sees: tables, destinations, what is done, and whether a claim is left open."""
     seen: dict[str, Any] = {table: sorted(tiny.rows(f"SELECT * FROM {table}"), key=repr) for table in tables}
+    if "web.clicks" in tables:
+        aside = tiny.rows("SELECT timelabel, row, broken FROM web.clicks_quarantine")
+        seen["aside"] = sorted((label, row, list(broken)) for label, row, broken in aside)
     with closing(sqlite3.connect(tiny.root / "out.sqlite")) as database:
         for table in delivered:
             seen[f"out.{table}"] = sorted(database.execute(f"SELECT * FROM {table}"), key=repr)

@@ -17,6 +17,7 @@ from waterclock.flow.conditions import Term
 from waterclock.flow.declarations import Flat, Read, Table
 from waterclock.flow.flats import flats_of
 from waterclock.flow.folds import Merge
+from waterclock.flow.ladders import words
 
 FOLDER = HERE / "accepted"
 SETTINGS = """\
@@ -71,7 +72,9 @@ def parts_of(table: Table) -> Iterator[str]:
         "temporal": table.temporal and repr(table.temporal),
         "retain": table.retain,
         "keep versions": table.keep_versions,
+        "closes": table.closes and repr(table.closes),
         "manifest": table.manifest,
+        "open windows of": table.open_of,
         "pool": table.pool if table.pool != "default" else None,
         "sequential": table.is_sequential or None,
         "on restate": table.on_restate if table.on_restate != "recompute" else None,
@@ -90,12 +93,15 @@ def parts_of(table: Table) -> Iterator[str]:
             yield f"  {key}: {value}"
     for column in table.columns.named:
         marks = " ".join(word for word, on in (("KEY", column.is_key), ("NOT NULL", column.is_not_null)) if on)
-        rules = [(rule.expression, rule.name, rule.action.value) for rule in column.rules]
-        notes = [note for note in (column.references, column.comment, column.tags, rules) if note]
+        rules = [(rule.expression, rule.name, words(rule.rungs)) for rule in column.rules]
+        ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
+        otherwise = [f"{what} else {words(ladder)}" for what, ladder in ladders.items() if ladder]
+        notes = [note for note in (column.references, column.comment, column.tags, rules, *otherwise) if note]
         yield f"  column {column.name} {column.type} {marks} {notes or ''}".rstrip()
     yield f"  open: {table.columns.is_open}"
     for rule in table.rules:
-        yield f"  rule {rule.name!r}: {rule.expression} ({rule.scope}, {rule.action}) {rule.variables or ''}".rstrip()
+        said_of = f"({rule.scope}, {words(rule.rungs)})"
+        yield f"  rule {rule.name!r}: {rule.expression} {said_of} {rule.variables or ''}".rstrip()
     for choice in table.choices:
         zone = choice.condition.zone if choice.condition else ""
         yield f"  choice {choice}: reads {', '.join(str(read) for read in choice.reads)} {zone}".rstrip()
@@ -119,7 +125,7 @@ def tree_of(flat: Flat, indent: str) -> Iterator[str]:
         yield from tree_of(join.parent, f"{indent}  ")
 
 
-@pytest.mark.parametrize("name", ["choices.dpl", "flights.dpl", "forms.dpl", "outside.dpl", "temporal.dpl"])
+@pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.glob("*.dpl")))
 def test_it_compiles_to_what_its_golden_file_says(name: str, tmp_path: Path) -> None:
     found = "\n".join(lines_of(project_of(name, tmp_path))) + "\n"
     golden = FOLDER / f"{name}.expected"

@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from tests.model.bookkeeping import Bookkeeper
 from tests.model.oracle import Key
 from tests.model.random_flow import EVE, RandomFlow
 from tests.model.toy import Rows, ToyLake, ToyTable, digest
@@ -73,8 +74,9 @@ class Driver:
     """One life of one flow; `log` holds all its commits, oldest first.
 
     `commits` counts the batches committed since the last restatement. `is_wild`: batches are asked to be restated
-    while others, and they themselves, are being made; then nobody can say how often each must run. `pause_rate`: how
-    often tables, or all of them, are paused and resumed meanwhile; `refused` counts the claims refused for that.
+    while others, and they themselves, are being made; then nobody can say how often each must run. `is_calm`: nobody
+    decides anything. `pause_rate`: how often tables, or all of them, are paused and resumed meanwhile; `refused` counts
+    the claims refused for that.
     `partial` are batches that were made without some of what they read, `went_without` counts all that ever were.
     """
 
@@ -98,11 +100,16 @@ class Driver:
     log: list[Commit] = field(default_factory=list)
     trouble_rate: float = 0.0
     is_wild: bool = False
+    is_calm: bool = False
     pause_rate: float = 0.0
     refused: int = 0
+    books: Bookkeeper = field(init=False)
     partial: set[Key] = field(default_factory=set)
     went_without: int = 0
     turn: int = 0
+
+    def __post_init__(self) -> None:
+        self.books = Bookkeeper(self.random, self.flow, self.lake, self.ledger, self.planner)
 
     @classmethod
     def of(cls, made: RandomFlow, random: Random) -> Driver:
@@ -121,6 +128,7 @@ class Driver:
 
     def ready(self) -> list[Group]:
         """Ask what may be claimed; now and then hold it against what the whole plan says."""
+        self.books.look(self.now)
         snapshot, group_cap = self.snapshot(), self.random.choice((1, 3, 50))
         if self.random.random() < 0.9:
             request = Request(cap=self.random.choice((2, 50)), group_cap=group_cap)
@@ -164,6 +172,8 @@ class Driver:
                 ready = []
             if self.random.random() < self.pause_rate:
                 self.pause_or_resume([group.table for group in ready] or sorted(self.flow.tables))
+            if self.books.is_any and self.random.random() < 0.2:
+                self.keep_books()
             if most and (not ready or self.random.random() < 0.2):
                 ready = self.ready()
             if not (ready and most) and not self.flights:
@@ -177,6 +187,19 @@ class Driver:
             else:
                 self.land(self.flights.pop(self.random.randrange(len(self.flights))))
 
+    def keep_books(self) -> None:
+        """Let another runner look at the books, write down what one has seen, or close a window by hand."""
+        if self.random.random() < 0.4:
+            self.books.look(self.now, is_late=True)
+        elif self.random.random() < 0.6:
+            self.books.write()
+        elif not self.is_calm and self.random.random() < 0.3:
+            self.books.by_hand(self.now)
+        elif not self.is_calm and self.random.random() < 0.3 and (found := self.books.any_open(self.now)):
+            name, window = found
+            self.ledger.decisions.skip(name, [window], who="test", why="nobody misses it")
+            self.skipped.add((name, window.start))
+
     def make(self, needed: ToMake) -> None:
         """Make what a question needs, and nothing else, as `query --make` does."""
         self.is_wild = False
@@ -185,6 +208,7 @@ class Driver:
             self.ledger.decisions.request_restate(name, sorted(labels), FOLLOW, who="test")
         spans = {name: Labels.between(*span) for name, span in needed.spans.items()}
         while True:
+            self.books.look(self.now)
             snapshot = self.snapshot()
             covered = {name: snapshot.of(name).covered for name in needed.force}
             force = {
@@ -296,7 +320,7 @@ class Driver:
 
     def catch_up(self, behind: Mapping[str, Iterable[datetime]]) -> None:
         """Ask that states which are behind are made again, and come to rest; nothing else happens meanwhile."""
-        self.is_wild = False
+        self.is_wild, self.is_calm = False, True
         for name, labels in behind.items():
             self.ledger.decisions.request_restate(name, sorted(labels), FOLLOW, who="test")
         self.rest()
@@ -403,6 +427,8 @@ class Driver:
         self.batches += 1
         self.commits[key] += 1
         assert self.commits[key] == 1 or self.is_wild, f"{key} ran twice for one ripple"
+        if (tick := self.books.ticks.get(key)) is not None:
+            assert {read.high for read in batch.reads if read.read.kind == "until"} == {tick}, f"{key} reads beyond"
         if batch.is_revision:
             self.revisions += 1
             is_new = flight.evidence[batch.label] != self.evidence[key] or key in self.partial

@@ -137,6 +137,7 @@ class Oracle:
     skipped: frozenset[Key]
     first_look: datetime
     now: datetime
+    closed: Mapping[Key, datetime] = field(default_factory=dict)
     starts: dict[str, datetime] = field(default_factory=dict)
     _makeable: dict[tuple[str, datetime, bool], bool] = field(default_factory=dict)
     _rows: dict[Key, Rows] = field(default_factory=dict)
@@ -169,6 +170,7 @@ class Oracle:
             table = self.flow.tables[name]
             window = window_at(table, label)
             is_due = window.end + table.cadence.delay <= self.now
+            is_due = is_due and (table.closes is None or (name, label) in self.closed)
             reads = table.reads if by_any else reads_of(table, window)
             is_due = is_due and (by_any or self._is_in_turn(table, label))
             self._makeable[key] = (name, label) in self.skipped or (
@@ -179,10 +181,10 @@ class Oracle:
     def _is_in_turn(self, table: Table, label: datetime) -> bool:
         """Whether all labels before it can be made, of a table in label order.
 
-        Where no table's windows choose what they read, they can whenever this one can.
+        Where no table's windows choose what they read, or are closed in order, they can whenever this one can.
         """
         is_ordered = table.in_label_order or self._is_by_label(table) or self._in_circle(table)
-        if not is_ordered or not any(other.choices for other in self.flow.tables.values()):
+        if not is_ordered or not any(other.choices or other.closes for other in self.flow.tables.values()):
             return True
         before = [window.start for window in self.due(table) if window.start < label]
         return all(self.can_be_made(table.name, earlier) for earlier in before)
@@ -254,6 +256,9 @@ class Oracle:
             s, e = before.start, before.end
         elif read.kind is ReadKind.PAST and read.span is not None:
             s = earlier(e, read.span, table.cadence.zone)
+        elif read.kind is ReadKind.UNTIL and read.span is not None and table.closes is not None:
+            low, high = earlier(s, read.span, table.cadence.zone), self.closed[table.name, s]  # however long open
+            return [w for w in windows_of(u.cadence) if w.start >= max(low, self.starts[u.name]) and w.end <= high]
         elif read.kind is ReadKind.UNTIL and read.span is not None:
             s, e = earlier(s, read.span, table.cadence.zone), later(e, read.span, table.cadence.zone)
         return [w for w in self._held(u, e) if w.start >= s]
@@ -295,6 +300,7 @@ class Oracle:
             return True
         reads = [read for read in reads_of(table, window) if read.kind is not ReadKind.LATEST]
         is_due = window.end + table.cadence.delay <= self.now
+        is_due = is_due and (table.closes is None or (table.name, window.start) in self.closed)
         return is_due and all(self._serves(table, read, window, by_any=True) for read in reads)
 
     def _upstream(self, table: Table, window: Window) -> Iterator[Key]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from random import Random
 
+from tests.model.bookkeeping import closing
 from tests.model.flows import PLACE, cadence, choosing, collect, flow, publish, snapshot, transform
 from tests.model.oracle import CONDITIONS, ERA, windows_of
 from waterclock.flow.choices import Batching, Kind, Mode, ReadKind
@@ -45,8 +46,8 @@ class RandomFlow:
     grains: dict[str, int]
 
 
-def random_flow(random: Random) -> RandomFlow:
-    """Make one flow of three to nine tables."""
+def random_flow(random: Random, *, closes: bool = False) -> RandomFlow:
+    """Make one flow of three to nine tables; `closes`: tables that read UNTIL may close the books of their windows."""
     palette = random.sample(_PERIODS, random.choice((1, 2, 3)))
     tables: dict[str, Table] = {}
     for number in range(random.choice((1, 2, 3))):
@@ -56,6 +57,7 @@ def random_flow(random: Random) -> RandomFlow:
         made = _transform(random, f"t{number}", tables, random.choice(palette))
         tables |= {table.name: table for table in made}
     tables = _impatient(random, tables)
+    tables = _closing(random, tables) if closes else tables
     for number in range(random.choice((0, 0, 1, 2))):
         of = random.choice(list(tables.values()))
         if of.kind is not Kind.PUBLISH:
@@ -77,6 +79,34 @@ def _impatient(random: Random, tables: dict[str, Table]) -> dict[str, Table]:
             late = sum((each.cadence.delay for each in tables.values()), timedelta(0))
             made[name] = replace(table, partial_after=Duration(int(late / timedelta(minutes=1)), "MINUTE"))
     return made
+
+
+def _closing(random: Random, tables: dict[str, Table]) -> dict[str, Table]:
+    """Let each table that may do so close the books of its windows; where none does, one is added that can."""
+    made: dict[str, Table] = {}
+    for name, table in tables.items():
+        found = closing(random, tables, table, random.choice(_SPANS)) if random.random() < 0.8 else None
+        # what goes without a window whose books are open may never be made whole
+        made[name] = found or replace(table, partial_after=None)
+    parents = [it for it in tables.values() if it.is_partitioned and it.kind is not Kind.PUBLISH]
+    if any(table.closes for table in made.values()) or not parents:
+        return made
+    u = random.choice(parents)
+    wider = [each for each in (cadence(*each[:1], zone=each[1]) for each in _PERIODS) if fits(each, _bare(u.cadence))]
+    of = random.choice(wider or [_bare(u.cadence)])
+    bare = transform("books", [], is_partitioned=True)
+    bare = replace(bare, cadence=of, start=_start(random, of) if of.period.minutes <= 30 else None)
+    spans = [span for span in _SPANS if _is_whole(of, _bare(u.cadence), span)]
+    if not spans:
+        return made
+    more = [_read(random, bare, random.choice(list(tables.values())), (ReadKind.LATEST, ReadKind.HISTORY))]
+    reads = [Read(u.name, ReadKind.UNTIL, random.choice(spans)), *more * (random.random() < 0.3)]
+    own = [Read(bare.name, ReadKind.PREVIOUS)] * (random.random() < 0.2)
+    table = replace(bare, reads=(*reads, *own))
+    found = closing(random, tables | {"books": table}, table, random.choice(_SPANS))
+    made["books"] = found or table
+    reader = transform("reader", [Read("books")], is_partitioned=True)
+    return made | {"reader": replace(reader, cadence=of, start=made["books"].start)}
 
 
 def _publish(random: Random, name: str, of: Table, palette: list[tuple[str, str]]) -> Table:

@@ -39,9 +39,16 @@ def test_what_batches_went_without_makes_them_whole_in_the_end() -> None:
     assert sum(live_and_compare(seed).went_without for seed in (33, 96, 154, 202)) > 5
 
 
-def live_and_compare(seed: int, pauses: Sequence[float] = (0.0, 0.0, 0.1)) -> Driver:
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("first", range(FIRST, FIRST + FLOWS, CHUNK))
+def test_books_are_closed_where_they_are_to_be_and_stay_so(first: int) -> None:
+    lives = [live_and_compare(seed, closes=True) for seed in range(first, min(first + CHUNK, FIRST + FLOWS))]
+    assert sum(sum(life.books.closed.values()) for life in lives) > CHUNK
+
+
+def live_and_compare(seed: int, pauses: Sequence[float] = (0.0, 0.0, 0.1), *, closes: bool = False) -> Driver:
     random = Random(seed)
-    made = random_flow(random)
+    made = random_flow(random, closes=closes)
     driver = Driver.of(made, random)
     try:
         driver.live(pauses)
@@ -64,7 +71,9 @@ def compare(driver: Driver) -> None:
         skipped=frozenset(driver.skipped),
         first_look=driver.first_look,
         now=driver.now,
+        closed=driver.books.ticks,
     )
+    driver.books.at_rest(driver.now)
     assert oracle.starts == driver.planner.starts(driver.snapshot(), driver.now)
     behind = driver.behind()
     left = {key for key in driver.partial if key[1] not in behind.get(key[0], ())}

@@ -153,6 +153,12 @@ class Run:
 DECLARED = "declared"
 """The kind of event that says by which statement a table is made from then on."""
 
+CLOSED = "closed"
+"""The kind of event that says who closed the books of a window by hand, where and why."""
+
+REOPENED = "reopened"
+"""The kind of event that says up to which tick late rows opened the books of windows again."""
+
 PAUSED, RESUMED = "paused", "resumed"
 """The kinds of event that say when a table, or where none is named all, was paused, and when that was taken back."""
 

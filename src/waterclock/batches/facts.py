@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 FOLLOW = "follow"
 # The verb of a request to make a label that is not done, though nobody needs it.
 BACKFILL = "backfill"
+# The verb of a request to make a batch again because rows came for it after its books were closed.
+REOPEN = "reopen"
 # Of two requests for one batch the stronger one counts.
-STRENGTH = {BACKFILL: 0, FOLLOW: 0, "recompute": 1, "recollect": 2, "skip": 2}
+STRENGTH = {BACKFILL: 0, FOLLOW: 0, REOPEN: 1, "recompute": 1, "recollect": 2, "skip": 2}
 # so many of the spans that a batch lacks are named
 _TOLD = 3
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
@@ -118,6 +120,69 @@ class Pause:
         return {"since": f"{self.at:%Y-%m-%dT%H:%M:%SZ}", "by": self.who, "why": self.why}
 
 
+CONDITION, BY_HAND, AT_LAST, LATE_ROWS = "condition", "by hand", "partial", "late rows"
+"""Why the books of a window are closed where they are: its condition held, somebody said so, nobody waits longer, or
+rows that came late have opened it again up to there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What is known of the books of a window: the tick at which they were closed, None while they are open.
+
+    `looked`: the newest boundary at which the condition did not hold, `asked` which condition that was. `reason`: why
+    they are closed. `behind`: what the condition waited for when it was looked at, as far as that could be told. `who`
+    looked or closed them, and `at` which instant of the ledger's clock; `why` somebody closed them by hand. `first`:
+    where they were closed at first, before late rows opened them again up to `tick`.
+    """
+
+    tick: datetime | None = None
+    looked: datetime | None = None
+    reason: str | None = None
+    behind: str = ""
+    asked: str = ""
+    who: str = ""
+    why: str = ""
+    at: datetime | None = None
+    first: datetime | None = None
+
+    @property
+    def in_order(self) -> datetime | None:
+        """Where they were closed at first: windows are closed in order, and late rows open them in none."""
+        return self.first or self.tick
+
+    @classmethod
+    def of_dict(cls, said: Mapping[str, str | None]) -> Closing:
+        """Read what `to_dict` wrote."""
+        tick, looked, at, first = (datetime.fromisoformat(it) if (it := said.get(name)) else None for name in _INSTANTS)
+        texts = {name: said.get(name) or "" for name in ("behind", "who", "why")}
+        return cls(tick, looked, said.get("reason"), at=at, first=first, **texts)
+
+    def to_dict(self) -> dict[str, str | None]:
+        """Return it for JSON."""
+        said = {name: getattr(self, name) for name in _INSTANTS}
+        instants = {name: None if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}" for name, at in said.items()}
+        texts = {"reason": self.reason, "behind": self.behind, "who": self.who, "why": self.why}
+        return {**instants, **{name: text or None for name, text in texts.items()}}
+
+
+_INSTANTS = ("tick", "looked", "at", "first")
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedSince:
+    """Which windows of a table were closed when: of those before `high`, the tick of each that was closed after `at`.
+
+    `first`: the oldest window that was ever looked at, None where none was. `covered`: the windows that are done or
+    given up, `skipped` the latter. `closed`: those that are neither, and closed.
+    """
+
+    first: datetime | None
+    covered: IntervalSet
+    closed: frozenset[datetime]
+    later: Mapping[datetime, datetime]
+    skipped: frozenset[datetime] = frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class TableFacts:
     """One table's past.
@@ -130,7 +195,9 @@ class TableFacts:
     `latest`: the tick that LATEST picked at a label's first run, by read table. `codes`: how many done labels ran
     under which fingerprint. `stands`: from when on a snapshot label that is requested or claimed stands.
     `dropped_before`: what RETAIN has dropped on disk; no window before it can be read. `partial`: what done batches
-    were made without. `paused`: the table's own pause.
+    were made without. `paused`: the table's own pause. `closings`: by label, of windows that are not done, of done ones
+    that may be made again, and of the last before each gap, up to where their books go (CLOSE WHEN); `closings_from`:
+    with all that were closed from that tick on, where another table holds the open windows.
     """
 
     start: datetime | None = None
@@ -148,6 +215,8 @@ class TableFacts:
     dropped_before: datetime | None = None
     partial: Mapping[datetime, tuple[Missing, ...]] = field(default_factory=dict)
     paused: Pause | None = None
+    closings: Mapping[datetime, Closing] = field(default_factory=dict)
+    closings_from: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

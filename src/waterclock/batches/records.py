@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+QUARANTINED = "quarantined"
+"""The measure of a batch that counts its rows which were set aside."""
+
 
 @dataclass(frozen=True, slots=True)
 class Input:
@@ -37,7 +40,7 @@ class ClaimRequest:
     the log forward from it. `restates` says why done labels are made again that nobody requested and whose inputs did
     not change: late rows within a LOOKBACK. `run` names the run, where there is one. `pool` is the table's, with how
     many batches of it may run side by side, whoever runs them. `seen`: done labels that are restated only where the
-    claim that made them is still this one.
+    claim that made them is still this one. `closed`: where the books of windows were closed, as it was planned.
     """
 
     table: str
@@ -54,6 +57,7 @@ class ClaimRequest:
     run: str | None = None
     pool: tuple[str, int] | None = None
     seen: Mapping[datetime, int] = field(default_factory=dict)
+    closed: Mapping[datetime, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

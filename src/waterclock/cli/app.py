@@ -14,9 +14,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from waterclock import __version__
+from waterclock.cli.commands.alerts import alerts
 from waterclock.cli.commands.audit import audit
 from waterclock.cli.commands.backfill import backfill
 from waterclock.cli.commands.check import check
+from waterclock.cli.commands.close import close
 from waterclock.cli.commands.drop import drop
 from waterclock.cli.commands.files import files
 from waterclock.cli.commands.init import init
@@ -30,6 +32,8 @@ from waterclock.cli.commands.query import query
 from waterclock.cli.commands.rebuild import rebuild
 from waterclock.cli.commands.recollect import recollect
 from waterclock.cli.commands.recompute import recompute
+from waterclock.cli.commands.release import release
+from waterclock.cli.commands.replay import replay
 from waterclock.cli.commands.resume import resume
 from waterclock.cli.commands.retry import retry
 from waterclock.cli.commands.run import run
@@ -48,8 +52,22 @@ PROGRAM = "waterclock"
 _COMPLETE = "_WATERCLOCK_COMPLETE"
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Declare": (init, check, spec),
-    "Run": (plan, run, backfill, retry, skip, recompute, recollect, withdraw, pause, resume),
-    "Look": (status, show, query, files, audit, lineage, model, runners, ui),
+    "Run": (
+        plan,
+        run,
+        backfill,
+        retry,
+        skip,
+        release,
+        close,
+        recompute,
+        replay,
+        recollect,
+        withdraw,
+        pause,
+        resume,
+    ),
+    "Look": (status, alerts, show, query, files, audit, lineage, model, runners, ui),
     "Keep": (maintain, drop, rebuild, ledger, warm),
 }
 EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C (`run --watch`: 0)."

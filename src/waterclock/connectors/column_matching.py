@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.declarations import Columns
+from waterclock.flow.declarations import Column, Columns
+from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.spark_sql import column_name
 from waterclock.timelabel.label import TIMELABEL
 
@@ -41,7 +42,9 @@ def match(columns: Columns, found: Sequence[Found], *, where: str) -> Matched:
     """Match a column list against the columns a source holds.
 
     A declared name finds its column exactly, else whatever its case. A name that a Delta table cannot bear has blanks
-    and `,;{}()=` put as `_`. A column `timelabel` is never taken: the engine sets its own. Untyped is STRING.
+    and `,;{}()=` put as `_`. A column `timelabel` is never taken: the engine sets its own. Untyped is STRING, and all
+    that has no declared type is where ON SCHEMA CHANGE says TEXT. With ADD, IGNORE or TEXT a source may lack columns
+    that may be null: they are not taken.
     Raises  E805 for declared columns that the source does not have, all of them at once
             E808 for two columns of one name
     """
@@ -51,18 +54,36 @@ def match(columns: Columns, found: Sequence[Found], *, where: str) -> Matched:
     missing: list[str] = []
     for column in columns.named:
         _, source = by_lower.pop(column.name.lower(), (None, None))
-        if source is None:
+        if source is not None:
+            taken.append(_taken(source, column.name, column.type, columns))
+        elif not may_go(column, columns):
             missing.append(column.name)
-        else:
-            declared = column.type
-            taken.append(Taken(source.name, column.name, declared or source.type or "STRING", declared is not None))
     if missing:
         raise _lost(missing, clean, where)
     rest = [(name, column) for name, column in clean.items() if name.lower() in by_lower]
     if columns.is_open:
-        taken.extend(Taken(column.name, name, column.type or "STRING", is_typed=False) for name, column in rest)
+        taken.extend(_taken(column, name, None, columns) for name, column in rest)
         return Matched(tuple(taken), ())
     return Matched(tuple(taken), tuple(column.name for _, column in rest))
+
+
+def seen_of(found: Iterable[Found]) -> dict[str, str]:
+    """Return the columns that a source had, with their types, in its order."""
+    return {column.name: column.type or "STRING" for column in found}
+
+
+def may_go(column: Column, columns: Columns) -> bool:
+    """Tell whether a collect goes on without a declared column: it may be null, and ON SCHEMA CHANGE says so."""
+    if column.ends is not None:
+        return True  # the batch sees to it that it does not go before its day
+    is_needed = column.is_key or column.is_not_null
+    return columns.on_change not in {None, OnSchemaChange.FAIL} and not is_needed
+
+
+def _taken(source: Found, name: str, declared: str | None, columns: Columns) -> Taken:
+    is_text = columns.on_change is OnSchemaChange.TEXT and (source.type or "").upper() != "BINARY"
+    said = declared or ("STRING" if is_text else None)
+    return Taken(source.name, name, said or source.type or "STRING", is_typed=said is not None)
 
 
 def no_time_column(time_column: str, known: Sequence[str], *, where: str) -> WaterclockError:

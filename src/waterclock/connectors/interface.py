@@ -159,6 +159,8 @@ class Collected:
     `left_out` are columns of the source that a closed list does not name. `source` goes into the manifest. `is_empty`
     says that there are surely no rows: nothing waits for an action then, for there is none. `close` ends what the
     reading holds open at the source; it is called whatever became of the frame, and may be called again.
+    `seen` are the columns that the source had, taken or not, with their Spark types (STRING where it says none);
+    `seen_by_label` those of each label, where the source keeps old columns with old rows.
     """
 
     frame: DataFrame
@@ -167,6 +169,8 @@ class Collected:
     source: Mapping[str, Any] = field(default_factory=dict)
     is_empty: bool = False
     close: Callable[[], None] = _nothing_held
+    seen: Mapping[str, str] = field(default_factory=dict)
+    seen_by_label: Mapping[datetime, Mapping[str, str]] = field(default_factory=dict)
 
 
 @runtime_checkable

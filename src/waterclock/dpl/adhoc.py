@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from sqlglot.tokens import Token, TokenType
@@ -17,6 +17,7 @@ from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Query, Read, TableReference
 from waterclock.flow.flats import flats_of
+from waterclock.flow.open_windows import open_beside, tables_by_view
 from waterclock.flow.watermarks import mark_of
 
 _FILE = "query"
@@ -43,11 +44,12 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     errors.extend(_calls_of_java(statements[0].tokens, source))
     errors.extend(_windows(found, source))
     errors.extend(_flat_views(found, flow))
-    known = {*flow.tables, *flow.views, *status_tables}
+    shown = tables_by_view(flow)
+    known = {*flow.tables, *flow.views, *status_tables, *shown}
     errors.extend(_unknown(table, flow, known) for table in found.tables if not _is_plain_and_known(table, known))
     if errors:
         raise ProjectErrors(errors)
-    references = tuple(_reference(table, flow) for table in found.tables)
+    references = tuple(_reference(table, flow, shown) for table in found.tables)
     return Query(source.text, span.place, references, (), tuple(sorted(found.variables)))
 
 
@@ -66,11 +68,13 @@ def _is_plain_and_known(table: FoundTable, known: Collection[str]) -> bool:
     return table.kind is ReadKind.PLAIN and not table.is_flat and not table.mark and table.name in known
 
 
-def _reference(table: FoundTable, flow: Flow) -> TableReference:
+def _reference(table: FoundTable, flow: Flow, shown: Mapping[str, str]) -> TableReference:
     at = (table.start, table.end, table.alias, table.alias_at)
     view = flow.views.get(table.name)
     if view is None:
-        return TableReference(*at, read=Read(table.name))
+        of = shown.get(table.name) if table.name not in flow.tables else None
+        # a table that keeps no open windows is its own view
+        return TableReference(*at, read=Read(of if of is not None and open_beside(flow, of) is None else table.name))
     columns = () if view.columns.is_open else tuple(column.name for column in view.columns.named)
     return TableReference(*at, view=view.query, view_columns=columns)
 

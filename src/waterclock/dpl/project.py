@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.dpl.cache import Kept, digest_of, key_of, remember, remembered
 from waterclock.dpl.config.file_name import FILE
 from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.flow.alerting import Alerting
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Secret
 from waterclock.object_stores import bucket_of, is_remote, no_option, options_of
@@ -63,6 +64,7 @@ class Project:
     spark: SparkHere = field(default_factory=SparkHere)
     storage_options: Mapping[str, str | Secret] = field(default_factory=dict)
     owner: str | None = None
+    alerts: Alerting = field(default_factory=Alerting)
     files: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -166,7 +168,9 @@ def _remembered(root: Path, env: str, key: bytes) -> Project | None:
 def _secrets_of(project: Project) -> Iterator[str]:
     """Return the names of the secrets without which the project is refused."""
     options = (value for each in project.flow.connections.values() for value in each.options.values())
-    yield from (value.name for value in (project.ledger, *options) if isinstance(value, Secret))
+    told = project.alerts.targets.values() if project.alerts.is_on else ()
+    targets = (value for target in told for value in (target.address, target.token))
+    yield from (value.name for value in (project.ledger, *options, *targets) if isinstance(value, Secret))
 
 
 def _read_anew(
@@ -185,9 +189,14 @@ def _read_anew(
     if not sources:  # whatever else would be found wrong is so for want of statements
         return None, (), errors
     flow = _compiled(root, config, sources, capabilities, known, errors)
+    alerts = Alerting()
+    if config.alerts and flow is not None:
+        from waterclock.dpl.resolve.alerts import resolve_alerts
+
+        alerts = resolve_alerts(config, flow, root, errors)
     if errors or flow is None:
         return None, (), errors
-    return _project(root, config, flow, sources), config.files, []
+    return replace(_project(root, config, flow, sources), alerts=alerts), config.files, []
 
 
 def _compiled(

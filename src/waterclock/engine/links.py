@@ -17,6 +17,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table, Unit
 from waterclock.flow.links import linked_tables, upstream_of
 from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.read.snapshot import NOBODY, Asking
 from waterclock.planner.links import is_by_label, linked_span, misfit, with_links
 from waterclock.planner.plan import Batch
 from waterclock.timelabel.window import Window
@@ -40,12 +41,12 @@ class Links:
         """Return how far each other project is, by table of ours. Never raises for what is wrong with one of them."""
         return {name: link for name, (link, _) in self._seen(ledger).items()}
 
-    def marked_snapshot(self, ledger: Ledger, who: str) -> LedgerSnapshot:
+    def marked_snapshot(self, ledger: Ledger, who: str, asking: Asking = NOBODY) -> LedgerSnapshot:
         """Return our past with what is known of the other projects; what they have restated is marked in our ledger.
 
         Each revision is marked once, whoever looks and however often.
         """
-        snapshot = ledger.reads.snapshot(self._flow)
+        snapshot = ledger.reads.snapshot(self._flow, asking=asking)
         if not self.tables:
             return snapshot
         seen = self._seen(ledger)
@@ -54,7 +55,7 @@ class Links:
             suspects = snapshot.of(name).suspects
             new = {label: claim for label, (claim, _) in changed.items() if label not in suspects}
             is_new = (new and ledger.decisions.mark_restated(name, new, upstream=link.upstream, who=who) > 0) or is_new
-        snapshot = ledger.reads.snapshot(self._flow) if is_new else snapshot
+        snapshot = ledger.reads.snapshot(self._flow, asking=asking) if is_new else snapshot
         return with_links(snapshot, {name: link for name, (link, _) in seen.items()})
 
     def pins(self, table: Table, windows: list[Window]) -> list[tuple[Window, Pin]]:

@@ -11,6 +11,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 from waterclock.planner.plan import Group, Plan
 
+HELD_BACK = "E755"  # an audit keeps what was sealed from being shown
 _TAKEN_OVER = "E750"  # the claim was killed before its data came
 
 
@@ -29,6 +30,11 @@ class GroupReport:
     warnings: tuple[str, ...] = ()
     error: WaterclockError | None = None
     is_repeat: bool = False
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a rule holds it back: it is sealed, and waits for somebody."""
+        return self.error is not None and self.error.code == HELD_BACK
 
     @property
     def is_anothers(self) -> bool:

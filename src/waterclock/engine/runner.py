@@ -22,6 +22,8 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
 from waterclock.flow.shared import readers_of_shared
+from waterclock.ledger.refusals import REOPENED_SINCE
+from waterclock.planner.open_windows import states_asked
 from waterclock.planner.plan import Batch, Group, Plan, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
@@ -39,7 +41,8 @@ class RunOutcome:
     """What a run came to: batches done and failed, the plan as it stands after it, and what waits for its source.
 
     `unsettled` says why claims that runners left could not be settled: what became of their batches is not known.
-    `away` is the error of a store that left the run while it looked for more to do.
+    `away` is the error of a store that left the run while it looked for more to do. `unclaimed`: by table, what
+    keeps its batches from being claimed now, told at this look or an earlier one.
     """
 
     done: int = 0
@@ -50,6 +53,7 @@ class RunOutcome:
     held_back: tuple[HeldBack, ...] = ()
     unsettled: tuple[WaterclockError, ...] = ()
     away: WaterclockError | None = None
+    unclaimed: dict[str, GroupReport] = field(default_factory=dict)
 
     @property
     def has_failed(self) -> bool:
@@ -66,7 +70,7 @@ class RunOutcome:
         again = {_about(report) for report in later.failed}
         self.failed = [report for report in self.failed if _about(report) not in again] + later.failed
         self.plan, self.was_stopped, self.held_back = later.plan, later.was_stopped, later.held_back
-        self.unsettled, self.away = later.unsettled, later.away
+        self.unsettled, self.away, self.unclaimed = later.unsettled, later.away, later.unclaimed
 
 
 class Runner:
@@ -122,23 +126,40 @@ class Runner:
             name: frozenset(label for label in labels if not snapshot.of(name).covered.covers_instant(label))
             for name, labels in self._force.items()
         }
-        return self._planner.plan(
-            snapshot,
-            now,
-            Request(
-                only=self._only,
-                labels=self._labels,
-                cap=self._work.settings.catch_up,
-                group_cap=self._work.settings.group_cap,
-                force=undone,
-                clock=self._work.real_now(),
-                absent=self._absent,
-            ),
+        return self._planner.plan(snapshot, now, self._request(undone))
+
+    def _request(self, force: Mapping[str, frozenset[datetime]]) -> Request:
+        return Request(
+            only=self._only,
+            labels=self._labels,
+            cap=self._work.settings.catch_up,
+            group_cap=self._work.settings.group_cap,
+            force=force,
+            clock=self._work.real_now(),
+            absent=self._absent,
         )
+
+    def _look_at_books(self, now: datetime, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
+        """Close the books of windows whose condition holds; where it cannot be asked, that has failed, once a run."""
+        if not any(table.closes for table in self._work.flow.tables.values()):
+            return
+        request = self._request(self._force)
+        if not any(books.is_to_be_looked_at for books in self._planner.books(self.snapshot(), now, request)):
+            return
+        # loads Spark, which a run with nothing to do can spare
+        from waterclock.engine.batch.closing import look
+
+        for books, error in look(self._work, self._planner, now, request, self.snapshot):
+            window = books.first_open()
+            if window is not None and (books.table.name, window.start) not in tried:
+                batch = Batch(books.table.name, window, Status.WAITING, "its books are open")
+                group = Group(books.table.name, (batch,))
+                self._note_unclaimed(GroupReport(group, None, error=error), tried, outcome)
 
     def snapshot(self) -> LedgerSnapshot:
         """Return the past that is planned from: the ledger's, with what is known of linked projects."""
-        return self._work.links.marked_snapshot(self._work.ledger, self._work.settings.who)
+        asking = states_asked(self._work.flow, self._force)
+        return self._work.links.marked_snapshot(self._work.ledger, self._work.settings.who, asking)
 
     def run_once(self, now: datetime) -> RunOutcome:
         """Run all that is due at `now`, and what becomes ready by it, until nothing is ready.
@@ -320,6 +341,7 @@ class Runner:
     def _asked(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
     ) -> deque[Group]:
+        self._look_at_books(now, tried, outcome)
         plan = self.plan(now)
         self._work.listener.planned(plan)
         self._elsewhere = {(each.table, each.label) for each in plan.batches if each.status is Status.RUNNING}
@@ -347,6 +369,7 @@ class Runner:
                 self._note_unclaimed(GroupReport(group, None, error=error), tried, outcome)
                 continue
             self._unclaimed.pop(group.table, None)
+            outcome.unclaimed.pop(group.table, None)
             self._note_absent(group, passed.batches)
             if passed.batches:
                 fresh.append(passed)
@@ -362,6 +385,7 @@ class Runner:
     def _note_unclaimed(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
         """Note what keeps a table's batches from being claimed; a run that looks again and again tells of it once."""
         table, said = report.group.table, str(report.error)
+        outcome.unclaimed[table] = report
         if self._unclaimed.get(table) == said:
             tried.update((table, batch.label) for batch in report.group.batches)
             return
@@ -426,6 +450,8 @@ class Runner:
         if lost_spark(report.error) and not batches <= self._lost:
             self._lost |= batches
             return
+        if report.is_anothers and report.error.code == REOPENED_SINCE:
+            return  # the next plan reads up to the later tick
         if report.is_anothers:
             (self._refused if report.error.code in _MAY_PASS else tried).update(batches)
             return

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from waterclock.batches.audit_trail import SPARK_PAGE
 from waterclock.batches.records import Claim
+from waterclock.batches.schemas import SchemaVersion
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections
 from waterclock.engine.links import Links, links_of
@@ -26,7 +27,8 @@ from waterclock.storage.lake import Lake
 class Workplace:
     """The surroundings of a run, shared by its threads. `now` of the run is passed beside it.
 
-    `run` names the run in the ledger, where there is one.
+    `run` names the run in the ledger, where there is one. `past` is the ledger that knows which columns tables had,
+    where it is not this one: a set of tables that is made beside the live ones.
     """
 
     project: Project
@@ -37,11 +39,13 @@ class Workplace:
     settings: RunSettings = field(default_factory=RunSettings)
     listener: Listener = field(default_factory=Silent)
     run: str | None = None
+    past: Ledger | None = None
     links: Links = field(init=False)
     shared: SharedRows = field(init=False)
     _held: dict[int, Claim] = field(default_factory=dict)
     _left: set[int] = field(default_factory=set)
     _noted: set[str] = field(default_factory=set)
+    _schemas: dict[str, tuple[SchemaVersion, ...]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -71,6 +75,21 @@ class Workplace:
         """Stop renewing the claim's lease."""
         with self._lock:
             self._held.pop(claim.number, None)
+
+    def schemas_of(self, table: str) -> tuple[SchemaVersion, ...]:
+        """Return the versions of a table's columns, as this run saw them first: who adds one looks anew."""
+        with self._lock:
+            known = self._schemas.get(table)
+        if known is None:
+            known = (self.past or self.ledger).reads.schemas(table)
+            with self._lock:
+                self._schemas[table] = known
+        return known
+
+    def forget_schemas(self, table: str) -> None:
+        """Have the versions of a table's columns read anew."""
+        with self._lock:
+            self._schemas.pop(table, None)
 
     def tell_of_spark(self) -> None:
         """Leave in the ledger where Spark's own page is, once a run."""

@@ -78,10 +78,14 @@ class Action(StrEnum):
 
     FAIL = "fail"
     WARN = "warn"
+    HOLD = "hold"
+    QUARANTINE = "quarantine"
+    DROP = "drop"
 
 
 class Scope(StrEnum):
-    """A rule is asked of each row, or of the batch as a whole (it holds an aggregate)."""
+    """A rule is asked of each row, of the batch as a whole (it holds an aggregate), or of the table after the batch."""
 
     ROW = "row"
     BATCH = "batch"
+    TABLE = "table"

@@ -9,9 +9,15 @@ from typing import Any
 
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.choices import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
+from waterclock.flow.closings import Closes
+from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.conditions import Condition
+from waterclock.flow.endings import Ending
 from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.ladders import Ladder, Rung
+from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookbacks import Changed
+from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.flow.steps import Step
 from waterclock.flow.watermarks import Watermark
 from waterclock.timelabel.cadence import Cadence
@@ -37,7 +43,8 @@ class Place:
 class Rule:
     """An EXPECT: `expression` (Spark SQL) holds where it is TRUE; NULL is not TRUE.
 
-    `variables` are the project's values that it names as `:name`, to be bound as a query's are.
+    `variables` are the project's values that it names as `:name`, to be bound as a query's are. `action` is the first
+    step of its ladder; `ladder` has all of them where there is a limit.
     """
 
     expression: str
@@ -46,6 +53,12 @@ class Rule:
     action: Action
     place: Place = field(compare=False)
     variables: tuple[str, ...] = ()
+    ladder: Ladder = ()
+
+    @property
+    def rungs(self) -> Ladder:
+        """What happens where it does not hold, step by step."""
+        return self.ladder or (Rung(self.action),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +73,10 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What is said of one column. `type` is Spark SQL text, None where it was not said."""
+    """What is said of one column. `type` is Spark SQL text, None where it was not said.
+
+    `else_of_type`, `else_of_null` and `else_of_key` say what happens where these are broken; empty: the batch fails.
+    """
 
     name: str
     place: Place = field(compare=False)
@@ -71,14 +87,22 @@ class Column:
     references: Reference | None = None
     comment: str | None = None
     tags: tuple[str, ...] = ()
+    else_of_type: Ladder = ()
+    else_of_null: Ladder = ()
+    else_of_key: Ladder = ()
+    ends: Ending | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A column list. Open (a final `*`, or no list at all) takes columns that are not named; closed leaves them out."""
+    """A column list. Open (a final `*`, or no list at all) takes columns that are not named; closed leaves them out.
+
+    `on_change`: what becomes of a collect whose source's columns change, None where it is not said.
+    """
 
     named: tuple[Column, ...] = ()
     is_open: bool = True
+    on_change: OnSchemaChange | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -352,9 +376,12 @@ class Table(Keyed):
     (transforms, publishes) or written down by the first run (arrival and snapshot collects).
     `keep_versions` is None where it is not said: versions are kept for 30 days then. `manifest` is kept for others.
     `partial_after`: how long after a window a batch waits for all it reads; None: until all is settled.
+    `closes`: when the books of a window are closed, up to which UNTIL reads; None: as long behind it as UNTIL says.
+    `open_of`: the table whose open windows it holds, of one that is made beside that.
     `choices` are the queries between which windows choose; `reads` are those of all of them then, and `query` holds all
     of them as its branches, so that what is asked of columns is asked of each.
-    `marks`: the watermark that the table keeps, of the one whose windows it reads.
+    `compatible`: what is promised to those that read by older or newer versions of its columns.
+    `marks`: the watermark that the table keeps, of the one whose windows it reads. `late_rows`: whose it keeps.
     `fingerprint` names the code: it changes with the syntax tree of the query or of the function and the project
     modules it imports, and with what is declared of columns and rules; comments and spacing do not count.
     """
@@ -376,6 +403,9 @@ class Table(Keyed):
     is_sequential: bool = False
     on_restate: OnRestate = OnRestate.RECOMPUTE
     partial_after: Duration | None = None
+    closes: Closes | None = None
+    open_of: str | None = None
+    compatible: Compatibility | None = None
     about: About = About()
     reads: tuple[Read, ...] = ()
     source: Source | None = None
@@ -384,6 +414,7 @@ class Table(Keyed):
     function: PythonFunction | None = None
     destination: Unit | None = None
     marks: Watermark | None = None
+    late_rows: LateRows | None = None
     where: Condition | None = None
     fingerprint: str = ""
 

@@ -18,13 +18,23 @@ def readers_of(flow: Flow) -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(found) for name, found in readers.items()}
 
 
+def late_tables(flow: Flow, table: str) -> tuple[str, ...]:
+    """Return the tables that keep the late rows of a table whose books are closed, one for each that it reads UNTIL."""
+    return tuple(
+        name for name, each in flow.tables.items() if each.late_rows is not None and each.late_rows.of == table
+    )
+
+
 def order_of(tables: Mapping[str, Table]) -> tuple[str, ...]:
     """Return the tables upstream first; a PREVIOUS says nothing of the order, for it reads another batch.
 
     Raises graphlib.CycleError where there is none
     """
     edges = {
-        name: [read.table for read in table.reads if read.kind is not ReadKind.PREVIOUS and read.table in tables]
+        name: [
+            *(read.table for read in table.reads if read.kind is not ReadKind.PREVIOUS and read.table in tables),
+            *([table.late_rows.of] if table.late_rows else []),
+        ]
         for name, table in tables.items()
     }
     return tuple(TopologicalSorter(edges).static_order())

@@ -40,7 +40,7 @@ def readers_of_shared(flow: Flow) -> Mapping[str, tuple[str, ...]]:
     """Return by SHARED view the tables that read it; those that one table alone reads are left out."""
     found: dict[str, list[str]] = {}
     for name, table in flow.tables.items():
-        for view in views_shared_by(table):
+        for view in views_shared_by(table) if table.open_of is None else ():
             found.setdefault(view, []).append(name)
     return {view: tuple(names) for view, names in sorted(found.items()) if len(names) > 1}
 

@@ -7,18 +7,24 @@ from datetime import datetime
 from typing import Literal, Self, TypeVar, overload
 
 from waterclock.ledger.maintenance import Keeping
-from waterclock.ledger.read import changes_since, current, durations, linked, looks, notes, provenance, status
+from waterclock.ledger.read import alerts as known_alerts
+from waterclock.ledger.read import changes_since, current, durations, linked, looks, notes, provenance, quality, status
+from waterclock.ledger.read import closings as past_closings
 from waterclock.ledger.read import codes as past_codes
 from waterclock.ledger.read import pauses as past_pauses
 from waterclock.ledger.read import runs as past_runs
+from waterclock.ledger.read import schemas as past_schemas
+from waterclock.ledger.read.closings import closings_in
 from waterclock.ledger.read.snapshot import snapshot
 from waterclock.ledger.section import Section, on_its_database
 from waterclock.ledger.store.database import Clock, Database, open_database
 from waterclock.ledger.store.looking import look
 from waterclock.ledger.write import (
+    alerts,
     applying,
     claim_endings,
     claims,
+    closings,
     completion,
     decisions,
     pauses,
@@ -64,6 +70,9 @@ class Decisions(Section):
     skip = on_its_database(decisions.record_skipped)
     retry = on_its_database(decisions.retry)
     request_backfill = on_its_database(decisions.request_backfill)
+    close_books = on_its_database(closings.close_books)
+    close_by_hand = on_its_database(closings.close_by_hand)
+    reopen = on_its_database(closings.reopen)
     request_restate = on_its_database(decisions.request_restate)
     withdraw = on_its_database(decisions.withdraw)
     end_following = on_its_database(decisions.end_following)
@@ -97,9 +106,28 @@ class Reads(Section):
     contents = on_its_database(current.contents)
     pins = on_its_database(current.pins)
     taken_items = on_its_database(current.taken_items)
+    closed_since = on_its_database(past_closings.closed_since)
     noted = on_its_database(looks.noted)
+    closings = on_its_database(closings_in)
+    held = on_its_database(quality.held)
+    set_aside = on_its_database(quality.set_aside)
+    schemas = on_its_database(past_schemas.schemas_of)
     read_elsewhere = on_its_database(linked.read_elsewhere)
     declared = on_its_database(linked.declared)
+    closed_ticks = on_its_database(past_closings.ticks_from)
+
+
+class Alerts(Section):
+    """Root causes that people are told of, and what waits to be told."""
+
+    look = on_its_database(alerts.look)
+    acknowledge = on_its_database(alerts.acknowledge)
+    take_message = on_its_database(alerts.take_message)
+    note_sent = on_its_database(alerts.note_sent)
+    note_lost = on_its_database(alerts.note_lost)
+    known = on_its_database(known_alerts.alerts_known)
+    outgoing = on_its_database(known_alerts.outgoing)
+    warned_since_look = on_its_database(known_alerts.warned_since_look)
 
 
 class Past(Section):
@@ -145,6 +173,7 @@ class Ledger:
         self.decisions = Decisions(database)
         self.reads = Reads(database)
         self.past = Past(database)
+        self.alerts = Alerts(database)
         self.keeping = Keeping(database)
 
     @overload

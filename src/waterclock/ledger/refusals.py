@@ -13,6 +13,9 @@ from waterclock.timelabel.label import label_of
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+REOPENED_SINCE = "E456"
+"""The code of a claim that was planned before late rows opened its window again."""
+
 
 class ClaimRefused(WaterclockError):
     """The right to commit was not given. `holder` is who has it, where somebody has."""
@@ -273,6 +276,17 @@ def is_skipped(table: str, label: datetime) -> ClaimRefused:
     )
 
 
+def closing_changed(table: str, label: datetime) -> ClaimRefused:
+    """Refuse a claim on a window that late rows have opened again since it was planned."""
+    return ClaimRefused(
+        REOPENED_SINCE,
+        f"the books of {table}@{label_of(label)} were opened again while it was being claimed",
+        where=f"{table}@{label_of(label)}",
+        why="rows came late for it after what it reads was looked up",
+        transient=True,
+    )
+
+
 def inputs_changed(table: str, label: datetime, read: str) -> ClaimRefused:
     """Refuse a claim whose pinned inputs are no longer what is there."""
     return ClaimRefused(
@@ -318,6 +332,17 @@ def impossible(table: str, label: datetime, what: str, *, why: str, fix: str | N
     """Refuse a decision that does not fit the batch."""
     return WaterclockError(
         "E413", f"{table}@{label_of(label)} {what}", where=f"{table}@{label_of(label)}", why=why, fix=fix
+    )
+
+
+def closed_already(table: str, label: datetime, tick: datetime) -> WaterclockError:
+    """Refuse to close the books of a window that are closed."""
+    where = f"{table}@{label_of(label)}"
+    return WaterclockError(
+        "E266",
+        f"the books of {where} are closed",
+        where=where,
+        why=f"they were at {tick:%Y-%m-%d %H:%MZ}, and stay so: what came later is late",
     )
 
 

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from waterclock.batches.audit_trail import Attempt, Audit, Link, PauseEvent
+from waterclock.batches.schemas import SchemaVersion, Side
 from waterclock.operations.audit_lookup import Found, Listed
 from waterclock.operations.json import instant_text
+from waterclock.operations.schema_versions import of_batch
 from waterclock.timelabel.label import label_of
 
 
@@ -29,7 +31,14 @@ def audit_json(found: Found) -> dict[str, Any]:
         "made_from": [_link_json(link) for link in found.up],
         "went_into": [_link_json(link) for link in found.down],
         "pauses": _pauses_json(found.pauses),
+        "closing": None if found.closing is None else found.closing.to_dict(),
+        "schemas": {str(side): version.number for side, version in _versions(found).items()},
     }
+
+
+def _versions(found: Found) -> dict[Side, SchemaVersion]:
+    claim = found.audit.cell.current_claim
+    return {} if claim is None else of_batch(found.schemas, claim)
 
 
 def batches_json(name: str, listed: Listed) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from waterclock.batches.audit_trail import Audit, Link, PauseEvent
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.facts import BEGINNING, FOREVER, Closing
+from waterclock.batches.schemas import SchemaVersion
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
+from waterclock.operations.closings import closing_of
 from waterclock.operations.opening import Reading, labels_known
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
@@ -31,6 +33,8 @@ class Found:
     up: tuple[Link, ...]
     down: tuple[Link, ...]
     pauses: tuple[PauseEvent, ...]
+    closing: Closing | None = None
+    schemas: tuple[SchemaVersion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,4 +103,6 @@ def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found
         up=tuple(up),
         down=tuple(down),
         pauses=at.ledger.past.pauses(table.name),
+        closing=closing_of(at, table, label),
+        schemas=at.ledger.reads.schemas(table.name),
     )

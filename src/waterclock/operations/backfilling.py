@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
+from waterclock.batches.facts import LedgerSnapshot
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import Reading, selected
 from waterclock.operations.restating import refuse_more_than
+from waterclock.planner.open_windows import states_asked
 from waterclock.planner.request import Request
 from waterclock.selection import Labels, select
 
@@ -35,11 +38,22 @@ def missing_labels(at: Reading, selection: str, labels: str | None, most: int | 
     return {name: of_table for name, of_table in missing.items() if of_table}
 
 
+def snapshot_for(at: Reading, asked: Found) -> LedgerSnapshot:
+    """Return what a plan needs to know of batches that are asked for: states of open windows need older closings."""
+    asking = states_asked(at.flow, asked)
+    if not asking or at.ledger is None:
+        return at.snapshot
+    known = at.ledger.reads.snapshot(at.flow, asking=asking)
+    beside = {name: known.of(name) for each in asked if (name := at.flow.tables[each].open_of) is not None}
+    return replace(at.snapshot, tables={**at.snapshot.tables, **beside})
+
+
 def made_besides(at: Reading, asked: Found) -> Found:
     """Find the batches that are needed for those asked for alone. Cost: two plans of what is due there and upstream."""
     listed = select(at.flow, *(f"+`{name}`" for name in asked)).tables if asked else ()
     asking = (Request(cap=_NO_CAP, listed=listed, force=force) for force in ({}, asked))
-    plans = [at.planner.plan(at.snapshot, at.now, each) for each in asking]
+    snapshot = snapshot_for(at, asked)
+    plans = [at.planner.plan(snapshot, at.now, each) for each in asking]
     before, after = ({(batch.table, batch.label) for batch in plan.batches} for plan in plans)
     besides: defaultdict[str, set[datetime]] = defaultdict(set)
     for name, label in after - before:

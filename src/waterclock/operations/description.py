@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from waterclock.flow.declarations import Source, Table
+from waterclock.flow.ladders import words
 from waterclock.operations.opening import Reading
 from waterclock.timelabel.label import TIMELABEL
 
@@ -53,8 +54,12 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         pairs.append(("merge", f"ON ({', '.join(table.merge.keys)}){order}"))
     if table.temporal is not None:
         pairs.append(("temporal", str(table.temporal)))
-    pairs += [("expects", f"{rule.expression} ({rule.name}, else {rule.action})") for rule in table.rules]
+    pairs += [("expects", f"{rule.expression} ({rule.name}, else {words(rule.rungs)})") for rule in table.rules]
     said = {
+        "closes": table.closes and f"when {table.closes.text}",
+        "open windows of": table.open_of,
+        "on schema change": table.columns.on_change and str(table.columns.on_change).lower(),
+        "compatible": table.compatible and str(table.compatible).lower(),
         "partial after": table.partial_after and str(table.partial_after).lower(),
         "keeps": table.retain and str(table.retain).lower(),
         "manifest": table.manifest,

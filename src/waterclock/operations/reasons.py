@@ -15,6 +15,11 @@ def need_reason_of_pause(why: str) -> None:
     _need(why, "it is all that others see of what does not run", "it is paused")
 
 
+def need_reason_of_acknowledging(why: str) -> None:
+    """Refuse to acknowledge without a reason. Raises  E903."""
+    _need(why, "it is all that others see of why an alert is repeated no more", "the alert may wait")
+
+
 def _need(why: str, reads: str, what: str) -> None:
     if not why.strip():
         raise WaterclockError(

@@ -9,6 +9,7 @@ from datetime import datetime
 from waterclock.batches.audit_trail import Audit, Cell, RuleNote
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Rule, Table
+from waterclock.flow.ladders import words
 from waterclock.operations.opening import Reading, one_table
 from waterclock.operations.states import State
 
@@ -124,7 +125,7 @@ def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
     """Yield name, expression and consequence of each rule, NOT NULL among them."""
     every: tuple[Rule, ...] = (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
     for rule in every:
-        yield rule.name, rule.expression, str(rule.action)
+        yield rule.name, rule.expression, words(rule.rungs)
     for column in table.columns.named:
         if column.is_not_null or column.is_key:
             yield column.name, f"{column.name} IS NOT NULL", "fail"

@@ -103,5 +103,8 @@ def _order(flow: Flow, cycles: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
                 and read.table != name
                 and not (read.kind is ReadKind.PREVIOUS and read.table in cycle)
             ),
+            *([table.open_of] if table.open_of else []),  # it begins where that one does
+            # the rows that it keeps are told by when the windows of that table were closed
+            *([table.late_rows.of] if table.late_rows else []),
         )
     return tuple(sorter.static_order())

@@ -109,7 +109,12 @@ def _paused(pause: Pause, zone: str) -> str:
 
 
 def _circle(link: LinkFacts) -> str:
-    return f"; it waits for {link.circle} in turn: the two projects wait for each other" if link.circle else ""
+    if not link.circle:
+        return ""
+    return (
+        f"; it waits for {link.circle} in turn: the two projects wait for each other until one of both is"
+        " declared without the other"
+    )
 
 
 def expired(table: Table, link: LinkFacts, window: Window) -> bool:

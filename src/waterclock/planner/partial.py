@@ -25,7 +25,7 @@ class Partial:
 
 def waits_no_longer(node: Node, window: Window, now: datetime) -> bool:
     """Tell whether a batch may be made of what is settled: so long after its window's end as PARTIAL AFTER says."""
-    after = node.table.partial_after
+    after = None if node.table.closes is not None else node.table.partial_after  # closes its books, and waits for them
     return after is not None and after.after(window.end, node.table.cadence.zone) <= now
 
 

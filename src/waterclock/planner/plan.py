@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from waterclock.batches.facts import Missing, Pause
+from waterclock.batches.facts import AT_LAST, Closing, Missing, Pause
 from waterclock.flow.declarations import Read
 from waterclock.planner.sharing import Queries
 from waterclock.timelabel.label import label_of
@@ -18,6 +18,8 @@ from waterclock.timelabel.window import Window
 RECOMPUTE = "recompute"
 RECOLLECT = "recollect"
 GIVE_UP = "skip"
+# how somebody asks that a batch which a rule holds back is shown as it was sealed
+RELEASE = "release"
 
 
 class Status(StrEnum):
@@ -75,6 +77,14 @@ class BoundRead:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenWindow:
+    """A window that is open at a boundary, and what its rows up to there are made of."""
+
+    window: Window
+    reads: tuple[BoundRead, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Cause:
     """What a blocked or waiting batch waits for."""
 
@@ -94,7 +104,9 @@ class Batch:
 
     `verb`: how somebody asked for that, `recompute`, `recollect` or `skip`; None where nobody did. `choice`: which of
     its table's queries makes it, `WHEN ...` or `ELSE`; None where there is one for all. `missing`: what it is made
-    without, where it waits no longer (PARTIAL AFTER): a reference may be bound to several spans then.
+    without, where it waits no longer (PARTIAL AFTER): a reference may be bound to several spans then. `begins`: the
+    START of the table whose late rows it keeps. `closing`: where its books are closed, of a table that says when.
+    `opened`: the open windows that it makes, of a table that holds those of another.
     """
 
     table: str
@@ -108,6 +120,14 @@ class Batch:
     verb: str | None = None
     choice: str | None = None
     missing: tuple[Missing, ...] = ()
+    begins: datetime | None = None
+    closing: Closing | None = None
+    opened: tuple[OpenWindow, ...] = ()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it is made without something, or of books that were closed though their condition did not hold."""
+        return bool(self.missing) or (self.closing is not None and self.closing.reason == AT_LAST)
 
     @property
     def label(self) -> datetime:
@@ -129,6 +149,8 @@ class Batch:
             "reads": [read.to_dict() for read in self.reads],
             "causes": [cause.to_dict() for cause in self.causes],
             "missing": [missing.to_dict() for missing in self.missing],
+            **({} if self.closing is None else {"closing": self.closing.to_dict()}),
+            **({"open_windows": [each.window.label for each in self.opened]} if self.opened else {}),
         }
 
 
@@ -147,7 +169,7 @@ class Group:
     @property
     def is_made_of_kept(self) -> bool:
         """Whether the labels are made again without asking their source."""
-        return self.verb in {RECOMPUTE, GIVE_UP}
+        return self.verb in {RECOMPUTE, GIVE_UP, RELEASE}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the group for JSON: the labels alone, for the plan lists their batches."""

@@ -11,6 +11,7 @@ from itertools import groupby, islice
 from waterclock.batches.facts import LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.planner.closings import Books, closed_windows
 from waterclock.planner.graph import FlowGraph, Node, graph_of
 from waterclock.planner.links import within_link
 from waterclock.planner.oldest_read import oldest_needed
@@ -108,6 +109,20 @@ class Planner:
             for name, labels in asked.items()
         }
 
+    def books(self, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> tuple[Books, ...]:
+        """Return by what the books of windows are closed, of each table that may run and says when (CLOSE WHEN)."""
+        if not any(node.table.closes for node in self.graph.nodes.values()):
+            return ()
+        judge = self._judge(snapshot, now, request)
+        selected = (node.table for node, _ in self._selected(judge, request))
+        names = dict.fromkeys(table.open_of or _late_of(table) or table.name for table in selected)
+        nodes = (self.graph.nodes[name] for name in names if snapshot.pause_of(name) is None)
+        return tuple(judge.facts.books(node) for node in nodes if node.table.closes is not None)
+
+    def books_of(self, snapshot: LedgerSnapshot, now: datetime, name: str) -> Books:
+        """Return by what the books of one table's windows are closed."""
+        return self._judge(snapshot, now, ALL).facts.books(self.graph.nodes[name])
+
     def oldest_needed(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
         """See `oldest_read.oldest_needed`."""
         facts = self._judge(snapshot, now, ALL).facts
@@ -155,6 +170,8 @@ class Planner:
         front = to_do.front(node.table.cadence) if node.is_ordered and not node.groups_in_order else to_do
         reach = within_reach(node, judge.facts.settlement.settled, self.graph.nodes)
         within = front.reached(reach | no_longer_waiting(node, judge.facts.now))
+        if node.table.closes is not None:
+            within = within.reached(closed_windows(past, node.table.cadence))
         if (link := judge.facts.snapshot.links.get(node.table.name)) is not None:
             within = within.reached(within_link(node.table, link))
         judged = (judge.batch(node.table.name, window) for window in within.windows(node.table.cadence))
@@ -252,6 +269,11 @@ class Planner:
 def plan(flow: Flow, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> Plan:
     """Say what is to be done at `now`, as `Planner.plan`; keep a `Planner` to ask more than once."""
     return Planner(flow).plan(snapshot, now, request)
+
+
+def _late_of(table: Table) -> str | None:
+    """Return whose late rows a table keeps: they are told by when its windows were closed."""
+    return None if table.late_rows is None else table.late_rows.of
 
 
 def _forced(snapshot: LedgerSnapshot, request: Request) -> Mapping[str, frozenset[datetime]]:

@@ -7,13 +7,24 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice, starmap
 
-from waterclock.batches.facts import BatchStatus, LedgerSnapshot, Missing, OpenClaim, TableFacts, Trouble, lacking
+from waterclock.batches.facts import (
+    BatchStatus,
+    Closing,
+    LedgerSnapshot,
+    Missing,
+    OpenClaim,
+    TableFacts,
+    Trouble,
+    lacking,
+)
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read
+from waterclock.planner.closings import Books, closed_words, open_words
 from waterclock.planner.graph import FlowGraph, Node, is_circular
 from waterclock.planner.links import expired, waits_for
+from waterclock.planner.open_windows import is_forgotten, not_known, open_windows, reads_of
 from waterclock.planner.partial import Partial, partial_of, waits_no_longer
-from waterclock.planner.plan import GIVE_UP, NEEDS_SOMEBODY, RECOMPUTE, Batch, BoundRead, Cause, Status
+from waterclock.planner.plan import GIVE_UP, NEEDS_SOMEBODY, RECOMPUTE, Batch, BoundRead, Cause, OpenWindow, Status
 from waterclock.planner.readiness_bounds import within_reach
 from waterclock.planner.reads import bind
 from waterclock.planner.settlement import Settlement, awaited, is_dropped
@@ -46,6 +57,16 @@ class Facts:
     to_do: Mapping[str, ToDo]
     selected: frozenset[str]
     absent: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
+
+    def books(self, node: Node) -> Books:
+        """Return all by which the books of a table's windows are closed."""
+        name = node.table.name
+        past, missing = self.snapshot.of(name), self.to_do[name].missing
+        return Books(node.table, self.flow, past, missing, self.settlement, self.starts, self.now)
+
+    def books_beside(self, node: Node) -> Books:
+        """Return those of the table whose open windows another one holds."""
+        return self.books(self.graph.nodes[node.table.open_of or node.table.name])
 
 
 @dataclass(slots=True)
@@ -81,7 +102,7 @@ class Judge:
         trouble = past.troubles.get(window.start)
         if cause := self._before_in_order(node, window, past):
             return self._stopped(node, window, past, (), (cause,))
-        if found := self._linked(node, window, past):
+        if found := self._unseen(node, window, past):
             return found
         reads, causes = self._reads(node, window, past)
         dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), self.facts.snapshot)
@@ -96,7 +117,61 @@ class Judge:
             reads, missing = partial.reads, partial.missing
         reason = f"tried again after: {_first_line(trouble.error)}" if trouble else self._why(node, past, window.start)
         made = self._found(node, window, past, Status.READY, reason, reads)
+        if node.table.open_of is not None:
+            made = replace(made, opened=self._opened(node, window, self._ticks(node, window, past)[0]))
         return replace(made, missing=missing, reason=f"{reason}, partial: {lacking(missing)}") if missing else made
+
+    def _unseen(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
+        """Return a batch that waits for what is told elsewhere: another project, a condition, what is looked at."""
+        return self._linked(node, window, past) or self._open(node, window, past) or self._undecided(node, window, past)
+
+    def _undecided(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
+        """Return a batch of late rows that waits until it is known which windows were closed before its slice."""
+        late_rows, facts = node.table.late_rows, self.facts
+        if late_rows is None or facts.books(facts.graph.nodes[late_rows.of]).is_decided(window.start):
+            return None
+        zone = node.table.cadence.zone
+        reason = (
+            f"waits until it is known which windows of {late_rows.of} were closed by {local_text(window.start, zone)}"
+        )
+        return self._found(node, window, past, Status.WAITING, reason)
+
+    def _open(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
+        """Return a window whose books are open: it waits for the one before it, or for what is seen at the boundaries.
+
+        Where somebody must act before the next boundary can be looked at, it is blocked. None where books are closed.
+        """
+        if node.table.open_of is not None:
+            return self._state_of_open(node, window, past)
+        if node.table.closes is None or not _is_open(past, window):
+            return None
+        books = self.facts.books(node)
+        first = books.first_open() or window
+        if first.start < window.start:
+            before = Cause(node.table.name, first, Status.WAITING, "whose books are open")
+            return self._stopped(node, window, past, (), (before,))
+        ahead = books.begins(window, is_first=True)
+        facts = self.facts
+        reads = bind(node.table, window, facts.flow, facts.starts, reads=books.reads, closing=ahead)
+        dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), facts.snapshot)
+        if dropped is not None:
+            return self._found(node, window, past, Status.EXPIRED, f"RETAIN of {dropped} has dropped what it reads")
+        causes = tuple(cause for read in reads if (cause := self._gap(read)))
+        if any(cause.status in NEEDS_SOMEBODY for cause in causes):
+            return self._stopped(node, window, past, reads, causes)
+        return self._found(node, window, past, Status.WAITING, open_words(books, window), reads, causes)
+
+    def _state_of_open(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
+        """Return a state of open windows of which it is not known which these are; None where it is."""
+        books = self.facts.books_beside(node)
+        if is_forgotten(books, window.end):
+            reason = f"windows of {books.table.name} that were open then are closed since, and a newer state is made"
+            return self._found(node, window, past, Status.EXPIRED, reason)
+        waits = not_known(books, window.end)
+        return None if waits is None else self._found(node, window, past, Status.WAITING, waits)
+
+    def _opened(self, node: Node, window: Window, ticks: Mapping[str, datetime]) -> tuple[OpenWindow, ...]:
+        return open_windows(self.facts.books_beside(node), window.end, ticks)
 
     def _without_the_rest(
         self, node: Node, window: Window, past: TableFacts, reads: tuple[BoundRead, ...]
@@ -162,7 +237,10 @@ class Judge:
     def _why(self, node: Node, past: TableFacts, label: datetime) -> str:
         """Say why a batch is to be made, or made again."""
         if not past.covered.covers_instant(label):
-            return "backfill asked for" if label in past.wanted else "due"
+            due = "backfill asked for" if label in past.wanted else "due"
+            closing = past.closings.get(label)
+            is_closed = node.table.closes is not None and closing is not None and closing.tick is not None
+            return f"{due}, {closed_words(closing, node.table.cadence.zone)}" if closing and is_closed else due
         if label not in past.requested and (lacks := awaited(node, self.facts.snapshot).get(label)):
             return f"what it was made {lacking(lacks)}, has come"
         changed = {fact.table for fact in past.suspects.get(label, ()) if fact.recorded != fact.current}
@@ -239,7 +317,11 @@ class Judge:
             stands = past.stands.get(window.start) if is_revision else stands_from(past)
         verb, choice = past.requested.get(window.start), node.table.choice_of(window)
         chosen = None if choice is None else str(choice)
-        return Batch(node.table.name, window, status, reason, reads, causes, is_revision, stands, verb, chosen)
+        closing = past.closings.get(window.start)
+        late = node.table.late_rows
+        begins = None if late is None else self.facts.starts[late.of]
+        found = Batch(node.table.name, window, status, reason, reads, causes, is_revision, stands, verb, chosen)
+        return replace(found, begins=begins, closing=closing) if begins or closing else found
 
     def _before_in_order(self, node: Node, window: Window, past: TableFacts) -> Cause | None:
         """Return the batch that an ordered table must finish first, if it is not this one."""
@@ -264,7 +346,11 @@ class Judge:
         reads = table.reads_of(window)
         if causes:
             reads = tuple(read for read in reads if read.kind is not ReadKind.LATEST or read.table in ticks)
-        bound = bind(table, window, facts.flow, facts.starts, ticks, reads=reads)
+        closing = past.closings.get(window.start, _OPEN).tick
+        if table.open_of is None:
+            bound = bind(table, window, facts.flow, facts.starts, ticks, reads=reads, closing=closing)
+        else:
+            bound = () if causes else reads_of(self._opened(node, window, ticks))
         causes += [cause for read in bound if (cause := self._gap(read) or self._without_columns(node, read))]
         return bound, tuple(dict.fromkeys(causes))
 
@@ -349,6 +435,13 @@ class Judge:
             return Cause(batch.table, batch.window, batch.status, batch.reason)
         detail = "" if batch.table in self.facts.selected else "not selected"
         return Cause(batch.table, batch.window, batch.status, detail)
+
+
+_OPEN = Closing()
+
+
+def _is_open(past: TableFacts, window: Window) -> bool:
+    return past.closings.get(window.start, _OPEN).tick is None and not past.covered.covers_instant(window.start)
 
 
 def _claim_of(past: TableFacts, label: datetime) -> OpenClaim | None:

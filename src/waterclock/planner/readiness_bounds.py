@@ -22,7 +22,7 @@ def within_reach(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[
 
     Whatever a batch reads of `u` at its own tick e, the last window of u before ⌊e⌋ is part of it: e lies behind a
     settled span of u, and before u's next boundary after it. Reads at other ticks (PREVIOUS, LATEST)
-    tell nothing; of UNTIL the tick lies its span behind e.
+    tell nothing, nor does UNTIL up to where books are closed; of any other UNTIL the tick lies its span behind e.
     Where windows choose between queries, the reads of one of them are settled.
     """
     table = node.table
@@ -37,7 +37,7 @@ def within_reach(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[
 def no_longer_waiting(node: Node, now: datetime) -> IntervalSet:
     """Return a span that holds every window which PARTIAL AFTER lets go without some of what it reads."""
     after, cadence = node.table.partial_after, node.table.cadence
-    if after is None:
+    if after is None or node.table.closes is not None:
         return IntervalSet()
     return IntervalSet.from_intervals([(BEGINNING, cadence.ceil(after.before(now, cadence.zone)))])
 
@@ -47,8 +47,10 @@ def _reached(
 ) -> IntervalSet:
     found = _ALWAYS
     for read in reads:
-        if read.kind not in {ReadKind.PREVIOUS, ReadKind.LATEST}:
-            behind = read.span if read.kind is ReadKind.UNTIL else None
+        is_open_ended = read.kind is ReadKind.UNTIL and node.table.closes is not None
+        is_of_each = node.table.open_of is not None and read.kind is not ReadKind.UNTIL  # of each open window's own
+        if read.kind not in {ReadKind.PREVIOUS, ReadKind.LATEST} and not is_open_ended and not is_of_each:
+            behind = read.span if read.kind is ReadKind.UNTIL and node.table.open_of is None else None
             served = _served(node, nodes[read.table], settled[read.table], behind)
             found &= IntervalSet.from_intervals(served)
     return found

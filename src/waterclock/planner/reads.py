@@ -23,17 +23,19 @@ def bind(
     latest: Mapping[str, datetime] = _NO_TICKS,
     *,
     reads: Iterable[Read] | None = None,
+    closing: datetime | None = None,
 ) -> tuple[BoundRead, ...]:
     """Bind every reference of `table` for the batch with `window`, in the order of `table.reads_of(window)`.
 
     `reads`: those of them that are to be bound, where it is not all.
 
     `starts` holds the START of every table, `latest` the tick that LATEST keeps, by table read. PREVIOUS is empty
-    before the START of what it reads, but for a snapshot, which stands for all before.
+    before the START of what it reads, but for a snapshot, which stands for all before. `closing` is where the window's
+    books are closed (CLOSE WHEN): UNTIL reads up to there; one whose books are open is bound up to its end.
     Raises  E501 where LATEST has no tick yet
     """
     wanted = table.reads_of(window) if reads is None else reads
-    return tuple(_bound(table, read, window, flow, starts, latest) for read in wanted)
+    return tuple(_bound(table, read, window, flow, starts, latest, closing) for read in wanted)
 
 
 def bind_read(table: Table, read: Read, window: Window, flow: Flow, starts: Mapping[str, datetime]) -> BoundRead:
@@ -58,13 +60,14 @@ def _bound(
     flow: Flow,
     starts: Mapping[str, datetime],
     latest: Mapping[str, datetime],
+    closing: datetime | None = None,
 ) -> BoundRead:
     u = flow.tables[read.table]
     start = starts[u.name]
     if read.kind is ReadKind.LATEST:
         return _at_tick(read, u, start, _kept_tick(table, read, window, latest))
     if u.is_partitioned or table.is_delivered_by_label:
-        bound = _slices(table, read, u, window, start)
+        bound = _slices(table, read, u, window, start, closing)
     else:
         tick = u.cadence.floor(window.start if read.kind is ReadKind.PREVIOUS else window.end)
         bound = _state(read, u, start, tick)
@@ -73,10 +76,16 @@ def _bound(
     return bound
 
 
-def _slices(table: Table, read: Read, u: Table, window: Window, start: datetime) -> BoundRead:
+def _slices(table: Table, read: Read, u: Table, window: Window, start: datetime, closing: datetime | None) -> BoundRead:
     low, high = window.start, window.end
     if read.kind is ReadKind.PAST and read.span is not None:
         low = max(u.cadence.ceil(read.span.before(high, table.cadence.zone)), start)
+    elif read.kind is ReadKind.UNTIL and read.span is not None and table.closes is not None:
+        # not cut at RETAIN: what an open window reads is kept for it, however long it is open
+        low, high = max(until_begins(table, read.span, low), start), high if closing is None else closing
+        return BoundRead(read, ReadScope.SLICES, min(low, high), high)
+    elif read.kind is ReadKind.UNTIL and read.span is not None and table.open_of is not None:
+        low = max(until_begins(table, read.span, low), start)  # at the least: `open_windows` says it of each
     elif read.kind is ReadKind.UNTIL and read.span is not None:
         low, high = max(until_begins(table, read.span, window.start), start), until_ends(table, read.span, window.end)
     elif read.kind is ReadKind.HISTORY:

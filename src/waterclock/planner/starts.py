@@ -9,7 +9,9 @@ from functools import lru_cache
 from waterclock.batches.facts import BEGINNING, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.late_rows import LateRows
 from waterclock.planner.graph import FlowGraph, graph_of, is_circular
+from waterclock.planner.reads import until_begins
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window
 
@@ -45,6 +47,9 @@ def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datet
     found: dict[str, datetime] = {}
     for name, node in graph.nodes.items():
         table = node.table
+        if table.open_of is not None:
+            found[name] = table.cadence.floor(found[table.open_of])
+            continue
         derived = None if table.kind is Kind.COLLECT else _derived(table, flow, found, node.cycle)
         if derived is None:
             facts = snapshot.of(name)
@@ -53,7 +58,15 @@ def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datet
             found[name] = max(table.cadence.floor(table.start), derived)
         else:
             found[name] = derived
+        if table.late_rows is not None:
+            found[name] = max(found[name], _first_late(table, table.late_rows, flow, found))
     return found
+
+
+def _first_late(table: Table, late_rows: LateRows, flow: Flow, found: Mapping[str, datetime]) -> datetime:
+    """Return the first slice whose rows windows of the closed table may read, which rows of older ones do not reach."""
+    of = flow.tables[late_rows.of]
+    return table.cadence.floor(until_begins(of, late_rows.reach, found[of.name]))
 
 
 def _first_look(table: Table, facts: TableFacts, now: datetime, clock: datetime | None = None) -> datetime:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from heapq import merge
 from itertools import islice
@@ -13,6 +13,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.planner.graph import FlowGraph, Node
+from waterclock.planner.open_windows import Openings
 from waterclock.planner.settlement import Settlement, settle
 from waterclock.planner.worlds import Worlds
 from waterclock.selection import parse_labels
@@ -55,13 +56,18 @@ def read_tick(text: str, flow: Flow, zone: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """What is known of the tables that a query names, at one moment."""
+    """What is known of the tables that a query names, at one moment.
+
+    `opened`: of tables that are asked by their view, where their windows were closed. Of those that are asked by it
+    alone, windows that were open at a tick are no part of their content then.
+    """
 
     graph: FlowGraph
     snapshot: LedgerSnapshot
     settlement: Settlement
     starts: Mapping[str, datetime]
     now: datetime
+    opened: Mapping[str, Openings] = field(default_factory=dict)
 
     def latest(self, tables: Collection[str], *, is_partial: bool = False) -> datetime:
         """Return the newest tick at which all the tables are settled.
@@ -130,6 +136,8 @@ class Ticks:
     def _missing(self, node: Node, tick: datetime) -> IntervalSet:
         table, (low, high) = node.table, self._read(node, tick)
         zone, start = table.cadence.zone, self.starts[table.name]
+        if self._is_open_ended(table.name) and high <= low:
+            return _NOWHERE
         if high <= start and not (table.is_snapshot and table.mode is Mode.REPLACE):
             raise WaterclockError(
                 "E521",
@@ -164,6 +172,8 @@ class Ticks:
     def _end(self, node: Node, *, is_partial: bool) -> datetime | None:
         """Return the newest boundary up to which a table has all that its content there rests on."""
         cadence = node.table.cadence
+        if self._is_open_ended(node.table.name):
+            return cadence.floor(self.now)
         for low, high in reversed(list(self.settlement.settled[node.table.name])):
             end = cadence.floor(high)
             if is_partial or low <= self._read(node, end)[0] < high:
@@ -180,7 +190,7 @@ class Ticks:
     def _is_settled(self, node: Node, tick: datetime, *, is_partial: bool) -> bool:
         low, high = self._read(node, tick)
         if low >= high:
-            return False
+            return self._is_open_ended(node.table.name)
         settled = self.settlement.settled[node.table.name]
         if not is_partial:
             return settled.covers(low, high)
@@ -190,6 +200,9 @@ class Ticks:
     def _last(self, name: str, high: datetime) -> datetime:
         return self.graph.nodes[name].table.cadence.previous(high)
 
+    def _is_open_ended(self, name: str) -> bool:
+        return name in self.opened and self.opened[name].is_alone
+
     def _read(self, node: Node, tick: datetime) -> Interval:
         """Return the windows that a table's content as of a tick rests on."""
         table, high = node.table, node.table.cadence.floor(tick)
@@ -198,4 +211,6 @@ class Ticks:
         low = self.starts[table.name]
         if table.retain is not None and table.mode is Mode.APPEND:
             low = max(low, table.cadence.ceil(table.retain.before(high, table.cadence.zone)))
+        if self._is_open_ended(table.name):
+            high = max(self.opened[table.name].first_at(tick), low)
         return low, high

@@ -10,6 +10,7 @@ from heapq import merge
 from waterclock.batches.facts import BEGINNING, FOREVER, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.planner.closings import newest_closed
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.planner.links import newest_served
 from waterclock.planner.reads import bind_read, until_ends
@@ -209,7 +210,10 @@ def _bound_of(question: _Question, node: Node, reads: Iterable[Read], end: datet
             newest = cadence.previous(u.cadence.next(ripe))  # the last e of which ⌊e⌋ is ripe there
             if read.kind is ReadKind.PREVIOUS:
                 newest = cadence.next(newest)
-            elif read.kind is ReadKind.UNTIL and read.span is not None:
+            elif node.table.closes is not None and read.kind is ReadKind.UNTIL:
+                closed = newest_closed(question.snapshot.of(name), cadence)
+                newest = question.starts[name] if closed is None else closed
+            elif read.kind is ReadKind.UNTIL and read.span is not None and node.table.open_of is None:
                 newest = _newest_until(node.table, read.span, ripe)
             end = min(end, newest)
     return end

@@ -206,6 +206,7 @@ class ArrivalConformance:
         assert read.frame.columns == ["id", TIMELABEL]
         assert _rows(read) == [{"id": 1, TIMELABEL: label_of(_DAY)}]
         assert read.left_out == ("note",)
+        assert "note" in read.seen, "what is left out is seen all the same"
 
     def test_what_is_archived_stays_readable_under_its_name(self, spark: SparkSession, system: Arriving) -> None:
         system.put(_DAY, [{"id": "1", "note": "n"}])
@@ -303,6 +304,7 @@ class WindowConformance:
         read = _windows(system).read_windows(spark, system.unit, request, closed, self._zone(system))
         assert _rows(read) == [{"id": "a", TIMELABEL: hours(0, 1)[0].label}]
         assert read.left_out == ("at",)
+        assert "at" in read.seen
 
     def test_a_repeated_hour_is_its_first_pass(self, spark: SparkSession, system: Timed) -> None:
         if system.zone_of_times is None:

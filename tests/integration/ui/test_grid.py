@@ -57,7 +57,7 @@ def test_a_table_that_is_not_there_is_answered_with_the_nearest_name(page: TestC
 
 
 def test_all_is_well_is_one_sentence(tmp_path: Path, served: Callable[..., TestClient]) -> None:
-    shop = stocks.make(tmp_path / "well", flow=stocks.FLOW.partition("COLLECT raw.orders")[0])
+    shop = stocks.make(tmp_path / "well", flow=stocks.DAILY)
     shop.fails = {}
     shop.fill(until=stocks.NOW)
     told = served(shop.folder).get("/grid.json").json()

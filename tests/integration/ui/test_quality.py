@@ -26,7 +26,7 @@ def test_each_rule_is_shown_over_its_newest_batches_with_what_it_said_last(page:
 def test_a_rule_that_refused_the_newest_batch_comes_first_and_is_newly_broken(
     tmp_path: Path, served: Callable[..., TestClient]
 ) -> None:
-    shop = stocks.make(tmp_path / "shop")
+    shop = stocks.make(tmp_path / "shop", flow=stocks.DAILY)
     error = "E740 raw.weather is not as expected: few_rows: the batch is not (count(*) > 100)"
     shop.fails = {("raw.weather", stocks.NOW.replace(day=20, hour=0, minute=0)): error}
     shop.fill(until=stocks.NOW)
@@ -40,7 +40,7 @@ def test_a_rule_that_refused_the_newest_batch_comes_first_and_is_newly_broken(
 def test_a_rule_that_holds_back_an_older_batch_is_broken_though_newer_ones_hold(
     tmp_path: Path, served: Callable[..., TestClient]
 ) -> None:
-    shop = stocks.make(tmp_path / "shop")
+    shop = stocks.make(tmp_path / "shop", flow=stocks.DAILY)
     error = "E740 raw.weather is not as expected: few_rows: the batch is not (count(*) > 100)"
     shop.fails = {("raw.weather", stocks.NOW.replace(day=12, hour=0, minute=0)): error}
     shop.fill(until=stocks.NOW)
@@ -64,7 +64,7 @@ REFUSED = "E740 raw.weather is not as expected: few_rows: the batch is not (coun
 def test_a_note_stands_with_its_rule_and_with_the_batch_that_broke_it(
     tmp_path: Path, served: Callable[..., TestClient]
 ) -> None:
-    shop = stocks.make(tmp_path / "shop")
+    shop = stocks.make(tmp_path / "shop", flow=stocks.DAILY)
     shop.fails = {("raw.weather", stocks.NOW.replace(day=20, hour=0, minute=0)): REFUSED}
     shop.fill(until=stocks.NOW)
     page = served(shop.folder)
@@ -156,11 +156,11 @@ def test_of_rows_that_the_ledger_knows_the_least_and_the_most_are_let_pass(
 def test_nothing_is_suggested_of_a_table_with_an_empty_batch_or_with_few(
     tmp_path: Path, served: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = stocks.make(tmp_path / "few")
+    few = stocks.make(tmp_path / "few", flow=stocks.DAILY)
     few.fill(until=stocks.FIRST.replace(day=26))
     assert served(few.folder).get("/quality.json", params={"t": "raw.inventory"}).json()["suggested"] == []
     monkeypatch.setattr(stocks, "_rows", lambda label: label.day - 1)
-    empty = stocks.make(tmp_path / "empty")
+    empty = stocks.make(tmp_path / "empty", flow=stocks.DAILY)
     empty.fill(until=stocks.NOW)
     assert served(empty.folder).get("/quality.json", params={"t": "raw.inventory"}).json()["suggested"] == []
 

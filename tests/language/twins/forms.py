@@ -122,6 +122,21 @@ wc.transform(
     as_="SELECT id, NOT IS_PARTIAL() AS is_whole FROM raw.b",
 )
 wc.transform(
+    "marts.books",
+    partitioned=True,
+    every="day",
+    close_when="watermark(at, id) >= WINDOW_END() AND count(*) > :late_minutes OR (closed_by_hand())",
+    partial_after="2 days",
+    as_="SELECT id FROM UNTIL(raw.a, '1 day') WHERE at >= WINDOW_START() AND at < WINDOW_END()",
+)
+wc.transform(
+    "marts.by_two",
+    partitioned=True,
+    every="day",
+    close_when="watermark(late.at) >= WINDOW_END() AND watermark(raw.moved.at) > WINDOW_END() + INTERVAL 1 HOUR",
+    as_="SELECT a.id FROM UNTIL(raw.late, '1 day') a JOIN UNTIL(raw.moved, '1 day') b USING (id)",
+)
+wc.transform(
     "marts.reported",
     columns="id BIGINT KEY, *",
     every="day",

@@ -7,7 +7,7 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -64,7 +64,7 @@ class Shop:
         assert told.pop("version") == JSON_VERSION
         return told
 
-    def done(self, table: str, *days: int, rows: int = 10) -> None:
+    def done(self, table: str, *days: int, rows: int = 10, schema: Mapping[str, Any] | None = None) -> None:
         """Record batches as done, or as made again, read as the planner binds them."""
         for number in days:
             if self.ledger.reads.slices(table, day(number), day(number + 1)):
@@ -83,7 +83,8 @@ class Shop:
                 slice_path=f"_stage/c={claim.number}",
                 timings={"make": 0.5, "seal": 0.25},
                 measures={"warnings": ["few_orders: 3 of 10 rows"]} if number == 18 else {},
-                source={"files": ["a.csv"]} if table.startswith("web.visits") else {},
+                source=({"files": ["a.csv"]} if table.startswith("web.visits") else {})
+                | ({"schema": schema} if schema else {}),
             )
             self.ledger.claims.record_done(claim, [result])
 

@@ -89,7 +89,11 @@ def test_a_ledger_that_kept_no_sums_has_them_once_it_is_opened(tmp_path: Path) -
         database.execute("ALTER TABLE ledger DROP COLUMN rebuilding")
         for name, column in product(("tables", "ledger"), ("paused_at", "paused_by", "paused_why")):
             database.execute(f"ALTER TABLE {name} DROP COLUMN {column}")
+        for later in ("closings", "schemas", "alerts", "messages", "alerts_look"):
+            database.execute(f"DROP TABLE {later}")
         database.execute("DROP INDEX batches_partial")
+        database.execute("DROP INDEX batches_aside")
+        database.execute("ALTER TABLE batches DROP COLUMN aside")
         database.execute("ALTER TABLE batches DROP COLUMN missing")
         database.execute("UPDATE alembic_version SET version_num = '0004'")
     with desk(tmp_path).ledger as again:

@@ -127,7 +127,7 @@ def test_nothing_is_claimed_once_a_pause_is_written_whoever_is_about_to(url: str
         got = []
         with closing(Ledger.open(url)) as ledger:
             desk = Desk(ledger, ledger.now, flow=declared())  # type: ignore[arg-type]  # the ledger's own clock
-            for label in range(first, first + 1000):
+            for label in range(first, first + 10_000):  # whoever pauses may wait long for its turn
                 try:
                     got.append(desk.claim("raw.a", label).number)
                 except ClaimRefused as refused:
@@ -136,7 +136,7 @@ def test_nothing_is_claimed_once_a_pause_is_written_whoever_is_about_to(url: str
         raise AssertionError("nothing was refused")
 
     with ThreadPoolExecutor(4) as pool, closing(Ledger.open(url)) as ledger:
-        running = [pool.submit(claims, 1000 * number) for number in range(4)]
+        running = [pool.submit(claims, 10_000 * number) for number in range(4)]
         while len(ledger.claims.open()) < 20:
             sleep(0.001)
         if is_of_all:

@@ -27,6 +27,7 @@ ALL = [
     refusals.held("a.x", day(1), HOLDER),
     refusals.already_done("a.x", day(0), 7),
     refusals.is_skipped("a.x", day(0)),
+    refusals.closing_changed("a.x", day(0)),
     refusals.inputs_changed("a.x", day(0), "PAST(a.y, '7 days')"),
     refusals.closed(7, "lost"),
     refusals.unknown_table("a.x", ["a.y"]),
@@ -71,7 +72,7 @@ def test_every_code_is_raised_somewhere_and_told_here() -> None:
 
 
 def test_only_what_may_pass_is_transient() -> None:
-    assert {error.code for error in ALL if error.transient} == {"E407", "E410", "E415", "E423", "E427", "E429"}
+    assert {error.code for error in ALL if error.transient} == {"E407", "E410", "E415", "E423", "E427", "E429", "E456"}
 
 
 def test_passwords_of_a_url_are_never_told() -> None:

@@ -100,7 +100,10 @@ def test_a_project_that_never_ran_is_waited_for() -> None:
 
 def test_two_that_wait_for_each_other_are_told() -> None:
     found = told(slices(), link(day(2), circle="here.b"), day(3))[1]
-    assert found.endswith("; it waits for here.b in turn: the two projects wait for each other")
+    assert found.endswith(
+        "; it waits for here.b in turn: the two projects wait for each other until one of both is declared without"
+        " the other"
+    )
 
 
 def test_what_is_wrong_with_the_other_project_is_told() -> None:

@@ -15,7 +15,7 @@ from waterclock.cli.views.plan import print_plan
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.backfilling import missing_labels
+from waterclock.operations.backfilling import missing_labels, snapshot_for
 from waterclock.operations.opening import Reading, reading, selected
 from waterclock.operations.pauses import kept_lines
 from waterclock.operations.words import count_words, seconds_words
@@ -96,7 +96,7 @@ def planned_backfill(at: Reading, selection: str, labels: str) -> Backfill:
     """
     found, by_table = selected(at.flow, [selection], labels)
     force = missing_labels(at, selection, labels)
-    plan = at.planner.plan(at.snapshot, at.now, Request(only=found.tables, labels=by_table, force=force))
+    plan = at.planner.plan(snapshot_for(at, force), at.now, Request(only=found.tables, labels=by_table, force=force))
     return Backfill(found.tables, by_table, force, plan)
 
 

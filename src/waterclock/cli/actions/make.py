@@ -15,10 +15,12 @@ from waterclock.cli.actions.run import Asked, carry_out
 from waterclock.cli.views.plan import print_plan
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.query import tables_asked
+from waterclock.engine.query.views import with_views
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.opening import Reading, reading
 from waterclock.operations.words import count_words
 from waterclock.planner.estimate import estimate
+from waterclock.planner.open_windows import states_asked
 from waterclock.planner.prerequisites import ToMake, newest_tick, to_make
 from waterclock.planner.request import Request
 from waterclock.planner.ticks import read_tick
@@ -44,7 +46,7 @@ def _asked(at: Reading, tables: Collection[str], tick: str, *, yes: bool) -> Ask
     needed = _needed(at, tables, tick)
     labels = {name: Labels.between(*span) for name, span in needed.spans.items()}
     asking = {(FOLLOW, name): of_table for name, of_table in needed.follow.items()}
-    snapshot = at.ledger.reads.snapshot(at.flow, asking=asking)
+    snapshot = at.ledger.reads.snapshot(at.flow, asking=asking | states_asked(at.flow, needed.force))
     plan = at.planner.plan(snapshot, at.now, Request(only=labels, labels=labels, force=needed.force))
     count = len(plan.batches) + sum(plan.left_out.values())
     if not labels or not count:
@@ -65,6 +67,8 @@ def _needed(at: Reading, tables: Collection[str], text: str) -> ToMake:
     Raises  as `read_tick`, and E521 for a tick in the future or before a table's first window
     """
     ticks = at.planner.ticks(at.snapshot, at.now)
+    if at.ledger is not None:
+        ticks, tables = with_views(at.flow, at.ledger, ticks, tables)
     tick = read_tick(text, at.flow, at.zone)
     if tick is None:
         tick = newest_tick(ticks, tables)

@@ -18,15 +18,23 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.opening import Reading, reading
 from waterclock.operations.pauses import kept_lines
+from waterclock.operations.replaying import held_of
 from waterclock.operations.restating import Found, asking_of
 from waterclock.operations.words import count_words, label_range, local_range
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.planner.plan import Ripple
 from waterclock.selection import Labels
+from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from waterclock.ledger.ledger import Ledger
+
+
+# what makes a batch again makes one again that is held, too
+_MAKE_HELD = frozenset({"recompute", "recollect"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +47,12 @@ class Wish:
     labels: str | None
     choose: Callable[[Reading, str, str | None], Found]
     why: str = ""
+    nothing: str = "nothing was done there that could be made again"
 
     @property
     def word(self) -> str:
         """The verb as people say it."""
-        return "recompute" if self.verb == FOLLOW else self.verb
+        return self.command if self.command == "replay" else "recompute" if self.verb == FOLLOW else self.verb
 
 
 def restated(
@@ -53,8 +62,11 @@ def restated(
     to = console(stderr=is_json)
     with reading(folder, env, now) as at:
         found = {name: labels for name, labels in wish.choose(at, wish.selection, wish.labels).items() if labels}
+        held = held_of(at, wish.selection, wish.labels) if wish.command in _MAKE_HELD else {}
+        if at.ledger is not None and held:
+            return _held_again(to, at, at.ledger, held, wish, now, yes=yes, is_run=is_run, is_json=is_json)
         if at.ledger is None or not found:
-            to.print("nothing was done there that could be made again")
+            to.print(wish.nothing)
             return carry_out(at.project, Asked(command=wish.command, only=(), now=now, is_json=True)) if is_json else 0
         asking, snapshot = asking_of(at, at.ledger, wish.verb, found)
         ripple = at.planner.ripple(snapshot, at.now, found)
@@ -77,6 +89,37 @@ def restated(
     spans = {name: Labels.between(windows[0].start, windows[-1].start) for name, windows in ripple.all.items()}
     return carry_out(
         project, Asked(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
+    )
+
+
+def _held_again(  # noqa: PLR0913 - what the command was asked, and what it found
+    to: Console,
+    at: Reading,
+    ledger: Ledger,
+    held: Found,
+    wish: Wish,
+    now: str | None,
+    *,
+    yes: bool,
+    is_run: bool,
+    is_json: bool,
+) -> int:
+    """Make held batches of a selection again, and those alone: what else is meant is asked for once none is held."""
+    for name, labels in held.items():
+        words = local_range(labels[0], labels[-1], at.flow.tables[name].cadence)
+        to.print(Text(f"held: {count_words(len(labels), 'label')} of {name} ({words})"), soft_wrap=True)
+    confirm(f"Make {count_words(sum(map(len, held.values())), 'held batch', 'held batches')} again?", yes=yes)
+    for name, labels in held.items():
+        ledger.decisions.retry(name, labels, who=RunSettings().who, why=wish.why)
+    if not is_run:
+        if is_json:
+            print_json({"verb": wish.word, "asked": {name: list(map(label_of, of)) for name, of in held.items()}})
+        else:
+            to.print("asked for; the next run makes them again")
+        return 0
+    spans = {name: Labels.between(labels[0], labels[-1]) for name, labels in held.items()}
+    return carry_out(
+        at.project, Asked(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
     )
 
 

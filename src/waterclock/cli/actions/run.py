@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.actions.listening import address_of, listening
@@ -133,7 +134,11 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
                 nullcontext() if asked.pages is None else _pages(project, asked.pages, progress),
                 _stoppable(stop, progress, is_own_process=sessions is None),
             ):
-                outcome = _driven(runner, work, progress, asked, now, until, stop)
+                try:
+                    outcome = _driven(runner, work, progress, asked, now, until, stop)
+                except WaterclockError as error:  # Spark does not start, the ledger is away
+                    _tell_of_stop(work, error, now)
+                    raise
                 noted.append("failed" if outcome.has_failed else "interrupted" if outcome.was_stopped else "done")
         yield Ran(outcome, project.flow, now, until, time.perf_counter() - begun)
 
@@ -210,8 +215,25 @@ def _driven(
             progress.flow = work.flow
             return _runner(work, asked, stop)
 
-        return watch(runner, work, progress, asked.watch_seconds, stop, reloaded)
-    return runner.run_once(now) if until is None else runner.run_until(now, until)
+        return watch(runner, work, progress, asked.watch_seconds, stop, reloaded, looked=partial(_tell, work, asked))
+    outcome = runner.run_once(now) if until is None else runner.run_until(now, until)
+    _tell(work, asked, outcome)
+    return outcome
+
+
+def _tell(work: Workplace, asked: Asked, outcome: RunOutcome) -> None:
+    """Tell those whom `[alerts]` names what does not go on by itself; a project without it loads nothing for that."""
+    if work.project.alerts.is_on:
+        from waterclock.alerts.looking import tell_after
+
+        tell_after(work, outcome, asked.only, is_of_some=bool(asked.labels or asked.force))
+
+
+def _tell_of_stop(work: Workplace, error: WaterclockError, now: datetime) -> None:
+    if work.project.alerts.is_on:
+        from waterclock.alerts.looking import tell_of_stop
+
+        tell_of_stop(work, error, now)
 
 
 def _runner(work: Workplace, asked: Asked, stop: threading.Event) -> Runner:

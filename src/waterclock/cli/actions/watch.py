@@ -30,17 +30,19 @@ def watch(
     every: int,
     stop: threading.Event,
     reloaded: Callable[[], Runner | None],
+    looked: Callable[[RunOutcome], None] = lambda _: None,
 ) -> RunOutcome:
     """Run by the ledger's clock at every instant at which something becomes due, and every `every` seconds.
 
     It looks earlier where others have written to the ledger. Between two looks a flow that was changed is taken up:
-    `reloaded` gives the runner that works from it.
+    `reloaded` gives the runner that works from it. `looked` hears what each look came to.
     """
     total, telling = RunOutcome(), _Telling(progress)
     while True:
         runner = reloaded() or runner
         outcome = runner.run_once(work.real_now())
         total.add(outcome)
+        looked(outcome)
         if stop.is_set():
             return total
         telling.tell(outcome)

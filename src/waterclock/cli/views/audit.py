@@ -11,10 +11,13 @@ from rich.text import Text
 from waterclock.batches.audit_trail import Attempt, Audit, Link, PauseEvent
 from waterclock.batches.facts import lacking, missing_of
 from waterclock.batches.records import Input
+from waterclock.batches.schemas import SCHEMA
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.audit_lookup import Found, Listed
+from waterclock.operations.closings import books_words
 from waterclock.operations.looks import look_lines
+from waterclock.operations.schema_versions import batch_words
 from waterclock.operations.states import State, state_of
 from waterclock.operations.words import (
     bytes_words,
@@ -65,6 +68,7 @@ def print_audit(to: Console, flow: Flow, found: Found) -> None:
         line.append(f": {found.reason}")
     to.print(line, soft_wrap=True)
     pairs = [("window", f"{instant_words(found.label, zone)} to {instant_words(found.end, zone)}")]
+    pairs += [] if found.closing is None else [("books", books_words(found.closing, table.cadence.zone))]
     pairs += _made(found, table)
     _print_pairs(to, pairs)
     if found.audit.current is not None:
@@ -152,12 +156,18 @@ def _made(found: Found, table: Table) -> list[tuple[str, str]]:
         pairs.append(("stands", f"for all windows from {begin} on"))
     pairs += [("made by", str(made.source["choice"]))] if "choice" in made.source else []
     pairs += [("partial", lacking(missing_of(made.source["missing"])))] if "missing" in made.source else []
-    others = {key: value for key, value in made.source.items() if key not in {"choice", "missing"}}
+    told = batch_words(found.schemas, current.claim)
+    pairs += [("columns" if at == 0 else "", line) for at, line in enumerate(told)]
+    others = {key: value for key, value in made.source.items() if key not in {"choice", "missing", "closing", SCHEMA}}
     pairs += [pair for key, value in others.items() for pair in _source_pairs(key, value)]
     warnings = made.measures.get("warnings", ())
     pairs += [("warned", str(warning)) for warning in warnings]
-    pairs += [(key, str(value)) for key, value in made.measures.items() if key != "warnings" and value]
+    pairs += [(key, _measure(value)) for key, value in made.measures.items() if key != "warnings" and value]
     return pairs
+
+
+def _measure(value: object) -> str:
+    return ", ".join(f"{name}: {of}" for name, of in value.items()) if isinstance(value, Mapping) else str(value)
 
 
 def _print_inputs(to: Console, flow: Flow, inputs: Sequence[Input]) -> None:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from waterclock.dpl.project import Project
 
+_OF_KEPT = frozenset({"E450", "E451", "E452"})  # of columns and what the ledger keeps of them: batches see to these
 _PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
 
@@ -59,6 +61,8 @@ def checked(folder: Path, env: str | None) -> Checked:
     from waterclock.engine.ledger_opening import ledger_url
     from waterclock.engine.links import link_errors
     from waterclock.ledger.store.places import require_known
+    from waterclock.operations.compatibility import compatibility_errors
+    from waterclock.operations.retirements import retirement_errors
 
     begun = time.perf_counter()
     try:
@@ -71,10 +75,23 @@ def checked(folder: Path, env: str | None) -> Checked:
     except WaterclockError as error:
         error.where = error.where or f"ledger, below [env.{project.env}] in {FILE}"
         return Checked(None, env, (error,), time.perf_counter() - begun)
-    if errors := link_errors(project):
+    late = retirement_errors(project, datetime.now(UTC))
+    if errors := [*link_errors(project), *compatibility_errors(project), *late]:
+        return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
+    if errors := _of_targets(project):
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
     warnings = tuple(in_order(order_warnings(project.flow)))
     return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
+
+
+def _of_targets(project: Project) -> list[WaterclockError]:
+    """Find what keeps targets of alerts from being reached; apprise is loaded where one is told by it alone."""
+    if not project.alerts.is_on:
+        return []
+    from waterclock.alerts.targets import target_errors
+    from waterclock.secrets import Secrets
+
+    return target_errors(project.alerts.targets.values(), Secrets.of(project.secrets))
 
 
 def in_order(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
@@ -89,7 +106,8 @@ def print_checked(to: Console, found: Checked) -> None:
         files = {match["file"] for error in found.errors if (match := _PLACE.match(error.where or ""))}
         where = f" in {count_words(len(files), 'file')}" if files else ""
         to.print()
-        to.print(Text.assemble((count_words(len(found.errors), "error"), "fail.loud"), f"{where}; nothing can run"))
+        stops = "" if all(error.code in _OF_KEPT for error in found.errors) else "; nothing can run"
+        to.print(Text.assemble((count_words(len(found.errors), "error"), "fail.loud"), f"{where}{stops}"))
         return
     if found.warnings:
         show_errors(to, found.warnings)

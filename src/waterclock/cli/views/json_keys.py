@@ -77,10 +77,36 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "held_by_source": "list of {table, label, end, clock, awaits}: due, and held back by their source",
             "next_due": "when something becomes due next, or null",
         },
+        "alerts": {
+            "env": "the environment",
+            "tells": "whether it tells anybody",
+            "open": "list of {number, kind, severity, code, what, why, fix, batches, blocks, line, opened, "
+            "acknowledged, told}; `batches` lists labels by table, `blocks` counts by table what waits for them, "
+            "`told` says by target {first, last, times}",
+            "waiting": "list of {target, at, attempts, error, title}: messages that are to be sent",
+            "targets": "list of {name, kind}; of test, of {name, kind, error}",
+            "rules": "list of {name, severity, to, tables}",
+            "ok": "test: whether all targets were reached",
+            "acknowledged": "acknowledge: the numbers",
+            "sent": "send: how many messages were sent; `waiting` is then a count",
+            "lost": "send: list of {target, why}",
+        },
+        "close": {
+            "table": "the table",
+            "label": "the window",
+            "tick": "the boundary at which its books are closed",
+            "why": "the reason",
+        },
         "skip": {
             "table": "the table",
             "skipped": "list of labels",
             "given_up": "list of labels that were done, whose damaged slices the next run goes on without",
+            "why": "the reason",
+        },
+        "release": {
+            "table": "the table",
+            "released": "list of labels",
+            "rows": "how many rows they have brought into the table",
             "why": "the reason",
         },
         "withdraw": {
@@ -109,6 +135,10 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "paused_all": "as in plan",
             "partial": "as in plan",
             "looked": "as in plan",
+            "open": "by table that closes books, the oldest due window that is open: {label, windows, reason, looked, "
+            "behind, is_stuck}",
+            "open_windows": "by table that keeps its open windows: {windows, first, shown}: how many there are, the "
+            "first of them, and as of when the view shows them",
             "by": "the period of a column",
             "zone": "the zone in which columns are cut",
             "columns": "list of {start, label, local}, oldest first",
@@ -137,7 +167,11 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "left_out": "how many due labels are left for later runs",
             "paused": "{since, by, why, all} of what keeps its batches from being claimed, or null; all: whether it is "
             "the pause of all",
+            "open": "as in status, of this table, or null",
+            "open_windows": "as in status, or null",
             "sample": "as query prints it, or null",
+            "schemas": "list of {of, version, label, claim, at, columns, new, gone, changed}, oldest first: versions "
+            "of the columns `of` its source and of the table",
         },
         "query": {
             "columns": "list of {name, type}; types are Spark's",
@@ -175,6 +209,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "other rows took the place of these since",
             "went_into": "the same, of what was made from it; is_replaced: it was made of a revision that is replaced",
             "pauses": "list of {at, kind, all, who, why}, oldest first: when its table, or all, was paused and resumed",
+            "closing": "{tick, looked, at, reason, behind, who, why} of its books, or null where none are closed",
+            "schemas": "which version of the columns it had: of its `source`, and of its `table`",
         },
         "lineage": {
             "table": "the table (of TABLE.COLUMN: `column`, and both lists are trees of {table, column, expression, "
@@ -244,4 +280,4 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
     }
 )
-ALIKE = MappingProxyType(dict.fromkeys(("backfill", "recollect", "recompute", "retry"), "run"))
+ALIKE = MappingProxyType(dict.fromkeys(("backfill", "recollect", "recompute", "replay", "retry"), "run"))

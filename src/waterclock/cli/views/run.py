@@ -157,7 +157,11 @@ def _sum(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
         line.append(f" ({count_words(outcome.rows, 'row')}, {seconds_words(seconds)})")
         if outcome.failed:
             line.append(", ")
-            line.append(f"{len(outcome.failed)} failed", style="fail.loud")
+            held = sum(report.is_held for report in outcome.failed)
+            if len(outcome.failed) > held:
+                line.append(f"{len(outcome.failed) - held} failed", style="fail.loud")
+            if held:
+                line.append(f"{', ' if len(outcome.failed) > held else ''}{held} held", style="warn.loud")
         line.append("; ")
     if outcome.unsettled:
         line.append(f"{count_words(len(outcome.unsettled), 'claim')} not settled", style="fail.loud")

@@ -11,13 +11,17 @@ from rich.text import Text
 
 from waterclock.batches.facts import Pause
 from waterclock.batches.records import Slice
+from waterclock.batches.schemas import SchemaVersion, Side
 from waterclock.cli.views.lineage import kind_words
 from waterclock.cli.views.theme import LOOKS, console, sign
 from waterclock.flow.declarations import Table
+from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.description import ColumnSaid, columns_said, declared_pairs
 from waterclock.operations.first_windows import FirstWindow, first_windows
 from waterclock.operations.json import instant_text
+from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import Reading, one_table, reading
+from waterclock.operations.schema_versions import OF_SIDE, change_words, told, versions_json
 from waterclock.operations.states import State, state_of
 from waterclock.operations.words import count_words, instant_words, local_label
 from waterclock.planner.plan import Status
@@ -42,7 +46,10 @@ class Described:
     due: dict[str, int]
     left_out: int
     paused: Pause | None
+    open: OpenBooks | None
+    open_windows: OpenWindows | None
     sample: Answered | None
+    schemas: tuple[SchemaVersion, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the description for scripts; `sample` as `query --json`."""
@@ -71,7 +78,10 @@ class Described:
             "due": self.due,
             "left_out": self.left_out,
             "paused": None if self.paused is None else self.paused.to_dict() | {"all": self.paused.is_of_all},
+            "open": None if self.open is None else self.open.to_json(),
+            "open_windows": None if self.open_windows is None else self.open_windows.to_json(),
             "sample": None if self.sample is None else self.sample.to_json(),
+            "schemas": versions_json(self.schemas),
         }
 
 
@@ -99,12 +109,15 @@ def print_described(found: Described) -> None:
         to.print(Text(table.about.comment))
     to.print()
     pairs = [*declared_pairs(table), *_standing(found)]
+    pairs += [] if found.open_windows is None else [("open windows", found.open_windows.words())]
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
         to.print(Text.assemble((f"  {name:<{width}}  ", "quiet"), value), soft_wrap=True)
     for status, count in found.due.items():
         state = state_of(Status(status))
         to.print(Text(f"  {sign(state, to)} {count_words(count, 'label')} {status}", style=LOOKS[state].word))
+    for line in found.open.lines() if found.open is not None else ():
+        to.print(Text(f"  {line}", style="quiet"), soft_wrap=True)
     if found.paused is not None:
         look = LOOKS[State.PAUSED]
         said = found.paused.words(table.cadence.zone)
@@ -113,6 +126,7 @@ def print_described(found: Described) -> None:
         to.print(Text(f"  and {count_words(found.left_out, 'label')} more, left for later runs", style="quiet"))
     to.print()
     _print_columns(found)
+    _print_versions(found)
     if found.sample is not None and found.newest is not None:
         from waterclock.cli.views.query import print_answer
 
@@ -146,8 +160,24 @@ def _described(at: Reading, table: Table) -> Described:
         due=due,
         left_out=plan.left_out.get(table.name, 0),
         paused=at.snapshot.pause_of(table.name),
+        open=open_books(plan, at.flow).get(table.name),
+        open_windows=open_windows(at, [table.name]).get(table.name),
         sample=None,
+        schemas=() if at.ledger is None else at.ledger.reads.schemas(table.name),
     )
+
+
+def _print_versions(found: Described) -> None:
+    """Print how the columns changed, those of the source and the table's own; nothing where they never did."""
+    to = console()
+    for side in Side:
+        versions = told(found.schemas, side)
+        if len(versions) < 2:
+            continue
+        to.print(Text(f"\n{OF_SIDE[side]}", style="head"))
+        for version, change in versions:
+            label = local_label(version.label, found.table.cadence)
+            to.print(Text(f"  {version.number}  since {label}  {change_words(version, change)}"), soft_wrap=True)
 
 
 def _standing(found: Described) -> list[tuple[str, str]]:

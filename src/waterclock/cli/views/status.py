@@ -13,14 +13,17 @@ from waterclock.batches.audit_trail import Settled
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.cli.views.behind import print_behind
 from waterclock.cli.views.grid_drawing import column_words, fitted, fitting, grid_json, now_line, print_grid
+from waterclock.cli.views.open_books import print_open
 from waterclock.cli.views.partial import print_partial
 from waterclock.cli.views.plan import next_due_words, print_looks, print_pauses, summary_words
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Table
 from waterclock.operations.causes import causes_at_root
+from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.grid import Grid, bounds, column_cadence, make_grid, newest_span, parse_columns, wider
 from waterclock.operations.json import instant_text
 from waterclock.operations.looks import last_looks, looks_json
+from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import Reading, selected
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, likeness
@@ -48,6 +51,8 @@ class Seen:
     env: str
     is_asked: bool = False
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    open: Mapping[str, OpenBooks] = field(default_factory=dict)
+    open_windows: Mapping[str, OpenWindows] = field(default_factory=dict)
 
 
 def see(
@@ -85,8 +90,10 @@ def _seen(
 
 
 def _told(at: Reading, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -> Seen:
-    plan = at.planner.plan(at.snapshot, at.now, Request(only=[table.name for table in tables]))
-    return Seen(grid, plan, at.now, at.project.env, is_asked, last_looks(at, [table.name for table in tables]))
+    names = [table.name for table in tables]
+    plan = at.planner.plan(at.snapshot, at.now, Request(only=names))
+    told = open_books(plan, at.flow), open_windows(at, names)
+    return Seen(grid, plan, at.now, at.project.env, is_asked, last_looks(at, names), *told)
 
 
 def _grid(at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime]) -> Grid:
@@ -118,9 +125,18 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
         print_behind(to, seen.plan.behind)
         to.print()
     print_partial(to, seen.plan)
+    print_open(to, seen.open)
     print_pauses(to, seen.plan, zone)
     print_looks(to, seen.looks)
+    _print_open_windows(to, seen.open_windows)
     to.print(Text(f"{summary_words(seen.plan)}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
+
+
+def _print_open_windows(to: Console, found: Mapping[str, OpenWindows]) -> None:
+    for name, windows in found.items():
+        to.print(Text(f"{name}: {windows.words()}", style="quiet"), soft_wrap=True)
+    if found:
+        to.print()
 
 
 def status_json(seen: Seen) -> dict[str, Any]:
@@ -136,6 +152,8 @@ def status_json(seen: Seen) -> dict[str, Any]:
         "due": counts,
         **{key: told[key] for key in ("behind", "paused", "paused_all", "partial")},
         "looked": looks_json(seen.looks),
+        "open": {name: books.to_json() for name, books in seen.open.items()},
+        "open_windows": {name: windows.to_json() for name, windows in seen.open_windows.items()},
         **grid_json(seen.grid),
     }
 

@@ -179,7 +179,14 @@ class FilesCollector:
         scanned = scan(spark, list(labels), _reading(unit), columns, zone)
         frame = _with_file_labels(spark, scanned.frame, labels)
         source = {label_of(label): [_position(item) for item in taken] for label, taken in items.items()}
-        return Collected(frame, left_out=scanned.left_out, source={"items": source})
+        by_label = {label: scanned.seen_in({item.path for item in taken}) for label, taken in items.items() if taken}
+        return Collected(
+            frame,
+            left_out=scanned.left_out,
+            source={"items": source},
+            seen=scanned.seen_in(),
+            seen_by_label=by_label,
+        )
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
         """Move files to the archive; see `archiving.archive_items`."""
@@ -206,7 +213,7 @@ class FilesCollector:
         abroad = [item.path for item in chosen if not first <= item.stamp < last]
         frame, set_aside = sorted_into_windows(scanned.frame, request.windows, abroad)
         positions = [_position(item) for item in chosen]
-        return Collected(frame, set_aside, scanned.left_out, {"items": positions})
+        return Collected(frame, set_aside, scanned.left_out, {"items": positions}, seen=scanned.seen_in())
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
@@ -234,6 +241,7 @@ class FilesCollector:
             scanned.frame.drop(FILE_KEY),
             left_out=scanned.left_out,
             source={"items": [_position(item) for item in chosen]},
+            seen=scanned.seen_in(),
         )
 
     def _of_one_stamp(self, unit: Unit, now: datetime | None) -> Sequence[Item]:

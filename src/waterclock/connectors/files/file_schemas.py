@@ -48,11 +48,15 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Files that one scan reads: all of one format, with the same columns at the same places."""
+    """Files that one scan reads: all of one format, with the same columns at the same places.
+
+    `is_whole`: these are all columns that they have.
+    """
 
     format: str
     delimiter: str
     found: tuple[Found, ...]
+    is_whole: bool = True
 
 
 def shapes_of(
@@ -169,13 +173,17 @@ def _json_shape(
 ) -> Shape:
     declared = [column.name for column in columns.named]
     keys: Iterable[str] = ()
+    is_whole = True
     if keys_of_many is None or sum(each_of(paths, _size_of, at=paths[0])) <= _LOOKED_THROUGH:
         keys = _json_keys(paths, reading)
     elif columns.is_open:
         keys = keys_of_many(paths)
+    else:
+        is_whole = False
     known = dict.fromkeys(sorted(keys))
     lower = {key.lower() for key in known}
-    return Shape("json", "", tuple(Found(name) for name in [*known, *(d for d in declared if d.lower() not in lower)]))
+    found = tuple(Found(name) for name in [*known, *(d for d in declared if d.lower() not in lower)])
+    return Shape("json", "", found, is_whole)
 
 
 def _size_of(path: str) -> int:

@@ -7,15 +7,17 @@ for all: on small files the calls would cost more than the reading.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import Matched, Taken, match
+from waterclock.connectors.column_matching import Matched, Taken, match, seen_of
 from waterclock.connectors.files.file_schemas import Reading, Shape, shapes_of
 from waterclock.connectors.windowing import FILE_KEY, TIME
 from waterclock.errors import WaterclockError
+from waterclock.flow.compatibility import wider
 from waterclock.flow.declarations import Columns, Value
 from waterclock.spark_sql import literal_path, quoted, sql_text
 
@@ -33,11 +35,20 @@ _NUMBERS = frozenset(
 class Scanned:
     """The frame of all files, with `FILE_KEY`, which `file_key_of` gives for a path, and `TIME` where it was asked for.
 
-    What is not used of both costs nothing.
+    What is not used of both costs nothing. `seen` are columns with their types, and the files that have them.
     """
 
     frame: DataFrame
     left_out: tuple[str, ...]
+    seen: tuple[tuple[Mapping[str, str], Sequence[str]], ...] = ()
+
+    def seen_in(self, paths: AbstractSet[str] | None = None) -> dict[str, str]:
+        """Return the columns that some of the files have, all of them if not said, with types that hold all values."""
+        together: dict[str, str] = {}
+        for columns, members in self.seen:
+            if paths is None or not paths.isdisjoint(members):
+                together |= {name: wider(together.get(name, kind), kind) for name, kind in columns.items()}
+        return together
 
 
 def scan(
@@ -50,17 +61,20 @@ def scan(
     """
     shapes = shapes_of(paths, reading, columns, keys_of_many=partial(_inferred_keys, spark, reading))
     frames: list[DataFrame] = []
+    seen: list[tuple[Mapping[str, str], Sequence[str]]] = []
     left_out: dict[str, None] = {}
     order: dict[str, None] = {}
     for shape, members in shapes.items():
         matched = match(columns, shape.found, where=members[0])
         left_out.update(dict.fromkeys(matched.left_out))
         order.update(dict.fromkeys(taken.name for taken in matched.taken))
-        frames.append(_scan_shape(spark, shape, members, reading, matched, zone, time))
+        read, types = _scan_shape(spark, shape, members, reading, matched, zone, time)
+        frames.append(read)
+        seen.append((types if shape.is_whole else {}, members))
     frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     if len(frames) > 1:
         frame = frame.select(*(quoted(name) for name in (*order, FILE_KEY, *([TIME] if time else []))))
-    return Scanned(frame, tuple(name for name in left_out if name not in order))
+    return Scanned(frame, tuple(name for name in left_out if name not in order), tuple(seen))
 
 
 def _inferred_keys(spark: SparkSession, reading: Reading, paths: Sequence[str]) -> list[str]:
@@ -101,13 +115,15 @@ def _scan_shape(
     matched: Matched,
     zone: str,
     time: str | None,
-) -> DataFrame:
+) -> tuple[DataFrame, Mapping[str, str]]:
+    """Return the rows of files of one shape, and the columns that the files themselves say they have."""
     by_source = {taken.source: taken for taken in matched.taken}
     if shape.format == "parquet":
         frame = spark.read.parquet(*_literal(paths))
         names = {found.name: found.name for found in shape.found}
-        types = {field.name: field.dataType.simpleString() for field in frame.schema}
+        seen = types = {field.name: field.dataType.simpleString() for field in frame.schema}
     else:
+        seen = seen_of(shape.found)
         names = {found.name: f"c{at}" if shape.format == "csv" else found.name for at, found in enumerate(shape.found)}
         types = {name: _type_to_read(by_source.get(name), shape.format) for name in names}
         ddl = ", ".join(f"{quoted(names[name])} {types[name]}" for name in names)
@@ -121,7 +137,7 @@ def _scan_shape(
     if time:
         source = _time_source(time, matched.taken, names, paths[0])
         values.append(f"{instant(quoted(names[source]), types[source], zone)} AS {TIME}")
-    return frame.selectExpr(*values)
+    return frame.selectExpr(*values), seen
 
 
 def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where: str) -> str:

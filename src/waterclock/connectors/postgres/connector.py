@@ -17,11 +17,11 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import match, no_time_column
+from waterclock.connectors.column_matching import match, no_time_column, seen_of
 from waterclock.connectors.interface import Collected, Deliverer, Looked, LookRequest, Setting, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
@@ -195,7 +195,8 @@ class PostgresCollector:
             times = Times(zone, str(unit.options.get("epoch", "seconds")))
             by_window = None if request is None else _window_filter(request, there, unit)
             extract = Extract(self.database, str(unit), source_of(unit), wanted, times, by_window)
-            return collected(spark, connection, held.close, extract, matched.left_out, partitions=_partitions(unit))
+            read = collected(spark, connection, held.close, extract, matched.left_out, partitions=_partitions(unit))
+            return replace(read, seen=seen_of(column.found for column in there))
         except BaseException:
             held.__exit__(*sys.exc_info())
             raise

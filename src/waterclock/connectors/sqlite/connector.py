@@ -16,11 +16,11 @@ they saw one state of the database, or the batch is tried again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import Found, match, no_time_column
+from waterclock.connectors.column_matching import Found, match, no_time_column, seen_of
 from waterclock.connectors.interface import Collected, Deliverer, Looked, LookRequest, Setting, WindowRequest
 from waterclock.connectors.sqlite.database import (
     Database,
@@ -139,7 +139,8 @@ class SqliteCollector:
             matched = match(columns, found, where=str(unit))
             by_window = WindowFilter(_spelled(request.time_column, found, unit), tuple(request.windows))
             extract = Extract(self.database, str(unit), source_of(unit), matched.taken, _times(unit, zone), by_window)
-            return collected(spark, connection, extract, matched.left_out, partitions=_partitions(unit))
+            read = collected(spark, connection, extract, matched.left_out, partitions=_partitions(unit))
+            return replace(read, seen=seen_of(found))
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
@@ -170,9 +171,11 @@ class SqliteCollector:
         from waterclock.connectors.sqlite.collection import Extract, collected
 
         with self.database.reading(str(unit)) as connection:
-            matched = match(columns, describe(connection, unit), where=str(unit))
+            found = describe(connection, unit)
+            matched = match(columns, found, where=str(unit))
             extract = Extract(self.database, str(unit), source_of(unit), matched.taken, _times(unit, zone))
-            return collected(spark, connection, extract, matched.left_out, partitions=_partitions(unit))
+            read = collected(spark, connection, extract, matched.left_out, partitions=_partitions(unit))
+            return replace(read, seen=seen_of(found))
 
 
 def _spelled(time_column: str, found: list[Found], unit: Unit) -> str:

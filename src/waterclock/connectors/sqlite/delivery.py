@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from waterclock.connectors.behind import is_behind, refuse_kind, whole
 from waterclock.connectors.interface import Delivered, Delivery, Outcome
 from waterclock.connectors.overwrites import refuse_changed, rows_of
+from waterclock.connectors.parts import begin_part, drop_labels, drop_old_versions, labels_there, show
 from waterclock.connectors.sealed import batches_of, flat
-from waterclock.connectors.sqlite import behind
+from waterclock.connectors.sqlite.behind import Tables
 from waterclock.connectors.sqlite.database import Database, quoted, table_of
 from waterclock.connectors.sqlite.destination import DELIVERIES, DIALECT, columns_there, settle_table
 from waterclock.errors import WaterclockError
@@ -83,19 +84,19 @@ class SqliteDeliverer:
 
     def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
         """Return the labels that have a table of their own behind the unit's view."""
-        return self._read(unit, lambda connection: behind.labels_there(connection, unit, project, publish)) or ()
+        return self._read(unit, lambda connection: labels_there(Tables(connection), unit, project, publish)) or ()
 
     def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
         """Drop the tables of labels behind the unit's view, in one transaction; gives how many there were."""
         with self.database.writing(str(unit)) as connection:
             connection.execute(_CREATE)
-            return behind.drop_labels(connection, unit, project, publish, labels)
+            return drop_labels(Tables(connection), unit, project, publish, labels)
 
     def _clean(self, unit: Unit, delivery: Delivery) -> None:
         """Drop versions that are kept no longer; where a reader holds one, another delivery does."""
         if is_behind(unit) and not delivery.is_by_label:
             with suppress(WaterclockError), self.database.writing(str(unit)) as connection:
-                behind.drop_old_versions(connection, unit, delivery.project, delivery.publish)
+                drop_old_versions(Tables(connection), unit, delivery.project, delivery.publish)
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Write the claim's row without rows of data, unless it is there."""
@@ -189,10 +190,10 @@ def _deliver_one(connection: sqlite3.Connection, unit: Unit, delivery: Delivery)
     if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
         delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
     elif is_behind(unit):
-        refuse_kind(unit, delivery, behind.kind_at(connection, unit), newest)
+        refuse_kind(unit, delivery, Tables(connection).kind_at(unit), newest)
         delivered = _bring_behind(connection, unit, delivery)
     else:
-        refuse_kind(unit, delivery, behind.kind_at(connection, unit), newest)
+        refuse_kind(unit, delivery, Tables(connection).kind_at(unit), newest)
         refuse_changed(unit, delivery, newest)
         settle_table(connection, unit, delivery, is_ours=newest is not None)
         delivered = _bring(connection, unit, delivery)
@@ -204,10 +205,10 @@ def _deliver_one(connection: sqlite3.Connection, unit: Unit, delivery: Delivery)
 
 def _bring_behind(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> Delivered:
     """Fill the table of a version or of a label, and have the view show it."""
-    part, is_ours = behind.begin_part(connection, unit, delivery)
+    part, is_ours = begin_part(Tables(connection), unit, delivery)
     settle_table(connection, part, whole(delivery), is_ours=is_ours)
     delivered = _bring(connection, part, whole(delivery))
-    behind.show(connection, unit, delivery, part)
+    show(Tables(connection), unit, delivery, part)
     return delivered
 
 

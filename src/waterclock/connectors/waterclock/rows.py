@@ -68,7 +68,8 @@ def collected(
     except OSError as error:
         raise unreadable(folder, error) from error
     is_empty = by_label and not any(piece.rows for _, pin in pins for piece in pin.slices)
-    return Collected(frame, is_empty=is_empty)
+    seen = {each.name: each.dataType.simpleString() for each in frame.schema if each.name != TIMELABEL}
+    return Collected(frame, is_empty=is_empty, seen=seen)
 
 
 def _labelled(spark: SparkSession, folder: str, unit: Unit, pins: Sequence[tuple[Window, Pin]]) -> DataFrame:

@@ -21,7 +21,7 @@ from waterclock.flow.declarations import Secret, Value
 DEFAULT_FILES = ("flows/**/*.dpl", "flows/**/*.py")
 _NEVER_DEFAULTS = frozenset({"type", "mode", "keys", "key", "rules", "expect", "columns", "merge"})
 _LATER_DEFAULTS = frozenset({"deadline", "max_lateness", "compatible"})
-_LATER_SECTIONS = frozenset({"roles", "alerts", "maintenance", "lineage"})
+_LATER_SECTIONS = frozenset({"roles", "maintenance", "lineage"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROJECT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -81,6 +81,7 @@ class Environment(BaseModel):
     storage_options: dict[str, str | bool | SecretSaid] = Field(default_factory=dict)
     ledger: str | SecretSaid | None = None
     publish: bool = False
+    alerts: bool = False
     secrets: str = "secrets"
     connections: dict[str, dict[str, Any]] = Field(default_factory=dict)
     vars: dict[str, _Scalar] = Field(default_factory=dict)
@@ -94,6 +95,7 @@ class _File(BaseModel):
     defaults: dict[str, Any] = Field(default_factory=dict)
     vars: dict[str, _Scalar] = Field(default_factory=dict)
     pools: dict[str, int] = Field(default_factory=dict)
+    alerts: dict[str, Any] = Field(default_factory=dict)
     env: dict[str, Environment] = Field(default_factory=dict)
 
 
@@ -114,6 +116,7 @@ class Config:
     defaults: tuple[tuple[str, Defaults], ...] = ()
     variables: Mapping[str, Any] = field(default_factory=dict)
     pools: Mapping[str, int] = field(default_factory=dict)
+    alerts: Mapping[str, Any] = field(default_factory=dict)
     misspelt: frozenset[str] = frozenset()
 
     def default(self, table: str, key: str) -> tuple[Any, Span] | None:
@@ -175,6 +178,7 @@ def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[Wate
         defaults,
         variables,
         pools,
+        file.alerts,
         misspelt,
     )
     return read, errors

@@ -60,6 +60,7 @@ class Made(Timed, total=False):
     regular: bool
     retain: str | None
     watermark: str | None
+    compatible: str | None
     keep_versions: str | None
 
 
@@ -85,12 +86,15 @@ class CollectArguments(Made, total=False):
     options: Mapping[str, OptionValue] | str | None
     by: str | None
     await_: str | None
+    on_schema_change: str | None
 
 
 class TransformArguments(Made, total=False):
     """What `transform` takes."""
 
     partial_after: str | None
+    close_when: str | None
+    max_lateness: str | None
     options: Mapping[str, OptionValue] | str | None
     as_: str | None
     when: Sequence[tuple[str, str]] | None
@@ -123,9 +127,10 @@ ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
     StatementKind.FUNCTION: ("parameters", "returns", "return_"),
     StatementKind.VIEW: ("columns", "shared", *_ABOUT, "as_"),
     StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", *_WHEN, "by", "await_", *_HOW,
-                            "watermark", "retain", "keep_versions", *_ABOUT),
+                            "on_schema_change", "compatible", "watermark", "retain", "keep_versions", *_ABOUT),
     StatementKind.TRANSFORM: ("regular", "partitioned", "columns", "options", *_WHEN, *_HOW, "partial_after",
-                              "watermark", "retain", "keep_versions", *_ABOUT, "when", "as_"),
+                              "close_when", "max_lateness", "compatible", "watermark", "retain", "keep_versions",
+                              *_ABOUT, "when", "as_"),
     StatementKind.PUBLISH: ("columns", "to", "options", *_WHEN, *_HOW, *_ABOUT),
     StatementKind.GRANT: (),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -152,9 +153,10 @@ class ColumnLineage:
         said = {column.name.lower(): column.name for column in table.columns.named}
         traced = trace(table.query, self._closed, self._known, said)
         self._stars[table.name] = traced.stars
+        until = _made_until(table, traced.made)
         if table.columns.is_open:
-            return dict(traced.made)
-        return {name: made for name, made in traced.made.items() if name.lower() in said}
+            return {**traced.made, **until}
+        return {name: made for name, made in {**traced.made, **until}.items() if name.lower() in said}
 
     def _known(self, table: str) -> tuple[str, ...]:
         """Return the columns that are known of a table; none of one that is being traced, in a circle."""
@@ -173,6 +175,18 @@ class ColumnLineage:
         if declared.query is not None and traced and not self._stars.get(table):
             return (*traced, TIMELABEL)
         return ()
+
+
+def _made_until(table: Table, made: Mapping[str, Made]) -> dict[str, Made]:
+    """Return the columns that are made of others until they end, traced to what those are made of."""
+    found: dict[str, Made] = {}
+    for column in table.columns.named:
+        text = column.ends and column.ends.made_as
+        if text:
+            words = {word.lower() for word in re.findall(r"\w+", text)}
+            inputs = sorted({each for name, one in made.items() if name.lower() in words for each in one.inputs})
+            found[column.name] = Made(text, tuple(inputs), f"until {column.ends.day}" if column.ends else "")
+    return found
 
 
 def _declared(table: Table) -> tuple[str, ...]:

@@ -90,6 +90,8 @@ class Cadences:
 
     def _until(self, draft: Draft) -> timedelta:
         """Return how long behind its window's end a batch reads, for it is due no earlier."""
+        if draft.statement.clause("CLOSE WHEN"):  # it reads up to where its books are closed, which may be right then
+            return _NOTHING
         spans = (read.span for read in draft.reads if read.kind is ReadKind.UNTIL)
         return max((timed(draft.span, span.elapsed) for span in spans if span is not None), default=_NOTHING)
 

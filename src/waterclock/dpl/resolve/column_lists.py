@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from waterclock.dpl.query.outputs import illegal_name, refused_signs
+from waterclock.dpl.resolve.endings import ending_of, refused_endings
 from waterclock.dpl.resolve.rules import rule_of
+from waterclock.dpl.resolve.schema_changes import refused_change
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
+from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.spark_sql import column_name
 from waterclock.timelabel.label import TIMELABEL
 
@@ -19,8 +22,9 @@ _LISTS = (StatementKind.PUBLISH, StatementKind.VIEW)
 def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Columns:
     """Settle a column list; names twice, reserved or impossible are reported."""
     said = statement.value("COLUMNS", ColumnsSaid)
+    on_change = statement.value("ON SCHEMA CHANGE", OnSchemaChange)
     if said is None:
-        return Columns()
+        return Columns(on_change=on_change)
     is_list = statement.kind in _LISTS
     seen: dict[str, str] = {}
     columns: list[Column] = []
@@ -33,14 +37,18 @@ def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[
             continue
         seen[column.name.lower()] = column.name
         columns.append(_column(column, variables, errors))
-    return Columns(tuple(columns), said.is_open)
+    found = Columns(tuple(columns), said.is_open, on_change)
+    errors.extend(refused_endings(statement))
+    refused = refused_change(statement, found)
+    errors.extend([refused] if refused else [])
+    return found
 
 
 def _column(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Column:
     rules = tuple(rule for rule in (rule_of(rule, variables, errors, in_column=True) for rule in said.rules) if rule)
     return Column(
         said.name, said.span.place, said.type, said.is_key, said.is_not_null, rules, said.references, said.comment,
-        said.tags,
+        said.tags, said.else_of_type, said.else_of_null, said.else_of_key, ending_of(said, variables, errors),
     )  # fmt: skip
 
 
@@ -67,7 +75,7 @@ def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], kind: StatementKind
 
 
 def _wrong_in_list(column: ColumnSaid, statement: Statement) -> WaterclockError | None:
-    said = column.type or column.is_key or column.is_not_null or column.rules or column.references
+    said = column.type or column.is_key or column.is_not_null or column.rules or column.references or column.retires
     if not said:
         return None
     return column.span.refuse(

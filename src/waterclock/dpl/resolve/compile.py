@@ -15,14 +15,19 @@ from waterclock.dpl.query.names_in_query import FoundTable
 from waterclock.dpl.query.splice import reads_of, variables_of
 from waterclock.dpl.resolve.cadences import Cadences
 from waterclock.dpl.resolve.choosing import settle_choices
+from waterclock.dpl.resolve.closings import settle_closings
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, settle_connections
 from waterclock.dpl.resolve.drafts import Draft, draft_of
+from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
 from waterclock.dpl.resolve.flats import Flats
+from waterclock.dpl.resolve.ladders import check_ladders
+from waterclock.dpl.resolve.late_rows import KEEPS_LATE, with_late_rows
 from waterclock.dpl.resolve.legality import check_cycles, check_reads
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.names import names_of
+from waterclock.dpl.resolve.open_windows import check_open_windows, shown_to_queries, with_open_windows
 from waterclock.dpl.resolve.partial import check_partial
 from waterclock.dpl.resolve.publish_targets import settle_publish
 from waterclock.dpl.resolve.reach import check_reach
@@ -36,8 +41,10 @@ from waterclock.dpl.syntax.statements import FunctionSaid, ModeSaid, QuerySaid, 
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Kind, ReadKind
+from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.declarations import About, Argument, Columns, Flow, Function, Query, Read, Table, View
 from waterclock.flow.graph import order_of
+from waterclock.flow.late_rows import LateRows
 from waterclock.flow.watermarks import Watermark
 from waterclock.timelabel.duration import Duration
 
@@ -75,6 +82,7 @@ class _Compiler:
 
     def compile(self) -> Flow | None:
         self.statements = with_marks(self.statements, self.config.variables, self.errors)
+        self.statements = with_late_rows(self.statements, self.config.variables, self.errors)
         by_kind = names_of(self.statements, self.errors)
         systems = settle_connections(
             by_kind[StatementKind.CONNECTION].values(), self.config, self.root, self.capabilities, self.errors
@@ -106,6 +114,9 @@ class _Compiler:
             settle_choices(draft, queries_chosen, self.config.variables, self.errors)
         self.errors.extend(check_reads(self.drafts, self.spans))
         self.errors.extend(check_partial(self.drafts, queries.found))
+        self.errors.extend(settle_closings(self.drafts, self.config.variables))
+        self.errors.extend(check_open_windows(self.drafts, self.statements))
+        self.errors.extend(check_ladders(self.drafts.values()))
         for draft in self.drafts.values():
             known = [queries.found.get(name) for name in (draft.name, *self._views_of(draft, queries))]
             self.errors.extend(check_reach(draft, [found for found in known if found is not None], self.drafts))
@@ -237,7 +248,11 @@ class _Compiler:
         name = draft.statement.name
         table = self.drafts.get(name)
         if table is None:
-            if name in queries.views:
+            if (shown := shown_to_queries(name, queries.tables)) is not None:
+                fix = "publish the table itself: its windows are whole"
+                what = f"{name} is asked by people, and not published"
+                self.errors.append(draft.span.refuse("E269", what, why=shown, fix=fix))
+            elif name in queries.views:
                 self.errors.append(
                     draft.span.refuse(
                         "E213", f"{name} is a view, and has no batches to publish", fix=f"say TRANSFORM {name} AS ..."
@@ -309,6 +324,7 @@ class _Compiler:
         for name, draft in self.drafts.items():
             if draft.cadence is not None:
                 tables[name] = self._table(draft, texts, callable_, queries)
+        tables = with_open_windows(tables, self.drafts)
         order = order_of(tables)
         return Flow(
             project=self.config.name,
@@ -349,6 +365,8 @@ class _Compiler:
             is_sequential=draft.statement.clause("SEQUENTIAL") is not None,
             on_restate=draft.on_restate,
             partial_after=draft.statement.value("PARTIAL AFTER", Duration),
+            closes=draft.closes,
+            compatible=draft.statement.value("COMPATIBLE", Compatibility),
             about=draft.about,
             reads=draft.reads,
             source=draft.source,
@@ -357,6 +375,7 @@ class _Compiler:
             function=draft.function,
             destination=draft.destination,
             marks=draft.statement.value(MARKS, Watermark),
+            late_rows=draft.statement.value(KEEPS_LATE, LateRows),
             where=draft.where,
             fingerprint=fingerprint_of(draft, queries=used, functions=functions, variables=self.config.variables),
         )
@@ -397,8 +416,11 @@ def _expressions(statement: Statement) -> Iterable[Any]:
             yield from (rule.expression for rule in clause.value)
         elif clause.word == "COLUMNS":
             yield from (rule.expression for column in clause.value.columns for rule in column.rules)
+            yield from expressions_of(clause.value.columns)
         elif clause.word == "MODE" and isinstance(clause.value, ModeSaid) and clause.value.delete_when:
             yield clause.value.delete_when
+        elif clause.word == "CLOSE WHEN":
+            yield clause.value
         elif clause.word == "RETURN" and clause.value.body:
             yield clause.value.body
 
@@ -407,6 +429,7 @@ def _header(draft: Draft) -> list[str]:
     """Return the names and signs of the header's expressions, in capitals, as `canonical` has those of a query."""
     rules = [*draft.rules, *(rule for column in draft.columns.named for rule in column.rules)]
     texts = [rule.expression for rule in rules]
+    texts += [column.ends.made_as for column in draft.columns.named if column.ends and column.ends.made_as]
     if draft.fold is not None and draft.fold.delete_when:
         texts.append(draft.fold.delete_when)
     return [_SEPARATOR.join(re.findall(r"\w+", text.upper())) for text in texts]

@@ -9,7 +9,7 @@ from typing import Any
 
 from waterclock.dpl.config.model import Config, flat_options, option_value
 from waterclock.dpl.resolve.buckets import SpanOf, check_buckets
-from waterclock.dpl.resolve.table_options import TABLE_OPTIONS, without_table_options
+from waterclock.dpl.resolve.table_options import TABLE_OPTIONS, TRANSFORM_OPTIONS, without_table_options
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid, Statement, UnitSaid
 from waterclock.errors import WaterclockError, did_you_mean, nearest
@@ -205,7 +205,7 @@ def _place_of_option(name: str, key: str, said: Mapping[str, Statement], config:
 
 def check_table_options(said: OptionsSaid, errors: list[WaterclockError]) -> None:
     """Report options of a table without a unit that are none, or that have no such value."""
-    errors.extend(_wrong_options(said.values, TABLE_OPTIONS, "a TRANSFORM", lambda name: said.spans[name]))
+    errors.extend(_wrong_options(said.values, TRANSFORM_OPTIONS, "a TRANSFORM", lambda name: said.spans[name]))
 
 
 def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, span_of: Any) -> Iterable[WaterclockError]:

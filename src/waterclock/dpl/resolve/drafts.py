@@ -31,6 +31,7 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import LINKED, Batching, Kind, Mode, OnRestate, TableType
+from waterclock.flow.closings import Closes
 from waterclock.flow.conditions import Condition
 from waterclock.flow.declarations import About, Choice, Columns, Keyed, PythonFunction, Query, Read, Rule, Source, Unit
 from waterclock.flow.folds import Merge, Temporal
@@ -73,6 +74,7 @@ class Draft(Keyed):
     manifest: str | None = None
     pool: str = "default"
     on_restate: OnRestate = OnRestate.RECOMPUTE
+    closes: Closes | None = None
     about: About = field(default_factory=About)
     functions: frozenset[str] = frozenset()
     query_variables: tuple[str, ...] = ()

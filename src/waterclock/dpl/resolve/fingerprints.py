@@ -12,6 +12,8 @@ from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.syntax.statements import QuerySaid, Statement, WhenSaid
 from waterclock.flow.declarations import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table
 from waterclock.flow.flats import flats_of
+from waterclock.flow.ladders import FAILS, words
+from waterclock.flow.schema_changes import OnSchemaChange
 
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING})
 _AS_WRITTEN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER})
@@ -66,6 +68,8 @@ def fingerprint_of(
     parts += [str(read) for read in draft.reads]
     parts += [repr(flat) for flat in _flats(draft)]
     parts += [_source(draft.source), draft.destination and str(draft.destination)]
+    parts += [f"CLOSE WHEN {draft.closes.expression} {draft.closes.marks}"] if draft.closes else []
+    parts += [f"LATE ROWS {clause.value}" for clause in draft.statement.clauses if clause.word == "LATE ROWS"]
     if draft.destination is not None:
         parts.append(sorted(draft.destination.options.items()))
     if draft.function is not None:
@@ -104,23 +108,29 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
             table.is_sequential,
             table.on_restate,
             *([table.manifest] if table.manifest else []),
+            *([f"COMPATIBLE {table.compatible}"] if table.compatible else []),
+            *([f"ON SCHEMA CHANGE {table.columns.on_change}"] if table.columns.on_change else []),
         )
         for name, table in sorted(tables.items())
     )
 
 
 def _columns(columns: Columns) -> str:
-    return _SEPARATOR.join([*(_column(column) for column in columns.named), str(columns.is_open)])
+    text = [str(columns.on_change)] if columns.on_change is OnSchemaChange.TEXT else []  # the rest changes no value
+    return _SEPARATOR.join([*(_column(column) for column in columns.named), str(columns.is_open), *text])
 
 
 def _column(column: Column) -> str:
     rules = [_rule(rule) for rule in column.rules]
     type_text = "".join(column.type.upper().split()) if column.type else None
-    return f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}"
+    ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
+    said = [f"{what} else {words(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
+    made_as = f" AS {column.ends.made_as}" if column.ends and column.ends.made_as else ""
+    return " ".join([f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}{made_as}", *said])
 
 
 def _rule(rule: Rule) -> str:
-    return f"{' '.join(rule.expression.split())} {rule.scope.value} {rule.action.value}"
+    return f"{' '.join(rule.expression.split())} {rule.scope.value} {words(rule.rungs)}"
 
 
 def _source(source: Source | None) -> str | None:

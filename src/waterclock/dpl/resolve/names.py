@@ -75,7 +75,7 @@ def _companions(names: Mapping[StatementKind, Mapping[str, Statement]]) -> Itera
     for kind in _RELATIONS:
         for name, statement in names[kind].items():
             suffix = next((end for end in _SUFFIXES if name.endswith(end) and name.removesuffix(end) in made), None)
-            if suffix:
+            if suffix and statement.clause("LATE ROWS") is None:
                 why = f"it is made beside {name.removesuffix(suffix)}"
                 yield statement.span.refuse("E211", f"{name} is ours", why=why, fix="choose another name")
 

@@ -17,6 +17,7 @@ from waterclock.dpl.syntax.statements import Expression, RuleSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Rule
+from waterclock.flow.ladders import FAILS, SETS_ASIDE
 
 
 def rule_of(
@@ -38,10 +39,34 @@ def rule_of(
             )
         )
         return None
-    scope = Scope.BATCH if is_of_batch or said.is_over_batch else Scope.ROW
+    scope = Scope.TABLE if said.is_over_table else Scope.BATCH if is_of_batch or said.is_over_batch else Scope.ROW
+    if scope is not Scope.ROW and (problem := _of_batch(said)):
+        errors.append(problem)
+        return None
+    if scope is Scope.ROW and said.expression.tree.find(exp.Window) is not None:
+        why = "it is asked of each row alone, as that is written"
+        fix = "make it a column of the query, and say the rule of that"
+        errors.append(said.expression.span.refuse("E220", "a rule looks at other rows", why=why, fix=fix))
+        return None
     text = with_literals(said.expression, variables)
     name = said.name or said.expression.text
-    return Rule(text, name, scope, said.action, said.expression.span.place, said.expression.variables)
+    rungs = said.otherwise or FAILS
+    ladder = rungs if len(rungs) > 1 or rungs[0].most is not None else ()
+    return Rule(text, name, scope, rungs[0].action, said.expression.span.place, said.expression.variables, ladder)
+
+
+def _of_batch(said: RuleSaid) -> WaterclockError | None:
+    """Refuse a ladder that a rule of the batch cannot have: it holds or not, and no row of its own breaks it."""
+    rows = next((rung.action.name for rung in said.otherwise if rung.action in SETS_ASIDE), None)
+    if rows is None and all(rung.most is None for rung in said.otherwise):
+        return None
+    what = "table" if said.is_over_table else "batch"
+    return said.expression.span.refuse(
+        "E272",
+        f"{rows} of a rule of the {what}" if rows else f"a limit for a rule of the {what}",
+        why=f"it is true of the {what} or not: there are no rows to set aside or to count",
+        fix="say ELSE WARN, ELSE HOLD or ELSE FAIL",
+    )
 
 
 def check_expression(expression: Expression) -> list[WaterclockError]:
@@ -63,6 +88,9 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
         error = nondeterministic(source, tokens, index, upper) or miscalled(source, tokens, index, upper)
         if error is not None:
             errors.append(error)
+        if upper == "PARSED" and index + 1 < len(tokens) and tokens[index + 1].text == "(":
+            span = source.span(token.start, token.end + 1)
+            errors.append(not_yet("parsed()", span, fix="rows that cannot be read fail their batch"))
         if upper in VALUES and index + 1 < len(tokens) and tokens[index + 1].text == "(":
             errors.append(
                 not_yet(

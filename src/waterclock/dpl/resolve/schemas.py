@@ -15,6 +15,7 @@ from waterclock.dpl.query.outputs import unnamed, unstorable
 from waterclock.dpl.query.type_families import Family, family_of_type
 from waterclock.dpl.resolve.choosing import unlike
 from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.merge_keys import record_name
 from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.syntax.source_text import Span, find_name
@@ -81,7 +82,7 @@ class Schemas:
         said = draft.statement.value("COLUMNS", ColumnsSaid)
         columns = _closed(draft.statement)
         if draft.kind is not Kind.COLLECT:
-            columns = columns or output
+            columns = columns or _with_made(said, output)
             self._declared(said, output, draft)
             self._recorded(draft, output)
         elif columns is None:
@@ -178,7 +179,8 @@ class Schemas:
 
     def _declared(self, said: ColumnsSaid | None, output: Names | None, draft: Draft) -> None:
         if said is not None and output is not None and draft.query is not None:
-            self.errors.extend(_missing(said.columns, output, "the query"))
+            brought = [each for each in said.columns if each.made_as is None]
+            self.errors.extend(_missing(brought, output, "the query"))
 
     def _recorded(self, draft: Draft, output: Names | None) -> None:
         """Refuse a query whose columns have the names that each version carries."""
@@ -312,6 +314,13 @@ def _rules(statement: Statement) -> Iterator[Expression]:
             yield from (rule.expression for rule in clause.value)
         elif clause.word == "COLUMNS":
             yield from (rule.expression for column in clause.value.columns for rule in column.rules)
+            yield from expressions_of(clause.value.columns)
+
+
+def _with_made(said: ColumnsSaid | None, output: Names | None) -> Names | None:
+    """Return a query's columns with those that are made of them until they end."""
+    made = [each.name for each in (said.columns if said else ()) if each.made_as is not None]
+    return output if output is None or not made else names_of([*output.values(), *made])
 
 
 def _in_expression(expression: Expression, known: Names, table: str) -> Iterator[WaterclockError]:

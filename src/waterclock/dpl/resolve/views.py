@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from waterclock.dpl.query.names_in_query import Found, FoundTable
 from waterclock.dpl.query.references import find_in_branches, find_references
 from waterclock.dpl.resolve.flats import Flats
+from waterclock.dpl.resolve.open_windows import shown_to_queries
+from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, StatementKind, WhenSaid
 from waterclock.errors import WaterclockError, did_you_mean
@@ -178,12 +180,20 @@ class Queries:
                 "E213", f"{found.name} is what a PUBLISH writes, no table of this flow",
                 fix="read the table that is published",
             )  # fmt: skip
+        if (shown := shown_to_queries(found.name, self.tables)) is not None:
+            return found.span.refuse(
+                "E269", f"{found.name} is asked by people, and no batch reads it", why=shown,
+                fix="read the table itself: its windows are whole",
+            )  # fmt: skip
         if "." not in found.name:
             bare = [name for name in known if name.split(".")[1].lower() == found.name.lower()]
             fix = (
                 f"write {' or '.join(bare[:3])}" if bare else did_you_mean(found.name, [n.split(".")[1] for n in known])
             )
             return found.span.refuse("E213", f"unknown table {found.name}", why="a table is schema.name", fix=fix)
+        if found.name.endswith("_quarantine") and found.name.removesuffix("_quarantine") in self.tables:
+            fix = "`waterclock query` reads it, `waterclock replay` makes its batches again"
+            return not_yet("a quarantine that a table reads", found.span, fix=fix)
         return found.span.refuse("E213", f"unknown table {found.name}", fix=nearest_table(found.name, known))
 
 

@@ -18,7 +18,7 @@ from waterclock.flow.watermarks import COLUMNS, MARK, Watermark, mark_of, query_
 MARKS = "MARKS"
 """The clause, which nobody writes, by which a transform keeps a watermark."""
 
-_AS_TIMESTAMP = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
+AS_TIMESTAMP = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 
 
 def with_marks(
@@ -125,7 +125,7 @@ def _of_columns(statement: Statement, said: WatermarkSaid) -> Iterator[Watercloc
                 fix=did_you_mean(name, [column.name for column in listed.columns]) or f"add {name} to its columns",
             )
     time = known.get(said.column.lower())
-    if time is not None and time.type is not None and time.type.upper() not in _AS_TIMESTAMP:
+    if time is not None and time.type is not None and time.type.upper() not in AS_TIMESTAMP:
         yield _no_time(find_name(said.column, clause.span), statement.name, time.name, time.type)
     if said.per and statement.value("TYPE OF TABLE", TableType) is not TableType.PARTITIONED:
         yield clause.span.refuse(

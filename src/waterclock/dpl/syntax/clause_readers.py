@@ -13,6 +13,7 @@ from waterclock.dpl.syntax.expect_clause import take_rules
 from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.mode_clause import take_mode
 from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.schema_clauses import take_compatible, take_on_schema_change
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import (
     AwaitSaid,
@@ -241,6 +242,10 @@ def _when(cursor: Cursor) -> Expression:
     return take_expression(cursor, "a condition, as in WINDOW_START() < '2024-01-01'", begins_clause)
 
 
+def _close_when(cursor: Cursor) -> Expression:
+    return take_expression(cursor, "a condition, as in watermark(at, device) >= WINDOW_END()", begins_clause)
+
+
 _READERS: dict[str, Callable[[Cursor], Any]] = {
     "EVERY": _every,
     "WHEN": _when,
@@ -254,12 +259,16 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "RETAIN": _duration,
     "KEEP VERSIONS": _duration,
     "PARTIAL AFTER": _duration,
+    "CLOSE WHEN": _close_when,
+    "MAX LATENESS": _duration,
     "SEQUENTIAL": _flag,
     "SHARED": _flag,
     "POOL": _pool,
     "AWAIT": _await,
     "WATERMARK": _watermark,
     "ON RESTATE": _on_restate,
+    "ON SCHEMA CHANGE": take_on_schema_change,
+    "COMPATIBLE": take_compatible,
     "OWNER": _text_of("OWNER"),
     "TAGS": _tags,
     "COMMENT": _text_of("COMMENT"),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from waterclock.dpl.syntax.cursor import Cursor
-from waterclock.dpl.syntax.expect_clause import take_otherwise
 from waterclock.dpl.syntax.expressions import expression_of
+from waterclock.dpl.syntax.ladder_clause import take_otherwise
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Expression, RuleSaid
+from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Expression, RetireSaid, RuleSaid
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Reference
+from waterclock.flow.ladders import Ladder
 
 RULE_WORDS = frozenset(
     "AS KEY NOT EXPECT REFERENCES DEFAULT SUBJECT HIDDEN RETIRE TAGS COMMENT ELSE NULL PRIMARY UNIQUE CHECK".split()
@@ -34,7 +35,7 @@ _FOREIGN = {
 _SAID = ("KEY", "NOT NULL", "EXPECT", "REFERENCES", "TAGS", "COMMENT")
 _INTERVAL_WORDS = frozenset("YEAR MONTH DAY HOUR MINUTE SECOND TO".split())
 _LATER = {
-    "DEFAULT": "DEFAULT", "SUBJECT": "SUBJECT", "HIDDEN": "HIDDEN", "RETIRE": "RETIRE", "AS": "AS (expression)",
+    "DEFAULT": "DEFAULT", "SUBJECT": "SUBJECT", "HIDDEN": "HIDDEN",
 }  # fmt: skip
 
 
@@ -50,11 +51,18 @@ class _Draft:
     references_span: Span | None = None
     comment: str | None = None
     tags: tuple[str, ...] = ()
+    else_of_type: Ladder = ()
+    else_of_null: Ladder = ()
+    else_of_key: Ladder = ()
+    made_as: Expression | None = None
+    made_as_span: Span | None = None
+    retires: RetireSaid | None = None
 
     def said(self) -> ColumnSaid:
         return ColumnSaid(
             self.name, self.span, self.type, self.is_key, self.is_not_null, tuple(self.rules), self.references,
-            self.references_span, self.comment, self.tags,
+            self.references_span, self.comment, self.tags, self.else_of_type, self.else_of_null, self.else_of_key,
+            self.made_as, self.retires,
         )  # fmt: skip
 
 
@@ -87,10 +95,11 @@ def _column(cursor: Cursor) -> ColumnSaid:
     _refuse_clause(cursor)
     if cursor.peek().kind in {"word", "name"} and cursor.peek().upper not in RULE_WORDS:
         draft.type = take_type(cursor, is_stored=True)
-        if cursor.at("ELSE"):
-            raise not_yet("ELSE behind a type", cursor.here())
+        draft.else_of_type = take_otherwise(cursor)
     while cursor.peek().kind == "word" and not cursor.is_done:
         _rule(cursor, draft)
+    if draft.made_as is not None and draft.made_as_span is not None and draft.retires is None:
+        raise not_yet("AS (expression) without RETIRE", draft.made_as_span)
     return draft.said()
 
 
@@ -105,11 +114,11 @@ def _rule(cursor: Cursor, draft: _Draft) -> None:
         raise cursor.here().refuse("E209", f"{upper} is not said of a column here", fix=_HABITS[upper])
     if cursor.accept("KEY"):
         draft.is_key = True
-        _plain_action(cursor, "KEY")
+        draft.else_of_key = take_otherwise(cursor)
     elif cursor.accept("NOT"):
         cursor.need("NULL")
         draft.is_not_null = True
-        _plain_action(cursor, "NOT NULL")
+        draft.else_of_null = take_otherwise(cursor)
     elif cursor.accept("EXPECT"):
         draft.rules.append(_expect(cursor))
     elif cursor.accept("REFERENCES"):
@@ -118,8 +127,24 @@ def _rule(cursor: Cursor, draft: _Draft) -> None:
         draft.tags = cursor.names("tags")
     elif cursor.accept("COMMENT"):
         draft.comment = cursor.text("a comment")
-    else:
+    elif not _ending(cursor, draft):
         raise _unknown(cursor)
+
+
+def _ending(cursor: Cursor, draft: _Draft) -> bool:
+    """Take what a column is made of until it ends, or the day on which it does; False where neither stands there."""
+    start = cursor.index
+    if cursor.at("AS"):
+        draft.made_as_span = cursor.here()
+        cursor.take()
+        if not cursor.at("("):
+            cursor.unexpected("( behind AS", fix="what a column is made of stands in brackets: AS (name)")
+        draft.made_as = take_bracketed(cursor)
+        return True
+    if cursor.accept("RETIRE"):
+        draft.retires = RetireSaid(cursor.text("the day on which the column ends"), cursor.since(start))
+        return True
+    return False
 
 
 def _refuse_clause(cursor: Cursor) -> None:
@@ -148,16 +173,9 @@ def _unknown(cursor: Cursor) -> WaterclockError:
     return cursor.here().refuse(
         "E205",
         f"{word.text} says nothing of a column",
-        why="of a column can be said: KEY, NOT NULL, EXPECT (...), REFERENCES, TAGS, COMMENT",
+        why="of a column can be said: KEY, NOT NULL, EXPECT (...), REFERENCES, RETIRE, TAGS, COMMENT",
         fix=did_you_mean(word.upper, known, otherwise="put a comma before the next column"),
     )
-
-
-def _plain_action(cursor: Cursor, what: str) -> None:
-    """KEY and NOT NULL take an ELSE in the grammar; only FAIL, the default, is built."""
-    if cursor.at("ELSE") and not cursor.at("ELSE", "FAIL"):
-        raise not_yet(f"ELSE {cursor.peek(1).upper} behind {what}", cursor.span(cursor.peek()))
-    take_otherwise(cursor)
 
 
 def _expect(cursor: Cursor) -> RuleSaid:
@@ -165,7 +183,7 @@ def _expect(cursor: Cursor) -> RuleSaid:
         cursor.unexpected("( behind EXPECT", fix="in a column list a rule stands in brackets: EXPECT (a > 0)")
     expression = take_bracketed(cursor)
     name = cursor.name("a rule's name").text if cursor.accept("AS") else None
-    return RuleSaid(expression, name, is_over_batch=False, action=take_otherwise(cursor))
+    return RuleSaid(expression, name, is_over_batch=False, otherwise=take_otherwise(cursor))
 
 
 def take_bracketed(cursor: Cursor) -> Expression:

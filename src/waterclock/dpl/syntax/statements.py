@@ -9,8 +9,9 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.flow.choices import Action, Batching, Mode, Sign
+from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Options, PythonFunction, Reference
+from waterclock.flow.ladders import Ladder
 from waterclock.timelabel.duration import Duration
 
 T = TypeVar("T")
@@ -105,12 +106,13 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class RuleSaid:
-    """An EXPECT: `scope` is True for OVER BATCH."""
+    """An EXPECT, with what it says of its scope."""
 
     expression: Expression
     name: str | None
     is_over_batch: bool
-    action: Action
+    otherwise: Ladder
+    is_over_table: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,19 @@ class ColumnSaid:
     references_span: Span | None = None
     comment: str | None = None
     tags: tuple[str, ...] = ()
+    else_of_type: Ladder = ()
+    else_of_null: Ladder = ()
+    else_of_key: Ladder = ()
+    made_as: Expression | None = None
+    retires: RetireSaid | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetireSaid:
+    """The day of a RETIRE, as written."""
+
+    text: str
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 
 
 def commit_group(
-    work: Workplace, spark: SparkSession, table: Table, claim: Claim, manifests: Sequence[Manifest]
+    work: Workplace, spark: Callable[[], SparkSession], table: Table, claim: Claim, manifests: Sequence[Manifest]
 ) -> int:
     """Commit the sealed slices of a claim and verify it; gives the Delta version (-1 for a publish).
+
+    `spark` is asked for where pointers alone will not do.
 
     Raises:
         WaterclockError: E750 where the claim was taken over and killed before its data came.
@@ -52,7 +54,7 @@ def commit_group(
     identity = identity_of(work, table, claim, manifests, at)
     try:
         if table.is_fold:
-            _fold(work, spark, table, identity, manifests[0], at)
+            _fold(work, spark(), table, identity, manifests[0], at)
         elif table.mode is Mode.REPLACE and at is not None and manifests[0].label < at:
             commit_older(folder, identity, manifests[0])
         else:
@@ -60,7 +62,7 @@ def commit_group(
             try:
                 commit_slices(folder, identity, manifests, mode=mode)
             except NeedsSpark:
-                commit_by_spark(spark, folder, identity, manifests, mode=mode)
+                commit_by_spark(spark(), folder, identity, manifests, mode=mode)
     except Killed as killed:
         raise taken_over(table, claim) from killed
     fault("after_commit")

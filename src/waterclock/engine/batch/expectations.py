@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from waterclock.engine.batch.sieves import findings, sieve_of
+from waterclock.engine.progress import HELD_BACK
 from waterclock.errors import WaterclockError
+from waterclock.flow.checks import key_ladder
 from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
+from waterclock.flow.ladders import FAILS, outcome
 from waterclock.storage.folds.versions import lacking_sql
 from waterclock.storage.slices.key_checks import duplicate_keys
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.sieve import Sifted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -36,10 +41,14 @@ _NOT_OBSERVED = re.compile(r"\b(?:distinct|filter|over|within)\b", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the audit of one label found: warnings to record, and the refusals that keep it from being committed."""
+    """What the audit of one label found: warnings to record, and the refusals that keep it from being committed.
+
+    `holds`: what keeps it back until somebody says that it may be shown.
+    """
 
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
+    holds: tuple[str, ...] = ()
 
 
 def all_rules(table: Table) -> tuple[Rule, ...]:
@@ -54,14 +63,17 @@ def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
     """
     from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+    is_sifted = sieve_of(table) is not None  # then rows are counted by what they broke
     measures = [
         (f"expect:{rule.name}", F.expr(f"sum(CASE WHEN ({rule.expression}) THEN 0L ELSE 1L END)"))
         for rule in all_rules(table)
-        if rule.scope is Scope.ROW
+        if rule.scope is Scope.ROW and not is_sifted
     ]
     measures.extend((f"batch:{rule.name}", F.expr(rule.expression)) for rule in all_rules(table) if _is_in_pass(rule))
     measures.extend(
-        (f"null:{name}", F.expr(f"sum(CASE WHEN `{name}` IS NULL THEN 1L ELSE 0L END)")) for name in never_null(table)
+        (f"null:{name}", F.expr(f"sum(CASE WHEN `{name}` IS NULL THEN 1L ELSE 0L END)"))
+        for name in never_null(table)
+        if not is_sifted
     )
     if table.temporal is not None:
         texts = lacking_sql(table.temporal).items()
@@ -74,37 +86,43 @@ def has_batch_rules(table: Table) -> bool:
     return any(rule.scope is Scope.BATCH and not _is_in_pass(rule) for rule in all_rules(table))
 
 
-def judge(
+def judge(  # noqa: PLR0913 - each is a part of what is judged
     spark: SparkSession,
     table: Table,
     folder: str,
     manifest: Manifest,
     measures: Mapping[str, Any],
     rows: DataFrame | None,
+    *,
+    sifted: Sifted | None = None,
+    of_table: Iterable[tuple[Action, str]] = (),
 ) -> Verdict:
     """Say what is wrong with one sealed label.
 
-    `measures` are `row_measures` as counted. `rows` is the sealed slice, read only where `has_batch_rules` (one job).
-    KEY costs one group-by on the slice; small slices are grouped without a Spark job.
+    `measures` are `row_measures` as counted, `sifted` what the sieve found, where there is one: rules of the batch are
+    asked of the rows that stay. `of_table`: what was found of rules of the table. `rows` is the sealed slice, read only
+    where `has_batch_rules` (one job). KEY costs one group-by on the slice, of small ones without a Spark job.
     """
     warnings: list[str] = []
     refusals: list[str] = []
+    holds: list[str] = []
+    kept_by = {Action.FAIL: refusals, Action.HOLD: holds}
     observed: Mapping[str, Any] = measures
     if manifest.digest is None and any(map(_is_in_pass, all_rules(table))):
         # a task that ran twice was observed twice: what the batch is, is asked of the sealed rows
         rows, observed = frame_of_slices(spark, folder, [manifest]), {}
-    for rule, said in (*_row_findings(table, measures, manifest.rows), *_batch_findings(table, observed, rows)):
-        (warnings if rule.action is Action.WARN else refusals).append(said)
-    refusals.extend(
-        f"{name} is null in {count} of {manifest.rows} rows"
-        for name in never_null(table)
-        if (count := measures.get(f"null:{name}") or 0)
-    )
+    found = [*(findings(table, sifted) if sifted else _row_findings(table, measures, manifest.rows))]
+    found += _batch_findings(table, observed, rows)
+    found += _null_findings(table, measures, manifest.rows)
+    found += of_table
+    for action, said in found:
+        kept_by.get(action, warnings).append(said)
     warnings.extend(_set_aside(measures, manifest.rows))
     is_unique = not table.is_fold or table.is_snapshot
-    if table.columns.keys and is_unique and not refusals:
-        refusals.extend(_key_findings(spark, table, folder, manifest))
-    return Verdict(tuple(warnings), tuple(refusals))
+    if table.columns.keys and is_unique and not refusals and not _is_sieved_by_key(table, sifted):
+        action = key_ladder(table)[0].action
+        kept_by.get(action, warnings).extend(_key_findings(spark, table, folder, manifest))
+    return Verdict(tuple(warnings), tuple(refusals), tuple(holds))
 
 
 def refusal(table: Table, where: str, verdict: Verdict) -> WaterclockError:
@@ -115,6 +133,17 @@ def refusal(table: Table, where: str, verdict: Verdict) -> WaterclockError:
         where=where,
         why="; ".join(verdict.refusals[1:]) or f"declared at {table.place}",
         fix="mend the source or the rule, then `waterclock retry`; nothing of this batch is visible",
+    )
+
+
+def held_back(table: Table, where: str, verdict: Verdict) -> WaterclockError:
+    """Return the error of a batch that its audit holds back: sealed, and shown to nobody until it is released."""
+    return WaterclockError(
+        HELD_BACK,
+        f"{table.name} is held: {verdict.holds[0]}",
+        where=where,
+        why="; ".join(verdict.holds[1:]) or f"declared at {table.place}",
+        fix=f"look at it, then `waterclock release {where} --because ...`, or mend the source and `waterclock retry`",
     )
 
 
@@ -129,11 +158,40 @@ def never_null(table: Table) -> list[str]:
     return [*declared, *(key for key in found_by if key.lower() not in known)]
 
 
-def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iterator[tuple[Rule, str]]:
+def surely_there(table: Table) -> list[str]:
+    """Return the columns of which no row that came into the table lacks a value: none that is only warned of."""
+    said = {column.name: column for column in table.columns.named}
+    found = []
+    for name in never_null(table):
+        column = said.get(name)
+        ladder = (column.else_of_null or (key_ladder(table) if column.is_key else FAILS)) if column else FAILS
+        if ladder[0].action not in {Action.WARN, Action.HOLD}:
+            found.append(name)
+    return found
+
+
+def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iterator[tuple[Action, str]]:
     for rule in all_rules(table):
         broken = measures.get(f"expect:{rule.name}") or 0
-        if rule.scope is Scope.ROW and broken:
-            yield rule, f"{rule.name}: {broken} of {rows} rows are not ({rule.expression})"
+        action = outcome(rule.rungs, broken, rows)
+        if rule.scope is Scope.ROW and action is not None:
+            yield action, f"{rule.name}: {broken} of {rows} rows are not ({rule.expression})"
+
+
+def _null_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iterator[tuple[Action, str]]:
+    said = {column.name: column for column in table.columns.named}
+    for name in never_null(table):
+        count = measures.get(f"null:{name}") or 0
+        column = said.get(name)
+        own = column.else_of_null if column else ()
+        of_key = key_ladder(table) if column and column.is_key else FAILS
+        action = outcome(own or of_key, count, rows)
+        if action is not None:
+            yield action, f"{name} is null in {count} of {rows} rows"
+
+
+def _is_sieved_by_key(table: Table, sifted: Sifted | None) -> bool:
+    return sifted is not None and f"KEY ({', '.join(table.columns.keys)})" in sifted.broken
 
 
 def _set_aside(measures: Mapping[str, Any], rows: int) -> Iterator[str]:
@@ -148,18 +206,19 @@ def left_aside(counts: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(f"set aside, {what}: {count}" for what, count in counts.items())
 
 
-def _batch_findings(table: Table, measures: Mapping[str, Any], rows: DataFrame | None) -> Iterator[tuple[Rule, str]]:
+def _batch_findings(table: Table, measures: Mapping[str, Any], rows: DataFrame | None) -> Iterator[tuple[Action, str]]:
     rules = [rule for rule in all_rules(table) if rule.scope is Scope.BATCH]
-    answers = {rule.name: measures[f"batch:{rule.name}"] for rule in rules if f"batch:{rule.name}" in measures}
-    asked = [rule for rule in rules if rule.name not in answers]
+    found = {rule.name: measures[f"batch:{rule.name}"] for rule in rules if f"batch:{rule.name}" in measures}
+    asked = [rule for rule in rules if rule.name not in found]
     if rows is not None and asked:
-        answers |= _answers(rows, asked)
+        found |= answers(rows, asked)
     for rule in rules:
-        if answers.get(rule.name) is not True:
-            yield rule, f"{rule.name}: the batch is not ({rule.expression})"
+        if found.get(rule.name) is not True:
+            yield rule.action, f"{rule.name}: the batch is not ({rule.expression})"
 
 
-def _answers(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
+def answers(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
+    """Return what each rule with aggregates comes to over some rows, by one job."""
     from pyspark.sql import functions as F  # noqa: N812
 
     found = rows.agg(*(F.expr(rule.expression).alias(f"r{index}") for index, rule in enumerate(rules))).first()

@@ -10,14 +10,28 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from waterclock.batches.facts import BatchStatus
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
 from waterclock.engine.batch.destinations import refuse_lost
-from waterclock.engine.batch.expectations import Verdict, has_batch_rules, judge, left_aside, refusal, row_measures
+from waterclock.engine.batch.expectations import (
+    Verdict,
+    has_batch_rules,
+    held_back,
+    judge,
+    left_aside,
+    refusal,
+    row_measures,
+)
+from waterclock.engine.batch.late_rows import told_late
 from waterclock.engine.batch.make import Bound, make
 from waterclock.engine.batch.publish import linked_slices
+from waterclock.engine.batch.releasing import HeldBatch, find_held, sealed_again
 from waterclock.engine.batch.results import Made, Notes
+from waterclock.engine.batch.rule_errors import rule_error
+from waterclock.engine.batch.sieves import measures_of
+from waterclock.engine.batch.table_rules import table_findings
 from waterclock.engine.batch.takeover import record_if_committed
 from waterclock.engine.collect.collect import explain
 from waterclock.engine.collect.linked import pin_link
@@ -25,7 +39,7 @@ from waterclock.engine.collect.lookback import changed
 from waterclock.engine.collect.looks import look_back
 from waterclock.engine.damage import MENDED_ELSEWHERE, as_damage, require_log
 from waterclock.engine.links import kept_inputs, linked_inputs
-from waterclock.engine.progress import GroupReport
+from waterclock.engine.progress import HELD_BACK, GroupReport
 from waterclock.engine.reads.pin import pin
 from waterclock.engine.reads.sizes import bytes_held, bytes_read, set_shuffle_partitions
 from waterclock.engine.spark.errors import jvm_is_gone, placed, to_error
@@ -36,12 +50,13 @@ from waterclock.faults import fault
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
-from waterclock.planner.plan import GIVE_UP, Group
+from waterclock.planner.plan import GIVE_UP, RELEASE, Group
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.slices.conform import row_error
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.sieve import Sifted
 from waterclock.storage.slices.writer import Written, write_slices
 from waterclock.timelabel.label import label_of
 
@@ -96,6 +111,8 @@ class _Attempt:
     begun: float = field(default_factory=time.perf_counter)
     done: _Done | None = None
     made: Made | None = None
+    sifted: Mapping[datetime, Sifted] = field(default_factory=dict)
+    held: HeldBatch | None = None
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -128,7 +145,7 @@ class _Attempt:
         with self._step("commit"):
             if self.table.is_fold and self.table.kind is not Kind.PUBLISH:
                 set_shuffle_partitions(self.spark, bytes_held(self.folder))
-            version = commit_group(self.work, self.spark, self.table, claim, written.manifests)
+            version = commit_group(self.work, lambda: self.spark, self.table, claim, written.manifests)
         fault("committed")
         with self._step("record"):
             self.work.ledger.claims.record_done(
@@ -146,6 +163,9 @@ class _Attempt:
         with self._step("pin"):
             pins = pin(self.work.ledger, self.work.lake, self.work.flow, self.group.batches)
             self.bound = bound = Bound(pins, linked=pin_link(self.work, self.table, self.group))
+            if self.group.verb == RELEASE:
+                label = self.group.batches[0].label
+                self.held = find_held(self.work, self.table, label, pins[label])
         # a look that fails is an attempt that fails, of the group's own labels
         with self._step("look" if self.table.source and self.table.source.changed else "pin"):
             return replace(bound, look=look_back(self.work, self.table, self.group, lambda: self.spark))
@@ -186,10 +206,16 @@ class _Attempt:
         made, is_partitioned = self._make(bound), self.table.is_partitioned
         with self._step("create"):
             create_table(self.folder, made.schema, is_partitioned=is_partitioned, project=self.work.flow.project)
-        return made
+        # which rows are late is told again under the claim: no window can be closed before its slice from then on
+        return made if self.table.late_rows is None else None
 
     def _sealed(self, claim: Claim, bound: Bound, made: Made | None) -> tuple[Written, Notes]:
         """Seal the slices: of rows that `_create` made already, of rows made now, or of those that stand elsewhere."""
+        if self.held is not None:
+            with self._step("seal"):
+                return sealed_again(self.work, self.table, self.held, claim), Notes(
+                    {self.held.manifest.label: self.held.manifest.source}
+                )
         if self.table.kind is Kind.PUBLISH:
             with self._step("seal"):
                 linked = linked_slices(self.work, self.table, self.group, bound.pins, claim)
@@ -198,12 +224,15 @@ class _Attempt:
         made = made or self._make(bound)
         with self._step("seal"):
             written = self._write(claim, made)
-        return Written(changed(written.manifests, bound.again), written.measures), made.notes
+        self.sifted = written.sifted
+        manifests = changed(written.manifests, bound.again, self.folder if written.sifted else None)
+        return Written(manifests, written.measures, written.sifted), made.notes
 
     def _write(self, claim: Claim, made: Made) -> Written:
         """Write and seal the slices, part by part."""
         manifests: list[Manifest] = []
         measures: dict[datetime, Mapping[str, Any]] = {}
+        sifted: dict[datetime, Sifted] = {}
         of_rows = row_measures(self.table)
         for part in made.parts:
             written = write_slices(
@@ -218,26 +247,49 @@ class _Attempt:
                 source=made.notes.source,
                 name=self.table.name,
                 of_nothing=part.of_nothing,
+                through=part.through,
             )
             manifests += written.manifests
             measures |= written.measures
-        return Written(tuple(manifests), measures)
+            sifted |= written.sifted
+        return Written(tuple(manifests), measures, sifted)
 
     def _audit(self, claim: Claim, written: Written, notes: Notes) -> dict[datetime, Verdict]:
         """Judge each label; what the source's one reading set aside is told with the newest."""
         if self.group.verb == GIVE_UP:
             return dict.fromkeys(claim.request.labels, Verdict(("given up: its rows were lost",)))
+        if self.held is not None:
+            return {self.held.manifest.label: Verdict(tuple(self.held.result.measures.get("warnings", ())))}
         verdicts: dict[datetime, Verdict] = {}
         for manifest in written.manifests:
             rows = frame_of_slices(self.spark, self.folder, [manifest]) if has_batch_rules(self.table) else None
-            verdict = judge(self.spark, self.table, self.folder, manifest, written.measures[manifest.label], rows)
+            own, sifted = written.measures[manifest.label], written.sifted.get(manifest.label)
+            of_table = table_findings(self.work, self.spark, self.table, self._up_to(written, manifest))
+            verdict = judge(self.spark, self.table, self.folder, manifest, own, rows, sifted=sifted, of_table=of_table)
+            where = f"{self.table.name}@{label_of(manifest.label)}"
             if verdict.refusals:
-                raise refusal(self.table, f"{self.table.name}@{label_of(manifest.label)}", verdict)
-            verdicts[manifest.label] = verdict
+                raise refusal(self.table, where, verdict)
+            if verdict.holds:
+                self._keep_held(claim, written, notes, verdict)
+                raise held_back(self.table, where, verdict)
+            verdicts[manifest.label] = replace(verdict, warnings=verdict.warnings + told_late(self.table, manifest))
         if verdicts and (aside := left_aside(notes.set_aside())):
             newest = verdicts[max(verdicts)]
             verdicts[max(verdicts)] = replace(newest, warnings=(*newest.warnings, *aside))
         return verdicts
+
+    @staticmethod
+    def _up_to(written: Written, manifest: Manifest) -> list[Manifest]:
+        """Return the slices that are committed with one, up to its label."""
+        return [each for each in written.manifests if each.label <= manifest.label]
+
+    def _keep_held(self, claim: Claim, written: Written, notes: Notes, verdict: Verdict) -> None:
+        """Leave beside a slice that is held what is to be recorded once it is released; a group is parted before."""
+        if self.bound is not None and len(self.group.batches) == 1:
+            told = Verdict((*verdict.warnings, *verdict.holds))
+            own = [it for it in written.manifests if it.label == self.group.batches[0].label]
+            results = self._results(self.bound, own, notes, {it.label: told for it in own}, version=-1)
+            put_claim_record(self.folder, claim, results)
 
     def _request(self, bound: Bound) -> ClaimRequest:
         settings = self.work.settings
@@ -245,7 +297,7 @@ class _Attempt:
         return ClaimRequest(
             table=self.table.name,
             labels=tuple(sorted(labels)),
-            code=self.table.fingerprint,
+            code=self.table.fingerprint if self.held is None else self.held.request.code,
             flow=self.work.flow.fingerprint,
             runner=settings.runner,
             who=settings.who,
@@ -255,15 +307,24 @@ class _Attempt:
             inputs={label: tuple(read.input for read in reads) for label, reads in bound.pins.items()}
             | self._inputs_elsewhere(bound),
             run=self.work.run,
-            restates="late rows within LOOKBACK" if bound.again else None,
+            restates=self._restates(bound),
             seen=bound.look.seen,
+            closed={each.label: each.closing.tick for each in self.group.batches if each.closing and each.closing.tick},
             pool=(self.table.pool, self.work.flow.pools[self.table.pool])
             if self.table.pool in self.work.flow.pools
             else None,
         )
 
+    def _restates(self, bound: Bound) -> str | None:
+        """Say why done labels are made again that nobody asked for and whose inputs did not change."""
+        if self.held is not None:
+            return "a held batch is released"
+        return "late rows within LOOKBACK" if bound.again else None
+
     def _inputs_elsewhere(self, bound: Bound) -> dict[datetime, tuple[Input, ...]]:
         """Return what a linked table reads of another project, or what it had read where it is made of kept rows."""
+        if self.held is not None:
+            return {} if bound.pins[self.held.manifest.label] else dict(self.held.request.inputs)
         if self.group.is_made_of_kept:
             return kept_inputs(self.work.ledger, self.table, (batch.label for batch in self.group.batches))
         return linked_inputs(self.table, bound.linked)
@@ -292,12 +353,21 @@ class _Attempt:
                 digest=manifest.digest,
                 slice_path=manifest.slice_path,
                 stands_from=stands.get(manifest.label),
-                measures={**measures, "warnings": list(verdicts[manifest.label].warnings)},
+                measures={**measures, **self._sifted(manifest), "warnings": list(verdicts[manifest.label].warnings)},
                 timings={step: round(seconds, 4) for step, seconds in self.spent.items()},
                 source=notes.source.get(manifest.label, {}),
             )
             for manifest in manifests
         ]
+
+    def _sifted(self, manifest: Manifest) -> Mapping[str, Any]:
+        if self.held is not None:
+            return {
+                **self.held.result.measures,
+                "released": {"by": self.work.settings.who, "why": self.group.batches[0].reason},
+            }
+        found = self.sifted.get(manifest.label)
+        return {} if found is None else measures_of(found)
 
     def close_after(self, raised: Exception) -> WaterclockError | None:
         """Close the claim of an attempt that raised; gives None where its data turns out to have been committed."""
@@ -307,6 +377,8 @@ class _Attempt:
             self.work.listener.said(f"{self.table.name}: {error.what}")
             return None
         claim = self.claim
+        if claim is None and self.group.verb == RELEASE:
+            return error  # it is held as before
         try:
             claim = claim or self.work.ledger.claims.take(self._request(self.bound or self._bind()))
             if self.may_have_committed and record_if_committed(self.work, self.table, claim):
@@ -322,14 +394,18 @@ class _Attempt:
         return error
 
     def _give_back(self, claim: Claim, error: WaterclockError) -> None:
+        if self.group.verb == RELEASE:
+            self.work.ledger.claims.close_lost(claim, why=f"not released: {error.what}")
+            return
         if len(self.group.batches) > 1:
             self.work.ledger.claims.close_lost(claim, why=f"to be taken in parts: {error.what}")
             return
         # a passing reason makes the batch due again at once: the next run carries on with it
         may_pass = error.transient or error.code in MENDED_ELSEWHERE
         again = self.work.real_now() if may_pass else None
+        status = BatchStatus.HELD if error.code == HELD_BACK else BatchStatus.FAILED
         self.work.ledger.claims.record_failed(
-            claim, error=error.render(), is_transient=error.transient, due_again=again
+            claim, error=error.render(), is_transient=error.transient, status=status, due_again=again
         )
 
     def _as_error(self, raised: Exception) -> WaterclockError:
@@ -338,6 +414,8 @@ class _Attempt:
         raised = as_damage(self.work, raised) or raised
         if isinstance(raised, WaterclockError):
             return placed(raised, self.table.name, self._where())
+        if (of_rule := rule_error(self.table, raised)) is not None:
+            return of_rule
         said = row_error(raised, table=self.table.name) or explain(self.work, self.table, raised)
         return placed(to_error(said, where=self._where()), self.table.name, self._where())
 

@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import BEGINNING
 from waterclock.batches.records import Slice
+from waterclock.engine.batch.columns_kept import kept
+from waterclock.engine.batch.ending_columns import with_endings
 from waterclock.engine.batch.give_up import rows_given_up
+from waterclock.engine.batch.late_rows import open_again
 from waterclock.engine.batch.publish import publish_frame
 from waterclock.engine.batch.publish_changes import is_whole
 from waterclock.engine.batch.results import Made, Notes, Part
+from waterclock.engine.batch.sieves import loose_of, merged_schema, through_of, together
 from waterclock.engine.batch.transform import transform_parts
 from waterclock.engine.collect.collect import gather
+from waterclock.engine.collect.columns_seen import fitted, noticed, with_noted
 from waterclock.engine.collect.linked import LinkedPin, gather_linked
 from waterclock.engine.collect.looks import Look
 from waterclock.engine.reads.pin import PinnedRead
@@ -30,6 +35,8 @@ from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.slices.conform import Conformed, conform
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import table_schema
+from waterclock.storage.slices.sieve import Through
+from waterclock.storage.slices.sifting import ROW_TEXT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,6 +73,23 @@ def make(
     Of a table that folds, a row may lack columns: a change that does not carry one keeps its older value.
     """
     known = _known(work, table)
+    made = _made(work, spark, table, group, bound, now, known)
+    if table.kind is Kind.PUBLISH or group.verb == GIVE_UP:
+        return made
+    first = min(label for part in made.parts for label in part.labels)
+    new = kept(work, table, known if table.temporal is None else None, made.schema, first)
+    return replace(made, notes=replace(made.notes, source=with_noted(made.notes.source, new))) if new else made
+
+
+def _made(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    bound: Bound,
+    now: datetime,
+    known: StructType | None,
+) -> Made:
     labels = tuple(batch.label for batch in group.batches)
     if group.verb == GIVE_UP:
         frame, notes = rows_given_up(work, spark, table, group, known)
@@ -74,30 +98,48 @@ def make(
     if table.kind is Kind.COLLECT:
         linked = gather_linked(work, spark, table, bound.linked) if bound.linked else None
         gathered = linked or gather(work, spark, table, group, bound.again, now)
+        all_labels = tuple(sorted({*labels, *(piece.label for piece in bound.again)}))
         try:
-            shaped = conform(gathered.collected.frame, table.columns, known, table=table.name, may_lack=table.is_fold)
+            new = noticed(work, table, gathered.collected, all_labels)
+            fits = fitted(table, gathered.collected, known)
+            frame, columns = with_endings(work, table, (fits.frame, fits.columns), all_labels, known)
+            shaped = conform(frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table))
         except BaseException:
             gathered.collected.close()
             raise
         notes = Notes(
-            bound.look.noted_with(gathered.source),
+            with_noted(bound.look.noted_with(gathered.source), new),
             gathered.collected.set_aside,
-            (*shaped.left_out, *gathered.collected.left_out),
+            (*shaped.left_out, *gathered.collected.left_out, *fits.left_out),
             gathered.after,
             gathered.collected.close,
         )
-        all_labels = tuple(sorted({*labels, *(piece.label for piece in bound.again)}))
-        of_nothing = gathered.collected.is_empty
-        return Made([Part(all_labels, shaped.frame, of_nothing)], _stored(table, shaped.schema), notes)
+        part = Part(all_labels, shaped.frame, gathered.collected.is_empty, through_of(table, shaped))
+        if gathered.aside is not None:
+            part = _with_aside(table, part, shaped, gathered.aside)
+        return Made([part], _stored(table, shaped.schema), notes)
     if table.kind is Kind.TRANSFORM:
+        open_again(work, spark, table, group.batches, bound.pins)
         return _transformed(work, spark, table, group, bound, known)
     # what is not listed is left out already; what marks the rows that go is of no list
     columns = replace(table.columns, is_open=True)
     frame = publish_frame(work, spark, table, group, bound.pins)
     source = {batch.label: {"is_whole": True} for batch in group.batches if is_whole(work, table, batch)}
-    shaped = conform(frame, columns, known, table=table.name, may_lack=table.is_fold)
+    shaped = conform(frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table))
     notes = Notes(source, left_out=shaped.left_out)
-    return Made([Part(labels, shaped.frame)], _stored(table, shaped.schema), notes)
+    part = Part(labels, shaped.frame, through=through_of(table, shaped))
+    return Made([part], _stored(table, shaped.schema), notes)
+
+
+def _with_aside(table: Table, part: Part, kept: Conformed, aside: DataFrame) -> Part:
+    """Put the rows that were set aside beside those that were kept, all to go through the sieve of today."""
+    loose, declared = loose_of(table), table.columns
+    came = conform(aside, declared, kept.schema, table=table.name, may_lack=True, loose=loose)
+    if part.through is None or came.raw is None:
+        return replace(part, frame=kept.frame.unionByName(came.frame, allowMissingColumns=True), of_nothing=False)
+    frame = together(kept, came)
+    schema = merged_schema(came.came, kept.came)
+    return replace(part, frame=frame, of_nothing=False, through=Through(part.through.sieve, {}, schema, ROW_TEXT))
 
 
 def _transformed(
@@ -106,12 +148,15 @@ def _transformed(
     parts: list[Part] = []
     left_out: dict[str, None] = {}
     schema: StructType | None = None
-    for batches, frame in transform_parts(work, spark, table, group.batches, bound.pins):
-        shaped = _conformed(table, frame, known or (schema if table.choices else None))
+    for batches, rows in transform_parts(work, spark, table, group.batches, bound.pins):
+        before = known or (schema if table.choices else None)
+        frame, columns = with_endings(work, table, (rows, table.columns), [it.label for it in batches], before)
+        shaped = _conformed(replace(table, columns=columns), frame, before)
         schema = schema or shaped.schema
         left_out |= dict.fromkeys(shaped.left_out)
         of_nothing = all(_has_no_rows(work, pinned) for batch in batches for pinned in bound.pins[batch.label])
-        parts.append(Part(tuple(batch.label for batch in batches), shaped.frame, of_nothing))
+        own = tuple(batch.label for batch in batches)
+        parts.append(Part(own, shaped.frame, of_nothing, through_of(table, shaped)))
     if schema is None:
         raise AssertionError(f"a group of {table.name} without labels")
     noted = {batch.label: found for batch in group.batches if (found := _noted(batch))}
@@ -119,8 +164,10 @@ def _transformed(
 
 
 def _noted(batch: Batch) -> dict[str, Any]:
-    """Return what is kept beside a batch: by which query it was made, and without what."""
+    """Return what is kept beside a batch: by which query it was made, where its books were closed, and without what."""
     noted: dict[str, Any] = {} if batch.choice is None else {"choice": batch.choice}
+    noted |= {} if batch.closing is None else {"closing": batch.closing.to_dict()}
+    noted |= {"open_windows": [each.window.label for each in batch.opened]} if batch.opened else {}
     return noted | ({"missing": [missing.to_dict() for missing in batch.missing]} if batch.missing else {})
 
 
@@ -136,8 +183,9 @@ def _conformed(table: Table, frame: DataFrame, known: StructType | None) -> Conf
     if MISSING in frame.columns and not columns.is_open:
         columns = replace(columns, named=(*columns.named, Column(MISSING, table.place)))
     return conform(
-        frame, columns, known, table=table.name, may_lack=table.is_fold, may_rename=False, zone=table.cadence.zone
-    )
+        frame, columns, known, table=table.name, may_lack=table.is_fold, may_rename=False, zone=table.cadence.zone,
+        loose=loose_of(table),
+    )  # fmt: skip
 
 
 def _known(work: Workplace, table: Table) -> StructType | None:

@@ -161,7 +161,7 @@ def _windows(spark: SparkSession, batches: Sequence[Batch]) -> DataFrame:
         MARKERS["WINDOW_START"]: pa.array([batch.window.start for batch in batches], times),
         MARKERS["WINDOW_END"]: pa.array([batch.window.end for batch in batches], times),
         MARKERS["TIMELABEL"]: pa.array([batch.window.label for batch in batches], pa.string()),
-        MARKERS["IS_PARTIAL"]: pa.array([bool(batch.missing) for batch in batches], pa.bool_()),
+        MARKERS["IS_PARTIAL"]: pa.array([batch.is_partial for batch in batches], pa.bool_()),
     }
     return spark.createDataFrame(pa.table(columns))
 

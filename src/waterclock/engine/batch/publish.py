@@ -13,7 +13,7 @@ from waterclock.connectors.behind import BEHIND, is_behind
 from waterclock.connectors.interface import Delivery, Outcome
 from waterclock.connectors.overwrites import note_of
 from waterclock.engine.batch.destinations import unit_of
-from waterclock.engine.batch.expectations import all_rules, never_null
+from waterclock.engine.batch.expectations import all_rules, never_null, surely_there
 from waterclock.engine.batch.publish_changes import DELETED, changed_rows, published_columns
 from waterclock.engine.batch.returning_rows import ROW_LABEL, may_restore, with_restored
 from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
@@ -74,6 +74,7 @@ def linked_slices(work: Workplace, table: Table, group: Group, pins: Pins, claim
             code=table.fingerprint,
             name=table.name,
             source={"linked": piece.slice_path},
+            with_aside=False,
         )
         for batch, piece in zip(group.batches, found, strict=True)
     )
@@ -83,7 +84,7 @@ def linked_slices(work: Workplace, table: Table, group: Group, pins: Pins, claim
 def _whole_slice(work: Workplace, table: Table, pinned: PinnedRead) -> Slice | None:
     source = work.flow.tables[pinned.read.table]
     is_by_slice = table.is_delivered_by_label or (source.mode is Mode.REPLACE and table.mode is Mode.REPLACE)
-    held = {name.lower() for name in never_null(source)}  # the slice was held to it when it was sealed
+    held = {name.lower() for name in surely_there(source)}  # the slice was held to it when it was sealed
     has_measures = bool(all_rules(table)) or any(name.lower() not in held for name in never_null(table))
     if not is_by_slice or not table.columns.is_open or has_measures or len(pinned.slices) != 1:
         return None

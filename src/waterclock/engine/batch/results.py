@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from waterclock.engine.workplace import Workplace
+    from waterclock.storage.slices.sieve import Through
 
 
 def _nothing_held() -> None:
@@ -40,12 +41,13 @@ class Notes:
 class Part:
     """Rows of some labels of a group, written by one Spark job; several labels stand in the frame's `timelabel`.
 
-    `of_nothing`: no row was read for them, so that there may be none.
+    `of_nothing`: no row was read for them, so that there may be none. `through`: the sieve that they go through.
     """
 
     labels: tuple[datetime, ...]
     frame: DataFrame
     of_nothing: bool = False
+    through: Through | None = None
 
 
 @dataclass(frozen=True, slots=True)

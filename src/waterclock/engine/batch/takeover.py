@@ -19,7 +19,7 @@ from waterclock.flow.declarations import Table
 from waterclock.ledger.refusals import ClaimClosed
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.log.delta_log import outcome, table_exists
-from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.manifest import Manifest, aside_measure, read_manifest
 from waterclock.timelabel.label import instant_of, label_of
 
 
@@ -125,7 +125,7 @@ def _results(table: Table, manifests: Sequence[Manifest], version: int) -> list[
             digest=manifest.digest,
             slice_path=manifest.slice_path,
             stands_from=stands_from(manifest),
-            measures={"recovered": True},
+            measures={"recovered": True} | aside_measure(manifest),
             source=manifest.source,
         )
         for manifest in manifests

@@ -9,8 +9,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.splice import reads_of, splice
+from waterclock.engine.batch.late_rows import too_late
 from waterclock.engine.batch.many_windows import Pins, rows_of_windows, shares_of
 from waterclock.engine.batch.marks import require_time
+from waterclock.engine.batch.open_windows import open_parts
 from waterclock.engine.batch.share import SharedView, shared_rows
 from waterclock.engine.batch.steps import step_rows
 from waterclock.engine.reads.flat_join import flat_frame
@@ -59,14 +61,17 @@ def transform_parts(
     and reads, and Spark runs the union of some of them as one job. Windows that different queries make share none.
     """
     parts: list[tuple[Sequence[Batch], DataFrame]] = []
+    if batches[0].opened:
+        return open_parts(table, batches, pins, partial(transform_parts, work, spark, table))
     if table.choices:
         for choice, run in groupby(batches, key=lambda batch: table.choice_of(batch.window)):
             parts += transform_parts(work, spark, table.made_by(choice), list(run), pins)
         return parts
     shared: Mapping[TableReference, SharedView] = _NOTHING_SHARED
-    if not batches[0].missing:  # what lacks something reads a view for itself, and goes alone
+    # what lacks something, and what is open, reads a view for itself
+    if not batches[0].missing and table.open_of is None:
         shared = shared_rows(work, spark, table, batches, pins, partial(_rows_of, work, spark))
-    if shared or len(batches) == 1 or table.query is None or _flats(table):
+    if shared or len(batches) == 1 or table.query is None or table.late_rows or _flats(table):
         return _window_by_window(work, spark, table, batches, pins, shared)
     for share in shares_of(work, batches, pins):
         rows = _together(work, spark, table, share, pins) if len(share) > 1 else None
@@ -169,7 +174,9 @@ def _rows_of(
     for view in shared.values():
         frames[view.read] = view.rows[batch.label]
     frames |= flat_frames(work, spark, _flats(table.made_by(table.choice_of(batch.window))), reads, frames)
-    return rows_over(work, spark, table, batch.window, frames, is_partial=bool(batch.missing))
+    if table.late_rows is not None:
+        return too_late(work, table, table.late_rows, batch, frames[table.reads[0]])
+    return rows_over(work, spark, table, batch.window, frames, is_partial=batch.is_partial)
 
 
 def _flats(table: Table) -> tuple[Flat, ...]:

@@ -23,6 +23,7 @@ from waterclock.engine.collect.reread import gather_again
 from waterclock.engine.collect.signs import require_signs
 from waterclock.engine.collect.source_clocks import arrived
 from waterclock.engine.workplace import Workplace
+from waterclock.flow.checks import columns_as_asked
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Source, Table, Unit
 from waterclock.planner.plan import Group
@@ -62,7 +63,7 @@ def explain(work: Workplace, table: Table, error: BaseException) -> BaseExceptio
         return error
     unit = work.connections.opened(table.source.unit)
     collector: Collector = work.connections.collector(unit.connection)
-    return collector.explain(unit, table.columns, error) or error
+    return collector.explain(unit, columns_as_asked(table), error) or error
 
 
 def _windows(
@@ -74,7 +75,7 @@ def _windows(
     collector: WindowCollector,
 ) -> Gathered:
     request = WindowRequest(source.time_column or "", windows, slack=slack_of(table, windows[-1].end))
-    collected = collector.read_windows(spark, unit, request, table.columns, table.cadence.zone)
+    collected = collector.read_windows(spark, unit, request, columns_as_asked(table), table.cadence.zone)
     noted = {window.start: _read(collected.source) for window in windows}
     return Gathered(collected, noted)
 
@@ -82,7 +83,7 @@ def _windows(
 def _snapshot(
     spark: SparkSession, table: Table, group: Group, now: datetime, unit: Unit, collector: SnapshotCollector
 ) -> Gathered:
-    collected = collector.read_snapshot(spark, unit, table.columns, table.cadence.zone, now=now)
+    collected = collector.read_snapshot(spark, unit, columns_as_asked(table), table.cadence.zone, now=now)
     stands = group.batches[-1].stands_from
     noted = {**_read(collected.source), "looked_at": now.isoformat()}
     if stands is not None:
@@ -111,7 +112,7 @@ def _arrivals(
     free = [item for item in present if item.name not in taken]
     windows = [batch.window for batch in group.batches]
     by_label = assign(free, windows, sealed, others_open=_older_open(work, table, windows))
-    collected = collector.read_items(spark, unit, by_label, table.columns, table.cadence.zone)
+    collected = collector.read_items(spark, unit, by_label, columns_as_asked(table), table.cadence.zone)
     source = {
         label: {**collected.source, "items": [_noted(item) for item in items]} for label, items in by_label.items()
     }

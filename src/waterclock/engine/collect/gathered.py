@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from waterclock.connectors.interface import Collected
     from waterclock.engine.workplace import Workplace
 
@@ -18,8 +20,12 @@ def _nothing_after(_: Workplace) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Rows of a source, with what the manifest keeps of each label and what to do once they are committed."""
+    """Rows of a source, with what the manifest keeps of each label and what to do once they are committed.
+
+    `aside`: of labels that are made again from what was kept, the rows that were set aside, as they came.
+    """
 
     collected: Collected
     source: Mapping[datetime, Mapping[str, Any]]
     after: Callable[[Workplace], None] = _nothing_after
+    aside: DataFrame | None = None

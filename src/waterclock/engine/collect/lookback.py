@@ -1,4 +1,7 @@
-"""Finds the earlier windows that a collect with LOOKBACK reads again, and which of them changed."""
+"""Finds the earlier windows that a collect with LOOKBACK reads again, and which then hold other rows than before.
+
+What a source itself says of changed windows (CHANGED) is asked in `looks`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from waterclock.batches.records import Slice
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import Group
-from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.window import Window
 
 
@@ -44,11 +48,24 @@ def windows_read(table: Table, group: Group, again: Sequence[Slice]) -> list[Win
     return sorted([Window(piece.label, piece.end) for piece in again] + own)
 
 
-def changed(manifests: Sequence[Manifest], again: Sequence[Slice]) -> tuple[Manifest, ...]:
-    """Leave out the slices of windows read again whose digest is what it was: they cost nothing more."""
-    before: dict[datetime, str | None] = {piece.label: piece.digest for piece in again}
-    return tuple(
-        manifest
-        for manifest in manifests
-        if manifest.label not in before or manifest.digest is None or manifest.digest != before[manifest.label]
-    )
+def changed(manifests: Sequence[Manifest], again: Sequence[Slice], folder: str | None = None) -> tuple[Manifest, ...]:
+    """Leave out the slices of windows read again whose digest is what it was: they cost nothing more.
+
+    Where rows may be set aside, the table's `folder` is given: a slice of which other rows were is another one.
+    """
+    before = {piece.label: piece for piece in again}
+    return tuple(it for it in manifests if it.label not in before or _differs(folder, it, before[it.label]))
+
+
+def _differs(folder: str | None, manifest: Manifest, before: Slice) -> bool:
+    if manifest.digest is None or manifest.digest != before.digest:
+        return True
+    return folder is not None and manifest.aside_digest != aside_of(folder, before)
+
+
+def aside_of(folder: str, piece: Slice) -> str:
+    """Return the digest of what was set aside beside a slice, empty for none; also where its manifest is damaged."""
+    try:
+        return read_manifest(folder, piece.slice_path).aside_digest
+    except WaterclockError:
+        return ""

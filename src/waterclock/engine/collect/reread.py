@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.records import Slice
+from waterclock.batches.schemas import SCHEMA
 from waterclock.connectors.interface import ArrivalCollector, Collected, Collector, Item
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.collect.looks import CHANGED, LOOKED
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
+from waterclock.flow.checks import columns_as_asked
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table, Unit
 from waterclock.planner.plan import Group
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.setting_aside import rows_as_they_came
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -32,7 +36,7 @@ def gather_again(
     asked for by data time, and snapshots, are those of the sealed slices.
     Raises  E823 where an item is gone
     """
-    folder = work.folder(table)
+    folder, aside = work.folder(table), None
     pieces = {
         batch.label: piece
         for batch in group.batches
@@ -41,18 +45,20 @@ def gather_again(
     if _is_by_arrival(table) and isinstance(collector, ArrivalCollector):
         sources = {label: _source_of(work, table, piece) for label, piece in pieces.items()}
         items = _found(table, unit, collector, sources)
-        collected = collector.read_items(spark, unit, items, table.columns, table.cadence.zone)
+        collected = collector.read_items(spark, unit, items, columns_as_asked(table), table.cadence.zone)
     else:
         kept = {label: read_manifest(folder, piece.slice_path) for label, piece in pieces.items()}
         sources = {label: manifest.source for label, manifest in kept.items()}
         collected = Collected(frame_of_slices(spark, folder, tuple(kept.values())))
+        came = [rows for it in kept.values() if (rows := rows_as_they_came(spark, folder, it)) is not None]
+        aside = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), came) if came else None
     again = {
-        # how far the source was looked at stays true of the slice that looked: this one did not
-        label: {name: of for name, of in source.items() if name not in {LOOKED, CHANGED}}
+        # how far the source was looked at, and what columns were new, stays true of the slice that found it
+        label: {name: of for name, of in source.items() if name not in {LOOKED, CHANGED, SCHEMA}}
         | {"recomputed_from": pieces[label].slice_path}
         for label, source in sources.items()
     }
-    return Gathered(collected, again)
+    return Gathered(collected, again, aside=aside)
 
 
 def _source_of(work: Workplace, table: Table, piece: Slice) -> Mapping[str, Any]:

@@ -13,7 +13,8 @@ from waterclock.engine.damage import require_log
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.query.query import require_table
 from waterclock.engine.query.ticks import AsOf, moment_of, reservations
-from waterclock.engine.reads.as_of import frame_as_of
+from waterclock.engine.query.view_rows import frame_at_moment
+from waterclock.engine.query.views import viewed, without_own_views
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
 from waterclock.timelabel.instant import utc_of
@@ -56,7 +57,7 @@ def resolve(
     project: str | Path = ".",
     env: str | None = None,
 ) -> DataFrame | tuple[DataFrame, ...]:
-    """Return a table of a project as of a tick, `timelabel` among its columns; grain: the table's.
+    """Return a table of a project, or its view, as of a tick, `timelabel` among its columns; grain: the table's.
 
     A list of tables gives a tuple of frames in its order, all as of one tick and as known at one instant, so that they
     can be joined. `as_of` is an instant (UTC where it has no offset), a timelabel, `table@label` (the end of its
@@ -76,13 +77,13 @@ def resolve(
     loaded = load_project(Path(project), env=env, capabilities=capabilities())
     sessions = sessions_to_keep(loaded)
     with open_workplace(loaded, sessions=sessions, is_question=True) as work:
-        declared = [require_table(work.flow, name) for name in names]
+        names = [without_own_views(work.flow, name) for name in names]
         for name in names:
-            require_log(work, name)
+            require_log(work, require_table(work.flow, viewed(work.flow, name) or name).name)
         known = None if known_at is None else utc_of(known_at)
         moment = moment_of(work, names, AsOf(as_of, known, is_partial=partial))
         for said in reservations(moment):
             warnings.warn(said, stacklevel=2)
         spark = sessions.root()
-        frames = tuple(frame_as_of(work, spark, each, moment.tick, known_at=moment.known_at) for each in declared)
+        frames = tuple(frame_at_moment(work, spark, name, moment) for name in names)
     return frames[0] if isinstance(table, str) else frames

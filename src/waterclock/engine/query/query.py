@@ -12,7 +12,10 @@ from waterclock.dpl.adhoc import adhoc_query, tables_of
 from waterclock.dpl.query.asked_of import AskedOf, asked_of
 from waterclock.dpl.query.splice import Spliced, splice
 from waterclock.engine.damage import require_log, telling_damage
+from waterclock.engine.query.quarantine import quarantine_frame, quarantines
 from waterclock.engine.query.ticks import AsOf, Moment, moment_of
+from waterclock.engine.query.view_rows import frame_at_moment, frame_of_view, shown_now
+from waterclock.engine.query.views import viewed
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.pin import nothing_of
 from waterclock.engine.spark.asking import asked
@@ -59,7 +62,7 @@ def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -
     Raises ProjectErrors for what is wrong with the text, E730 for what Spark finds wrong with it, E511, E512, E518,
     E521 to E523 and E640 where the tables have no content as of the tick.
     """
-    asked = adhoc_query(sql, work.flow, status_tables=STATUS_TABLES)
+    asked = adhoc_query(sql, work.flow, status_tables={**STATUS_TABLES, **quarantines(work.flow)})
     tables = _tables(work.flow, asked)
     spark = work.sessions.own()
     for _ in range(_MOST_LOOKS):
@@ -88,11 +91,15 @@ def _bound(
         if read.table not in names:
             names[read.table] = f"wc_{len(names)}"
             of_status = STATUS_TABLES.get(read.table)
-            frame = (
-                _status_frame(work, spark, read.table, asked_of(asked, read.table, of_status))
-                if of_status is not None
-                else _frame(work, spark, read.table, moment, heads.get(read.table))
-            )
+            beside = quarantines(work.flow).get(read.table)
+            if of_status is not None:
+                frame = _status_frame(work, spark, read.table, asked_of(asked, read.table, of_status))
+            elif beside is not None:
+                frame = quarantine_frame(work, spark, work.flow.tables[beside], moment)
+            elif viewed(work.flow, read.table) is not None:
+                frame = _frame_of_view(work, spark, read.table, moment, heads)
+            else:
+                frame = _frame(work, spark, read.table, moment, heads.get(read.table))
             frame.createOrReplaceTempView(names[read.table])
         return names[read.table]
 
@@ -100,15 +107,20 @@ def _bound(
 
 
 def tables_asked(flow: Flow, sql: str) -> list[str]:
-    """Return the tables of the lake that a query names, in the order in which it does.
+    """Return the tables of the lake, and views of such, that a query names, in the order in which it does.
 
     Raises ProjectErrors for what is wrong with the text, E511 for a table that is not there, E706 for a destination.
     """
-    return _tables(flow, adhoc_query(sql, flow, status_tables=STATUS_TABLES))
+    return _tables(flow, adhoc_query(sql, flow, status_tables={**STATUS_TABLES, **quarantines(flow)}))
 
 
 def _tables(flow: Flow, asked: Query) -> list[str]:
-    return [require_table(flow, name).name for name in tables_of(asked) if name not in STATUS_TABLES]
+    beside = quarantines(flow)
+    asked_of_lake = [name for name in tables_of(asked) if name not in STATUS_TABLES]
+    bases = [beside[name] for name in asked_of_lake if name in beside]
+    others = [name for name in asked_of_lake if name not in beside]
+    named = [name if viewed(flow, name) else require_table(flow, name).name for name in others]
+    return list(dict.fromkeys([*named, *(name for name in bases if flow.tables[name].kind is not Kind.PUBLISH)]))
 
 
 @telling_damage
@@ -135,6 +147,17 @@ def _collected(frame: DataFrame, limit: int) -> Answer:
     columns = tuple((field.name, field.dataType.simpleString()) for field in frame.schema.fields)
     rows = rows_of(frame, limit + 1)
     return Answer(columns, tuple(rows[:limit]), len(rows) > limit)
+
+
+def _frame_of_view(
+    work: Workplace, spark: SparkSession, name: str, moment: Moment | None, heads: Mapping[str, int]
+) -> DataFrame:
+    table = viewed(work.flow, name) or name
+    require_log(work, table)
+    if moment is not None:
+        return frame_at_moment(work, spark, name, moment)
+    shown = shown_now(work.flow, work.ledger, work.real_now(), table)
+    return frame_of_view(work, spark, table, lambda: _frame(work, spark, table, version=heads.get(table)), shown=shown)
 
 
 def _frame(

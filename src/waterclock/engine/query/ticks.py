@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.engine.query.views import with_views
 from waterclock.engine.workplace import Workplace
 from waterclock.ledger.ledger import Ledger
+from waterclock.planner.open_windows import Shown
 from waterclock.planner.planning import Planner
 from waterclock.planner.ticks import Ticks, read_tick
 from waterclock.planner.unanswered import may_lack, never_agreed, not_known, not_made
@@ -51,7 +53,7 @@ class Moment:
     `known_at`: only revisions recorded by then count; None: all. `is_rippling`: it was set because what the query reads
     was restated and not all has followed; it is the last instant at which all agreed. `behind`: the batches that have
     not followed, by table. `missing`: what is left out. `awaited`: of the newest tick, what newer ones wait for though
-    later labels are made.
+    later labels are made. `shown_open`: by table that is asked by its view, what of its open windows.
     """
 
     tick: datetime
@@ -60,6 +62,7 @@ class Moment:
     behind: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
     missing: tuple[Gap, ...] = ()
     awaited: tuple[Gap, ...] = ()
+    shown_open: Mapping[str, Shown] = field(default_factory=dict)
 
 
 def reservations(moment: Moment) -> list[str]:
@@ -79,7 +82,7 @@ def reservations(moment: Moment) -> list[str]:
 
 
 def moment_of(work: Workplace, tables: Collection[str], asked: AsOf) -> Moment:
-    """Find the moment at which tables are asked together, as `Questions.moment`."""
+    """Find the moment at which tables, and views of such, are asked together, as `Questions.moment`."""
     return Questions(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
 
 
@@ -104,7 +107,7 @@ class Questions:
         committed since (`ledger.reads.history`), again for eight times the time where that is not far enough.
         """
         snapshot = self.ledger.reads.snapshot(self.planner.flow)
-        ticks = self.planner.ticks(snapshot, self.now)
+        ticks, tables = with_views(self.planner.flow, self.ledger, self.planner.ticks(snapshot, self.now), tables)
         said = read_tick(asked.tick, self.planner.flow, asked.zone)
         search = _Search(self, ticks, tuple(tables), asked)
         if asked.known_at is not None:
@@ -157,6 +160,10 @@ class _Search:
             is_rippling=bool(first),
             behind=_by_table(self._in_order(first)),
             missing=self._gaps(_joined(missing, left_out)),
+            shown_open={
+                name: openings.shown_at(tick, worlds.covered(name, at), as_they_were=True)
+                for name, openings in self.ticks.opened.items()
+            },
         )
 
     def awaited(self) -> tuple[Gap, ...]:

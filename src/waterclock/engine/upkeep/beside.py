@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import itemgetter
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.facts import Closing, LedgerSnapshot
 from waterclock.batches.records import ClaimRequest, Input
 from waterclock.engine.runner import Runner
 from waterclock.engine.spark.user_functions import register_functions
@@ -26,6 +27,8 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.whole_set import Current
 from waterclock.ledger.write.adopt import Committed
 from waterclock.ledger.write.redeclare import Difference
+from waterclock.planner.closings import until_reads
+from waterclock.planner.open_windows import states_asked
 from waterclock.planner.plan import Plan, Status
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices
@@ -117,6 +120,7 @@ def beside(live: Workplace, cut: Cut, ledger: Ledger) -> Workplace:
         live.connections,
         replace(live.settings, catch_up=_ALL),
         live.listener,
+        past=live.ledger,
     )
     ledger.declared.apply(cut.flow, who=live.settings.who, now=cut.now, runner=live.settings.runner)
     snapshot = live.ledger.reads.snapshot(live.flow)
@@ -131,12 +135,25 @@ def beside(live: Workplace, cut: Cut, ledger: Ledger) -> Workplace:
         if not cut.is_recut(name):
             dropped = snapshot.of(name).dropped_before
             ledger.keeping.seed_past(name, dropped_before=dropped, skipped=live.ledger.keeping.skipped_of(name))
+            if cut.flow.tables[name].closes is not None:  # chosen anew, ticks would lose rows or double them
+                ledger.decisions.close_books(name, _closed(live, cut.flow.tables[name]), who=live.settings.who)
     for name in lives_on:
         record = live.ledger.reads.table(name)
         found = committed(work, cut.flow.tables[name], cut.collected[name])
         states = None if cut.flow.tables[name].mode is Mode.APPEND else live.ledger.reads.versions(name)
         ledger.keeping.seed([found], head_version=record.head_version, states=states)
     return work
+
+
+def _closed(live: Workplace, table: Table) -> list[tuple[datetime, Closing]]:
+    """Return where the live set closed the books of windows, oldest first; of old ones their inputs tell."""
+    names = {str(read) for read in until_reads(table)}
+    found: dict[datetime, Closing] = {}
+    for label, reads in live.ledger.keeping.reads_of(table.name).items():
+        ends = [read.high for read in reads if read.read in names]
+        found |= {label: Closing(max(ends))} if ends else {}
+    found |= {label: it for label, it in live.ledger.reads.closings(table.name).items() if it.tick is not None}
+    return sorted(found.items(), key=itemgetter(0))
 
 
 def committed(work: Workplace, table: Table, current: Sequence[Current]) -> Committed:
@@ -272,12 +289,14 @@ class _SetRunner(Runner):
     def __init__(
         self, work: Workplace, cut: Cut, picked: Mapping[str, Mapping[datetime, Mapping[str, datetime]]]
     ) -> None:
-        super().__init__(work, only=cut.transforms, force=_stored_states(cut))
+        force = _stored_states(cut)
+        super().__init__(work, only=cut.transforms, force=force)
+        self._states = states_asked(work.flow, force)
         self._beside, self._picked = work, picked
 
     def snapshot(self) -> LedgerSnapshot:
         """Return the past of the second set, with the ticks of the live one; linked projects change nothing of it."""
-        known = self._beside.ledger.reads.snapshot(self._beside.flow)
+        known = self._beside.ledger.reads.snapshot(self._beside.flow, asking=self._states)
         tables = dict(known.tables)
         for name, picked in self._picked.items():
             tables[name] = replace(known.of(name), latest={**picked, **known.of(name).latest})

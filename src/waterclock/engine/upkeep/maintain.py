@@ -193,6 +193,7 @@ def _known(work: Workplace, table: Table, now: datetime) -> Known:
         made={(label, claim): at for label, claim, at in revisions},
         dropped_before=work.ledger.keeping.dropped_before(table.name, by=since),
         live=live,
+        held=frozenset(work.ledger.reads.held(table.name).values()),
     )
 
 

@@ -35,7 +35,7 @@ from waterclock.storage.commit.rebuild import commit_whole_state, remake
 from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.manifest import Manifest, aside_measure
 from waterclock.timelabel.label import label_of
 
 # what lies in a slice does not depend on these
@@ -191,7 +191,7 @@ def _result(piece: Slice, manifest: Manifest) -> BatchResult:
         digest=piece.digest,
         slice_path=manifest.slice_path,
         stands_from=piece.stands_from,
-        measures={"rebuilt": True},
+        measures={"rebuilt": True} | aside_measure(manifest),
         source=manifest.source,
     )
 

@@ -53,6 +53,8 @@ from waterclock.timelabel.label import label_of
 
 _LOOK_SECONDS = 0.5
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+# by Java and a system's libraries; by SQLite; by us, of a batch
+_SAID_OF_FULL = ("No space left on device", "database or disk is full", "the disk is full")
 _MOST_RUNS = 3  # what failed for a passing reason is tried again
 
 
@@ -149,15 +151,25 @@ def rebuild_all(work: Workplace, now: datetime) -> RemadeAll:
             return _made(work, token, now, linked)
     except Exception as raised:
         error = _no_room(work, raised)
-        if work.ledger.keeping.end_rebuilding(token, who=settings.who, why=str(raised)):
-            with suppress(Exception):  # the next rebuild removes what is left
-                unlink(work, linked)
-                remove_leftovers(work)
-        elif error is not None:
+        if not _given_up(work, token, linked, why=str(raised)) and error is not None:
             error.fix = "make room, then `waterclock rebuild --all` carries the move of the tables to its end"
         if error is not None:
             raise error from raised
         raise
+
+
+def _given_up(work: Workplace, token: str, linked: Sequence[tuple[str, int]], *, why: str) -> bool:
+    """Remove what this rebuild made, and lift its hold; False where it moves its tables in, or has lost the hold."""
+    known = work.ledger.keeping.rebuilding()
+    if known is None or known.token != token or known.is_moving or known.is_done:
+        return False
+    with suppress(Exception):  # the next rebuild removes what is left
+        unlink(work, linked)
+        remove_leftovers(work)
+    # only then: on a full disk that is the ledger's as well, nothing can be written before there is room
+    with suppress(WaterclockError):  # who comes next lifts the hold of one that has ended
+        work.ledger.keeping.end_rebuilding(token, who=work.settings.who, why=why)
+    return True
 
 
 def _made(work: Workplace, token: str, now: datetime, linked: list[tuple[str, int]]) -> RemadeAll:
@@ -221,7 +233,7 @@ def _run(work: Workplace, cut: Cut, other: Workplace) -> RunOutcome:
         outcome = runner_beside(work, cut, other).run_once(cut.now)
         total.done += outcome.done
         total.rows += outcome.rows
-        total.failed, total.plan = outcome.failed, outcome.plan
+        total.failed, total.plan, total.unsettled = outcome.failed, outcome.plan, outcome.unsettled
         if not any(report.error is not None and report.error.transient for report in outcome.failed):
             break
     return total
@@ -263,6 +275,8 @@ def refuse_incomplete(work: Workplace, cut: Cut, other: Workplace, outcome: RunO
     """
     for report in outcome.failed:
         _refuse_failed(work, report)
+    for error in outcome.unsettled:  # its batch is neither made nor failed: its disk is full, or its store is away
+        raise _incomplete(error.where or "a batch", error.render(), 1) from error
     for name in cut.transforms:
         if cut.is_recut(name):
             continue
@@ -284,7 +298,7 @@ def _refuse_failed(work: Workplace, report: GroupReport) -> None:
     spans = IntervalSet.from_windows([batch.window for batch in report.group.batches])
     if spans - covered != spans and report.error is not None:
         where = f"{name}@{label_of(report.group.batches[0].label)}"
-        raise _incomplete(where, report.error.render(), 1)
+        raise _incomplete(where, report.error.render(), 1) from report.error
 
 
 def _why_not(outcome: RunOutcome, name: str, label: datetime) -> str:
@@ -343,7 +357,7 @@ def _no_room(work: Workplace, raised: BaseException) -> WaterclockError | None:
     """Return the error of a full disk, where that is what happened."""
     seen: BaseException | None = raised
     while seen is not None:
-        if (isinstance(seen, OSError) and seen.errno in _NO_ROOM) or "No space left on device" in str(seen):
+        if _is_of_full_disk(seen):
             return WaterclockError(
                 "E645",
                 "there is no room for a second set of tables",
@@ -353,6 +367,11 @@ def _no_room(work: Workplace, raised: BaseException) -> WaterclockError | None:
             )
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+def _is_of_full_disk(raised: BaseException) -> bool:
+    is_said = any(words in str(raised) for words in _SAID_OF_FULL)
+    return is_said or (isinstance(raised, OSError) and raised.errno in _NO_ROOM)
 
 
 class _Held:

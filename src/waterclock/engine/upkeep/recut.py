@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from pyspark.sql.types import StructType
 
-from waterclock.batches.records import BatchResult, Input
+from waterclock.batches.records import QUARANTINED, BatchResult, Input
 from waterclock.connectors.windowing import label_by, literal
 from waterclock.engine.upkeep.beside import elsewhere_of, put_first, raw_schema_of
 from waterclock.engine.workplace import Workplace
@@ -29,7 +29,7 @@ from waterclock.storage.slices.writer import write_slices
 from waterclock.storage.types import fields_of
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.intervals import IntervalSet
-from waterclock.timelabel.label import TIMELABEL
+from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 
 _TOGETHER = 64  # windows that one Spark job writes
@@ -55,6 +55,9 @@ def why_not(live: Workplace, table: Table, current: Sequence[Current]) -> str | 
     source = table.source
     if source is None or not current:
         return None
+    aside = [each.result.label for each in current if each.result.measures.get(QUARANTINED)]
+    if aside:
+        return f"rows of {label_of(aside[0])} are set aside, and these are not cut: replay or restate it first"
     if source.batching in {Batching.ARRIVAL_TIME, Batching.LABELS}:
         for each in current:
             inside = table.cadence.window_of(each.result.label)

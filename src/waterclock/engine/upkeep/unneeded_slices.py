@@ -29,7 +29,8 @@ class Known:
     `claims` are statuses by number, `current` the claim by label. `replaced` is, by label and claim, when a newer
     revision took a committed slice's place. `kept_since`: whatever was replaced since is kept. `dropped_before`: what
     RETAIN had dropped by then. `made` is when a slice was committed. `live` are the folders of slices that the table
-    shows now. `needed` is the oldest instant that a batch which is not done yet may read.
+    shows now. `needed` is the oldest instant that a batch which is not done yet may read. `held` are claims of batches
+    that are held now, and may still be shown.
     """
 
     claims: Mapping[int, str]
@@ -41,6 +42,7 @@ class Known:
     dropped_before: datetime | None = None
     live: Collection[str] = frozenset()
     needed: datetime = FOREVER
+    held: Collection[int] = frozenset()
 
 
 def kept_since(table: Table, now: datetime) -> datetime:
@@ -77,7 +79,7 @@ def is_read(table: Table, leaf: Leaf, inputs: Iterable[Input]) -> bool:
 def may_go(table: Table, leaf: Leaf, known: Known) -> bool:
     """Tell whether a leaf of the table's stage may be removed."""
     status = known.claims.get(leaf.claim)
-    if status == "open" or leaf.path in known.live:
+    if status == "open" or leaf.path in known.live or leaf.claim in known.held:
         return False
     if not leaf.is_sealed or leaf.label is None:
         return status is not None or _time_of(leaf.claim) < known.now - _LEFT_BEHIND

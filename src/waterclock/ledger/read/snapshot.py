@@ -30,6 +30,7 @@ from waterclock.batches.facts import (
 )
 from waterclock.batches.rebuilding import read_rebuilding
 from waterclock.flow.declarations import Flow
+from waterclock.ledger.read.closings import closings_of, opened_since
 from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.ripple import Key, resting_on
 from waterclock.ledger.store.database import Database, pause_of
@@ -153,11 +154,16 @@ def snapshot(
         doubted = _doubted(connection, flow, (*_flat(requested), *_flat(claimed), *_flat(partial)), most, besides)
         reads = _reads(connection, doubted, wanted)
         facts = _input_facts(connection, found, reads)
+        covered = {name: _covered(read["coverage"].get(name)) for name in found if name in wanted}
+        asked = {name: labels for (_, name), labels in asking.items()}
+        wanted_again = {name: [row.label for row in rows] for name, rows in requested.items()}
+        since = opened_since(flow, covered, doubted, asked, wanted_again)
+        closings = closings_of(connection, flow, covered, doubted, reads, since)
     return LedgerSnapshot(
         tables={
             name: TableFacts(
                 start=row.start,
-                covered=_covered(read["coverage"].get(name)),
+                covered=covered[name],
                 troubles={it.label: _trouble(it) for it in read["troubles"].get(name, ())},
                 open_claims=_open_claims(claimed.get(name, ())),
                 requested={
@@ -173,6 +179,8 @@ def snapshot(
                 dropped_before=row.dropped_before,
                 partial={it.label: missing_of(json.loads(it.missing)) for it in partial.get(name, ())},
                 paused=pause_of(row),
+                closings=closings.get(name, {}),
+                closings_from=since.get(name),
             )
             for name, row in found.items()
             if name in wanted

@@ -25,7 +25,10 @@ from waterclock.ledger.store.texts import storable, written_json
 
 FORMAT = 1
 _PAGE = 1000
-_STANDING = ("ledger", "tables", "codes", "coverage", "batches", "versions", "items")
+_STANDING = (
+    "ledger", "tables", "codes", "coverage", "batches", "versions", "items", "closings", "schemas",
+    "alerts", "messages", "alerts_look",
+)  # fmt: skip
 _GROWING = {
     "flows": "number > :flows",
     "runs": "ended_at IS NULL OR ended_at >= :at OR started_at >= :at",

@@ -2,8 +2,8 @@
 
 Instants are microseconds since 1970 (`instants`). Nothing here is written for one database alone: what a partial index
 leaves out is said to SQLite here, to every dialect in `migrations/` (saying it loads the dialect, at each command).
-`claims`, `claim_labels`, `revisions`, `inputs` and `events` only ever grow; `batches`, `coverage`, `versions`, `codes`
-and `items` say what holds now.
+`claims`, `claim_labels`, `revisions`, `inputs`, `schemas` and `events` only ever grow; `batches`, `coverage`,
+`versions`, `codes`, `items`, `closings`, `alerts`, `messages` and `alerts_look` say what holds now.
 """
 
 from __future__ import annotations
@@ -182,7 +182,10 @@ batches = sa.Table(
     sa.Column("recorded_at", Instant),
     # what the current revision was made without, as `batches.facts.missing_of` reads it, in JSON
     sa.Column("missing", TEXT),
+    # how many rows of the current revision were set aside, NULL for none
+    sa.Column("aside", sa.BigInteger),
     _partial("batches_partial", "table_name", "label", where="missing IS NOT NULL"),
+    _partial("batches_aside", "table_name", "label", where="aside IS NOT NULL"),
     _partial("batches_in_trouble", "table_name", "label", where="status IN ('failed', 'held')"),
     _partial("batches_suspect", "table_name", "label", where="is_suspect"),
     _partial("batches_requested", "table_name", "label", where="requested IS NOT NULL"),
@@ -254,6 +257,79 @@ items = sa.Table(
     sa.Column("data", sa.JSON, nullable=False),
     sa.Index("items_of_batch", "table_name", "label"),
     **_KEYED,
+)
+
+closings = sa.Table(
+    "closings",
+    metadata,
+    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("label", Instant, primary_key=True),
+    sa.Column("tick", Instant),
+    sa.Column("first", Instant),  # where it was closed, before late rows opened it again; NULL where none did
+    sa.Column("looked", Instant),
+    sa.Column("reason", TEXT),
+    sa.Column("behind", TEXT),
+    sa.Column("asked", TEXT),
+    sa.Column("who", TEXT, nullable=False),
+    sa.Column("why", TEXT),
+    sa.Column("at", Instant, nullable=False),
+    sa.Index("closings_by_tick", "table_name", "tick", "label"),
+    **_KEYED,
+)
+
+schemas = sa.Table(
+    "schemas",
+    metadata,
+    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("side", TEXT, primary_key=True),
+    sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("label", Instant, nullable=False),
+    sa.Column("claim", sa.BigInteger, nullable=False),
+    sa.Column("columns", sa.JSON, nullable=False),
+    sa.Column("at", Instant, nullable=False),
+    **_KEYED,
+)
+
+alerts = sa.Table(
+    "alerts",
+    metadata,
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("opened_at", Instant, nullable=False),
+    sa.Column("resolved_at", Instant),
+    sa.Column("acknowledged_at", Instant),
+    sa.Column("acknowledged_by", TEXT),
+    sa.Column("acknowledged_why", TEXT),
+    sa.Column("trouble", sa.JSON, nullable=False),
+    # by target, what it was told
+    sa.Column("told", sa.JSON, nullable=False),
+    sa.Column("is_finished", sa.Boolean, nullable=False),
+    _partial("alerts_unfinished", "number", where="NOT is_finished"),
+)
+
+# what is told, until it is sent, and for a while after
+messages = sa.Table(
+    "messages",
+    metadata,
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("target", TEXT, nullable=False),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("body", sa.JSON, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("try_at", Instant),
+    sa.Column("taken_until", Instant),
+    sa.Column("error", TEXT),
+    sa.Column("sent_at", Instant),
+    _partial("messages_unsent", "target", "number", where="sent_at IS NULL"),
+    sa.Index("messages_by_age", "target", "at"),
+)
+
+# up to where what was recorded was looked at for alerts: one row, which those that look take turns at
+alerts_look = sa.Table(
+    "alerts_look",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("at", Instant, nullable=False),
 )
 
 events = sa.Table(

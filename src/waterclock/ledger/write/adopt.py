@@ -14,6 +14,7 @@ from waterclock.ledger import refusals
 from waterclock.ledger.store.database import Database, Write
 from waterclock.ledger.store.schema import claims, events, ledger, tables, versions
 from waterclock.ledger.write.claims import put_claim
+from waterclock.ledger.write.closings import add_told
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.emptying import RECUT, empty_table
 
@@ -79,6 +80,7 @@ def adopt(database: Database, found: Committed) -> bool:
         write.at = found.at
         # at the lease's end: how long the batch took is told by the claim's number and the commit's time
         record(write, Claim(found.number, found.request, found.at), found.results)
+        add_told(write, found.request.table, found.results, who=found.request.who)
         return True
 
 

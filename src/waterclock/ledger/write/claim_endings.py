@@ -86,8 +86,8 @@ def record_failed(
 ) -> None:
     """Close a claim that did not commit; each of its labels keeps the error until it is claimed again.
 
-    `status` is FAILED; HELD is for audits that hold a batch back, of which there is none yet. A label that was done
-    before stays readable as it was.
+    `status` is FAILED, or HELD where an audit holds the batch back. A label that was done before stays readable as it
+    was.
     Raises  E411 where the claim is closed already
     """
     with database.write() as write:

@@ -15,7 +15,7 @@ from waterclock.ledger import refusals
 from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.store.database import Database, Write, pause_of
-from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, inputs, tables
+from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, closings, inputs, tables
 from waterclock.ledger.write.rebuilding import refuse_rebuilding
 from waterclock.timelabel.label import label_of
 
@@ -61,6 +61,9 @@ _IN_POOL = (
     .select_from(claims)
     .where(IS_OPEN, claims.c.pool == sa.bindparam("pool_"), claims.c.lease_until >= sa.bindparam("now_"))
 )
+_TICKS = sa.select(closings.c.label, closings.c.tick).where(
+    closings.c.table_name == sa.bindparam("of"), closings.c.label.in_(sa.bindparam("labels", expanding=True))
+)
 _ADD_CLAIM = sa.insert(claims)
 _ADD_LABELS = sa.insert(claim_labels)
 _ADD_BATCHES = sa.insert(batches)
@@ -89,8 +92,9 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
     Raises  E406 under a flow that is not the applied one, E407 where another claim is open, E408 for a label that is
             done, whole, and neither requested nor suspect (unless the request says why it restates), E409 for a skipped
             one, E410 (transient) where an input changed since it was looked up, E412 for an unknown table, E427
-            (transient) where the table's pool is full, E429 (transient) where the table or all is paused, E828
-            (transient) where a label was made by another claim than the one that was seen
+            (transient) where the table's pool is full, E429 (transient) where the table or all is paused, E456
+            (transient) where a window was opened again since it was planned, E828 (transient) where a label was made by
+            another claim than the one that was seen
     """
     with database.write(claims=True) as write:
         if write.flow != request.flow:
@@ -104,6 +108,7 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
             _refuse_second(write, request, known[request.table].type)
         _refuse_full(write, request)
         _check_batches(request, before)
+        _check_closings(write, request)
         _check_inputs(write, request, known)
         number = write.last_claim
         lease_until = write.at + timedelta(seconds=request.lease_seconds)
@@ -180,6 +185,14 @@ def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> 
         is_asked = is_asked or request.restates is not None
         if row.current_claim is not None and not is_asked:
             raise refusals.already_done(request.table, row.label, row.current_claim)
+
+
+def _check_closings(write: Write, request: ClaimRequest) -> None:
+    if not request.closed:
+        return
+    known = write.execute(_TICKS, {"of": request.table, "labels": sorted(request.closed)})
+    for label in (row.label for row in known if row.tick != request.closed[row.label]):
+        raise refusals.closing_changed(request.table, label)
 
 
 def _check_inputs(write: Write, request: ClaimRequest, known: Mapping[str, AnyRow]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.facts import BatchStatus
-from waterclock.batches.records import BatchResult, Claim, Recorded
+from waterclock.batches.records import QUARANTINED, BatchResult, Claim, Recorded
 from waterclock.flow.choices import FOLDS, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.read.content import weight
@@ -20,6 +20,7 @@ from waterclock.ledger.store.database import Database, Write
 from waterclock.ledger.store.schema import AnyRow, batches, inputs, items, revisions, tables, versions
 from waterclock.ledger.write.claim_endings import close, put_back
 from waterclock.ledger.write.coverage import cover
+from waterclock.ledger.write.schemas import add_schemas
 from waterclock.ledger.write.suspects import mark_outdated, mark_readers
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -62,7 +63,7 @@ _BEFORE = (
 _ADD_REVISIONS = sa.insert(revisions)
 _NEW_VALUES = (
     "end", "current_claim", "version", "rows", "bytes", "digest", "hash_high", "hash_low", "slice_path",
-    "stands_from", "code", "recorded_at", "missing",
+    "stands_from", "code", "recorded_at", "missing", "aside",
 )  # fmt: skip
 _FINISH = (
     sa.update(batches)
@@ -134,6 +135,7 @@ def record(write: Write, held: Claim, results: Sequence[BatchResult]) -> Recorde
     _move_head(write, held, row, results, more, changes=bool(moved))
     _count_codes(write, held, before)
     _take_items(write, held, results)
+    add_schemas(write, held, results)
     stood = any(old.stands_from is not None for old in before.values())  # elsewhere, where nobody has looked yet
     suspects = (
         mark_readers(write, table, moved, look=row.mode == Mode.REPLACE) if moved and (row.is_read or stood) else 0
@@ -201,6 +203,7 @@ def _finished(write: Write, held: Claim, found: BatchResult, weighs: tuple[int, 
         "new_stands_from": found.stands_from,
         "new_code": held.request.code,
         "new_recorded_at": write.at,
+        "new_aside": found.measures.get(QUARANTINED) or None,
         "new_missing": None if "missing" not in found.source else json.dumps(found.source["missing"]),
     }
 

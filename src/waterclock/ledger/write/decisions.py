@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import RULE_NOTED
-from waterclock.batches.facts import BACKFILL, FOLLOW, STRENGTH, BatchStatus
+from waterclock.batches.facts import BACKFILL, FOLLOW, REOPEN, STRENGTH, BatchStatus
 from waterclock.flow.choices import Kind, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import Database, Write
@@ -173,7 +173,8 @@ def withdraw(
     """
     with database.write() as write:
         _check_table(write, table)
-        asked = [row for row in _known(write, table, labels).values() if row.requested is not None]
+        # what late rows opened again is to be made: their table holds them no more
+        asked = [row for row in _known(write, table, labels).values() if row.requested not in {None, REOPEN}]
         for row in asked:
             _refuse_running(table, row, "taken back")
         told = {"of": table, "verb": None, "sequence": None}

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.ledger.store.database import Write
-from waterclock.ledger.store.schema import batches, codes, coverage, items, tables, versions
+from waterclock.ledger.store.schema import batches, closings, codes, coverage, items, tables, versions
 from waterclock.ledger.write.suspects import mark_readers
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -18,7 +18,8 @@ _EMPTY = (
     .where(tables.c.name == sa.bindparam("of"))
     .values(head_label=None, sum_high=0, sum_low=0, dropped_before=None, changes=tables.c.changes + 1)
 )
-_FORGET = [sa.delete(each).where(each.c.table_name == sa.bindparam("of")) for each in (batches, coverage, codes, items)]
+_OF_LABELS = (batches, coverage, codes, items, closings)
+_FORGET = [sa.delete(each).where(each.c.table_name == sa.bindparam("of")) for each in _OF_LABELS]
 _FORGET_VERSIONS = (
     sa.update(versions)
     .where(versions.c.table_name == sa.bindparam("of"), versions.c.dropped_by.is_(None))

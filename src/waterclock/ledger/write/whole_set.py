@@ -17,6 +17,7 @@ from waterclock.ledger.store.schema import batches, ledger, tables, versions
 from waterclock.ledger.write.adopt import Committed
 from waterclock.ledger.write.applying import SIGNATURE
 from waterclock.ledger.write.claims import put_claim
+from waterclock.ledger.write.closings import add_told
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.coverage import cover
 from waterclock.ledger.write.emptying import empty_table
@@ -116,6 +117,7 @@ def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str) -> N
         put_claim(write, request, moved.claim, moved.found.at)
         # its lease is over: what a batch takes is not told by it
         record(write, Claim(moved.claim, request, BEGINNING), moved.found.results)
+        add_told(write, moved.name, moved.found.results, who=who)
     write.execute(_HEAD, {"of": moved.name, "version": moved.version})
     told = {"version": moved.version, "claim": moved.claim, "is_recut": moved.is_recut, "all": True}
     write.log("rebuilt", who=who, table=moved.name, data=told)
@@ -155,7 +157,11 @@ def seed(
 
 
 def seed_past(
-    database: Database, name: str, *, dropped_before: datetime | None, skipped: Sequence[tuple[datetime, datetime]]
+    database: Database,
+    name: str,
+    *,
+    dropped_before: datetime | None,
+    skipped: Sequence[tuple[datetime, datetime]],
 ) -> None:
     """Let a ledger begin with what RETAIN has dropped of a table, and with what was left out."""
     with database.write() as write:

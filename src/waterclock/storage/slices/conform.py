@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.spark_sql import column_name, illegal_signs, quoted, sql_text
+from waterclock.storage.slices.sieve import HIDDEN
 from waterclock.storage.types import clashes, readable_as, schema_text, sql_type
 from waterclock.temporal.instants import instant
 from waterclock.timelabel.label import TIMELABEL
@@ -56,16 +57,20 @@ _SPELLINGS = {
 class Conformed:
     """Rows in their table's shape. `schema` is the table's from then on: `timelabel` first, everything nullable.
 
-    `left_out` names the columns that a closed list does not; `renamed` those whose names could not be stored.
+    `left_out` names the columns that a closed list does not; `renamed` those whose names could not be stored. Where
+    rows may be set aside the frame has hidden columns as well: `raw` says under which name each column that came is
+    found, as it came, and `came` is the schema of these.
     """
 
     frame: DataFrame
     schema: StructType
     left_out: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
+    raw: Mapping[str, str] | None = None
+    came: str = ""
 
 
-def conform(
+def conform(  # noqa: PLR0913 - each is a part of the shape that is wanted
     frame: DataFrame,
     declared: Columns,
     known: StructType | None = None,
@@ -74,6 +79,7 @@ def conform(
     may_lack: bool = False,
     may_rename: bool = True,
     zone: str = "UTC",
+    loose: Mapping[str, str] | None = None,
 ) -> Conformed:
     """Bring rows into the shape of `declared` and of the table as it is (`known`, None before it exists).
 
@@ -81,31 +87,37 @@ def conform(
     Dates, local times and texts without an offset become a TIMESTAMP as they are meant in `zone`.
     Columns that a closed list leaves out are reported, new ones of an open list come last. A `timelabel` that several
     labels share stays; `write_slices` sets it where there is one label. With `may_lack` the table's columns may be
-    absent (a MERGE keeps their values).
+    absent (a MERGE keeps their values). `loose` is given where rows may be set aside: of its columns, in lower case, a
+    value that cannot be cast is NULL, and a hidden column of the name given tells so.
 
     Raises  E610, E611 for a column of the table that is lost, or has another type
             E613, E614, E615 for names that clash or cannot be stored, and for types that cannot be
             E618 for a declared column that the rows lack
     """
     frame, renamed = _legal_names(frame, table, may_rename=may_rename)
+    came = frame.schema
     if zone != "UTC":
-        frame = _in_zone(frame, declared, zone)
-    plan = _Plan.of(frame.schema, declared, known, table)
+        frame = _in_zone(frame, declared, zone, loose)
+    plan = _Plan.of(frame.schema, declared, known, table, frozenset(loose or ()))
     if not may_lack:
         plan.refuse_lost()
     label = [TIMELABEL] if TIMELABEL in frame.columns else []
-    wanted = [*label, *(plan.column(name) for name in plan.names)]
+    raw, hidden = (None, []) if loose is None else _as_they_came(frame, plan, loose)
+    wanted = [*label, *(plan.column(name) for name in plan.names), *hidden]
     try:
         as_it_is = wanted == [*label, *map(quoted, frame.columns[len(label) :])]
         shaped = frame if as_it_is else frame.selectExpr(*wanted)
         schema = shaped.schema
     except AnalysisException as error:
         raise plan.explain(frame, error) from error
-    fields = [field for field in schema.fields if field.name != TIMELABEL]
+    fields = [field for field in schema.fields if field.name != TIMELABEL and not field.name.startswith(HIDDEN)]
     _refuse_unstorable(fields, table)
     plan.refuse_changed(fields)
     stored = StructType.fromJson(json.loads(schema_text(StructType(fields))))
-    return Conformed(shaped, stored, plan.left_out, renamed)
+    if raw is None:
+        return Conformed(shaped, stored, plan.left_out, renamed)
+    kept = StructType([field for field in came.fields if field.name in raw])
+    return Conformed(shaped, stored, plan.left_out, renamed, raw, kept.json())
 
 
 def row_error(error: BaseException, *, table: str) -> WaterclockError | None:
@@ -133,10 +145,17 @@ class _Plan:
     declared_types: Mapping[str, str]
     known: Mapping[str, StructField]
     left_out: tuple[str, ...]
+    loose: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, schema: StructType, declared: Columns, known: StructType | None, table: str) -> _Plan:
-        there = {field.name.lower(): field for field in schema.fields if field.name != TIMELABEL}
+    def of(
+        cls, schema: StructType, declared: Columns, known: StructType | None, table: str, loose: frozenset[str]
+    ) -> _Plan:
+        there = {
+            field.name.lower(): field
+            for field in schema.fields
+            if field.name != TIMELABEL and not field.name.startswith(HIDDEN)
+        }
         stored = {f.name.lower(): f for f in (known.fields if known else ()) if f.name.lower() != TIMELABEL}
         said = {column.name.lower(): column for column in declared.named if column.name.lower() != TIMELABEL}
         for lower, column in said.items():
@@ -155,21 +174,27 @@ class _Plan:
             declared_types={spelled[lower]: column.type for lower, column in said.items() if column.type},
             known={field.name: field for field in stored.values()},
             left_out=tuple(field.name for lower, field in there.items() if lower not in taken),
+            loose=loose,
         )
 
     def column(self, name: str) -> str:
         """Write the table's column as SQL over the frame's."""
+        text, source = self.value(name), quoted(self.from_frame[name].name)
+        return source if text == source and self.from_frame[name].name == name else f"{text} AS {quoted(name)}"
+
+    def value(self, name: str) -> str:
+        """Write the value of the table's column."""
         field = self.from_frame[name]
         source, type_ = quoted(field.name), field.dataType
         wanted = self.declared_types.get(name)
         text = source
         if wanted is not None:
-            text = _cast(source, type_, wanted, name)
+            text = _cast(source, type_, wanted, name, is_loose=name.lower() in self.loose)
         elif name in self.known and _fits(type_, self.known[name].dataType):
             text = f"CAST({source} AS {sql_type(self.known[name].dataType.jsonValue())})"
         elif _has_void(type_):
             text = f"CAST({source} AS {sql_type(_without_void(type_).jsonValue())})"
-        return source if text == source and field.name == name else f"{text} AS {quoted(name)}"
+        return text
 
     def refuse_lost(self) -> None:
         lost = [field for name, field in self.known.items() if name not in self.names]
@@ -258,13 +283,43 @@ def _missing(table: str, name: str, there: Sequence[str]) -> WaterclockError:
     )
 
 
-def _cast(source: str, have: DataType, wanted: str, name: str) -> str:
+def _as_they_came(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Say under which name each column that came is found, and write what is needed beside the table's columns."""
+    shown = {plan.from_frame[name].name for name in plan.names if plan.column(name) == quoted(name)}
+    came = [name for name in frame.columns if name != TIMELABEL and not name.startswith(HIDDEN)]
+    raw, hidden = {}, []
+    for at, name in enumerate(came):
+        before = _before_zone(name)
+        if before in frame.columns:
+            raw[name], text = before, quoted(before)
+        elif name in shown:
+            raw[name], text = name, ""
+        else:
+            raw[name] = f"{HIDDEN}raw_{at}"
+            text = f"{quoted(name)} AS {raw[name]}"
+        hidden += [text] if text else []
+    for name in plan.names:
+        if name.lower() in loose:
+            source = plan.from_frame[name].name
+            came_as = _before_zone(source) if _before_zone(source) in frame.columns else source
+            bad = f"({quoted(came_as)} IS NOT NULL AND ({plan.value(name)}) IS NULL)"
+            hidden.append(f"{bad} AS {quoted(loose[name.lower()])}")
+    return raw, hidden
+
+
+def _before_zone(name: str) -> str:
+    """Return the name under which a column is kept as it came where `_in_zone` changed it."""
+    return f"{HIDDEN}came_{name}"
+
+
+def _cast(source: str, have: DataType, wanted: str, name: str, *, is_loose: bool = False) -> str:
     simple = _simple(wanted)
     if simple is not None and simple == have.jsonValue():
         return source
     if simple is not None and (simple == "string" or readable_as(have.jsonValue(), simple)):
         return f"CAST({source} AS {wanted})"
-    return f"coalesce(try_cast({source} AS {wanted}), {_refusal(source, wanted, name)})"
+    cast = f"try_cast({source} AS {wanted})"
+    return cast if is_loose else f"coalesce({cast}, {_refusal(source, wanted, name)})"
 
 
 def _refusal(source: str, wanted: str, name: str) -> str:
@@ -274,7 +329,7 @@ def _refusal(source: str, wanted: str, name: str) -> str:
     return f"if({source} IS NULL, NULL, CAST({said} AS {wanted}))"
 
 
-def _in_zone(frame: DataFrame, declared: Columns, zone: str) -> DataFrame:
+def _in_zone(frame: DataFrame, declared: Columns, zone: str, loose: Mapping[str, str] | None) -> DataFrame:
     """Read what is to become a TIMESTAMP, and is none, in a zone: Spark's own cast goes by the session's, UTC."""
     there = {field.name.lower(): field for field in frame.schema.fields}
     columns = {}
@@ -282,8 +337,12 @@ def _in_zone(frame: DataFrame, declared: Columns, zone: str) -> DataFrame:
         field = there.get(column.name.lower())
         if field is None or _simple(column.type or "") != "timestamp" or not isinstance(field.dataType, _LOCAL):
             continue
-        refusal = _refusal(quoted(field.name), "TIMESTAMP", column.name)
-        columns[field.name] = F.coalesce(instant(frame, field.name, zone, where=column.name), F.expr(refusal))
+        read = instant(frame, field.name, zone, where=column.name)
+        if loose is not None:
+            columns[_before_zone(field.name)] = F.col(quoted(field.name))
+        if loose is None or column.name.lower() not in loose:
+            read = F.coalesce(read, F.expr(_refusal(quoted(field.name), "TIMESTAMP", column.name)))
+        columns[field.name] = read
     return frame.withColumns(columns) if columns else frame
 
 

@@ -82,7 +82,7 @@ def damage_of(folder: str, slice_path: str, *, is_deep: bool = False) -> str | N
         manifest = read_manifest(folder, slice_path)
     except WaterclockError as error:
         return error.why
-    for file in manifest.files:
+    for file in (*manifest.files, *manifest.aside):
         path = at(folder, file.path)
         try:
             size = look(path).size

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 _LABEL = "_label"
 ROWS, HIGH, LOW = "_rows", "_high", "_low"
-_JSON_OPTIONS = {
+JSON_OPTIONS = {
     "ignoreNullFields": "false",
     # JSON's defaults cut to milliseconds, and a change of microseconds would be missed
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-JSON_OPTIONS_SQL = "map(" + ", ".join(sql_text(part) for option in _JSON_OPTIONS.items() for part in option) + ")"
+JSON_OPTIONS_SQL = "map(" + ", ".join(sql_text(part) for option in JSON_OPTIONS.items() for part in option) + ")"
 _NESTED = ("struct", "array", "map", "variant")
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from waterclock.filesystem import at, link_file, make_folder, remove_folder
 from waterclock.storage.lake import Lake
-from waterclock.storage.slices.manifest import Manifest, already_sealed, is_sealed, seal
+from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
+from waterclock.storage.slices.sieve import QUARANTINE
 
 
 def link_slice(  # noqa: PLR0913 - each is a part of what the new manifest says
@@ -23,9 +24,11 @@ def link_slice(  # noqa: PLR0913 - each is a part of what the new manifest says
     code: str,
     name: str,
     source: Mapping[str, Any],
+    with_aside: bool = True,
 ) -> Manifest:
     """Seal a slice that holds what another holds: hard links to its files, or copies where links are not to be had.
 
+    `with_aside`: it has the rows that were set aside there as well.
     Cost: no Spark job; a link a file.
     Raises  E604 where a slice of the claim is sealed already
     """
@@ -35,21 +38,31 @@ def link_slice(  # noqa: PLR0913 - each is a part of what the new manifest says
     leaf = at(folder, path)
     remove_folder(leaf)
     make_folder(leaf)
-    files = []
-    for file in sealed.files:
-        bare = file.path.rsplit("/", 1)[-1]
-        link_file(at(sealed_folder, file.path), leaf / bare)
-        files.append(replace(file, path=f"{path}/{bare}"))
+    files = _linked(sealed.files, sealed_folder, folder, path)
+    aside = _linked(sealed.aside if with_aside else (), sealed_folder, folder, f"{path}/{QUARANTINE}")
     linked = replace(
         sealed,
         table=name,
         label=label,
         claim=claim,
         slice_path=path,
-        files=tuple(files),
+        files=files,
+        aside=aside,
+        aside_digest=sealed.aside_digest if with_aside else "",
         code=code,
         source=source,
         sealed_at=datetime.now(UTC),
     )
     seal(folder, linked)
     return linked
+
+
+def _linked(files: Sequence[DataFile], sealed_folder: str, folder: str, path: str) -> tuple[DataFile, ...]:
+    if files:
+        make_folder(at(folder, path))
+    found = []
+    for file in files:
+        own = f"{path}/{file.path.rsplit('/', 1)[-1]}"
+        link_file(at(sealed_folder, file.path), at(folder, own))
+        found.append(replace(file, path=own))
+    return tuple(found)

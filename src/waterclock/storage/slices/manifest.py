@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from waterclock.batches.records import QUARANTINED
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.filesystem import at, is_there, look, put_if_absent, read_bytes
@@ -40,7 +41,9 @@ class Manifest:
 
     `digest` is 'rows:high:low', None where it is to be made by a scan. `schema` is Spark's schema JSON, `timelabel`
     first. `source` are positions in the source. For MERGE: `order_high` and `order_low` bound the rows' ORDER BY
-    values, `delete_high` bounds those of its deletes (as `storage.order` writes them).
+    values, `delete_high` bounds those of its deletes (as `storage.order` writes them). `aside` are the files of rows
+    that were set aside, `aside_schema` the columns in which these came, `aside_rules` the demands that a row's bits
+    stand for.
     """
 
     table: str
@@ -59,12 +62,22 @@ class Manifest:
     order_high: Any = None
     order_low: Any = None
     delete_high: Any = None
+    aside: tuple[DataFile, ...] = ()
+    aside_schema: str = ""
+    aside_rules: tuple[str, ...] = ()
+    aside_digest: str = ""
+
+    @property
+    def aside_rows(self) -> int:
+        """How many rows of the batch are not in the slice but in its quarantine."""
+        return sum(file.rows for file in self.aside)
 
     def to_json(self) -> str:
         """Write the manifest as JSON; labels as text, instants in ISO."""
         parts = _shallow(self) | {
             "label": label_of(self.label),
             "files": [_shallow(file) for file in self.files],
+            "aside": [_shallow(file) for file in self.aside],
             "schema": json.loads(self.schema),
             "sealed_at": self.sealed_at.isoformat(),
         }
@@ -77,10 +90,17 @@ class Manifest:
         parts |= {
             "label": instant_of(parts["label"]),
             "files": tuple(DataFile(**file) for file in parts["files"]),
+            "aside": tuple(DataFile(**file) for file in parts.get("aside", ())),
+            "aside_rules": tuple(parts.get("aside_rules", ())),
             "schema": sys.intern(json.dumps(parts["schema"], separators=(",", ":"))),  # alike in thousands
             "sealed_at": datetime.fromisoformat(parts["sealed_at"]).astimezone(UTC),
         }
         return cls(**parts)
+
+
+def aside_measure(manifest: Manifest) -> dict[str, int]:
+    """Return the measure of a batch that counts its rows which were set aside, where it has some."""
+    return {QUARANTINED: manifest.aside_rows} if manifest.aside else {}
 
 
 def _shallow(part: DataFile | Manifest) -> dict[str, Any]:

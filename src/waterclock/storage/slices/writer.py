@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import StructType
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import at, folders_in, make_folder, move_folder, remove_folder
+from waterclock.filesystem import at, folders_in, is_folder, make_folder, move_folder, remove_folder
 from waterclock.spark_sql import quoted
 from waterclock.storage.lake import STAGE, Lake
 from waterclock.storage.slices.conform import row_error
@@ -33,6 +35,18 @@ from waterclock.storage.slices.digest import (
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
 from waterclock.storage.slices.order_values import order_measures
 from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.sieve import (
+    DROPPED,
+    FATE,
+    HIDDEN,
+    QUARANTINE,
+    SET_ASIDE,
+    STAYS,
+    Sifted,
+    Through,
+    counted,
+)
+from waterclock.storage.slices.sifting import aside_digest, masks_in, sift
 from waterclock.storage.slices.statistics import read_files
 from waterclock.storage.types import schema_text
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -54,11 +68,25 @@ Measures = Sequence[tuple[str, "Column"]]
 
 
 @dataclass(frozen=True, slots=True)
+class Aside:
+    """What became of one label's rows that do not stay: files set aside, their digest, and what the sieve found."""
+
+    files: tuple[DataFile, ...] = ()
+    digest: str = ""
+    sifted: Sifted | None = None
+    masks: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
-    """The sealed slices of one claim, in the order of the labels, and what was measured of each label's rows."""
+    """The sealed slices of one claim, in the order of the labels, and what was measured of each label's rows.
+
+    `sifted`: what the sieve found, where rows went through one.
+    """
 
     manifests: tuple[Manifest, ...]
     measures: Mapping[datetime, Mapping[str, Any]]
+    sifted: Mapping[datetime, Sifted] = field(default_factory=dict)
 
 
 def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest says
@@ -74,6 +102,7 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
     source: Mapping[datetime, Mapping[str, Any]] | None = None,
     name: str = "",
     of_nothing: bool = False,
+    through: Through | None = None,
 ) -> Written:
     """Write and seal one slice per label: one Spark job, and a scan where a group has measures or more than 16 labels.
 
@@ -81,6 +110,7 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
 
     A frame for several labels holds theirs as text in the column `timelabel`; one label's is set here. A label without
     rows has a sealed slice without files. Each slice's files hold `timelabel` first, for readers of the bare files.
+    Rows go `through` a sieve where single ones may be set aside or dropped; measures are of those that stay.
 
     Raises  E604 where a slice of the claim is sealed already
             E606 where a row bears a label that is not among `labels`
@@ -90,10 +120,15 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
         if is_sealed(folder, path):
             raise already_sealed(folder, path)
     ordered = _with_label(frame, labels)
-    draft = _Draft(folder, name or _table_of(folder), claim, schema_text(ordered.schema), code)
+    shown = StructType([field for field in ordered.schema.fields if not field.name.startswith(HIDDEN)])
+    draft = _Draft(folder, name or _table_of(folder), claim, schema_text(shown), code, through)
     taken = [*measures, *(order_measures(merge) if merge else ())]
+    aside: Mapping[datetime, Aside] = {}
     if of_nothing and _is_empty(ordered, draft.table):
         found = _write_nothing(frame, draft, paths, measures)
+        aside = {label: Aside() for label in labels} if through else {}
+    elif through is not None:
+        found, aside = _write_through(ordered, draft, paths, taken, through)
     elif len(labels) == 1:
         row = _write_one(ordered, at(folder, paths[labels[0]]), taken, draft.table)
         found = {labels[0]: row} if row else {}
@@ -103,14 +138,16 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
     files = {label: read_files(at(folder), path) for label, path in paths.items()}
     if not found:
         found = _scan(frame, draft, paths, files, taken)
+    if through is not None:
+        aside = {label: _told_apart(draft, paths[label], files[label], aside[label]) for label in labels}
     manifests = tuple(
-        draft.manifest(label, paths[label], files[label], found[label], (source or {}).get(label, {}))
+        draft.manifest(label, paths[label], files[label], found[label], (source or {}).get(label, {}), aside.get(label))
         for label in labels
     )
     for manifest in manifests:
         seal(folder, manifest)
     own = {label: {key: value for key, value in row.items() if key not in _OWN} for label, row in found.items()}
-    return Written(manifests, own)
+    return Written(manifests, own, {label: each.sifted for label, each in aside.items() if each.sifted})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +159,7 @@ class _Draft:
     claim: int
     schema: str
     code: str
+    through: Through | None = None
 
     def manifest(
         self,
@@ -130,7 +168,9 @@ class _Draft:
         files: tuple[DataFile, ...],
         found: Mapping[str, Any],
         source: Mapping[str, Any],
+        aside: Aside | None = None,
     ) -> Manifest:
+        aside = aside or Aside()
         rows = sum(file.rows for file in files)
         digest = digest_of_row(found) if found else None
         return Manifest(
@@ -151,6 +191,10 @@ class _Draft:
             order_high=found.get("_order_high"),
             order_low=found.get("_order_low"),
             delete_high=found.get("_delete_high"),
+            aside=aside.files,
+            aside_schema=self.through.came if self.through and aside.files else "",
+            aside_rules=tuple(mesh.name for mesh in self.through.sieve.meshes) if self.through and aside.files else (),
+            aside_digest=aside.digest,
         )
 
 
@@ -187,6 +231,68 @@ def _observing(frame: DataFrame, seen: Observation, columns: Sequence[Column]) -
         if raised.getCondition() != "UNSUPPORTED_SQL_UDF_USAGE":
             raise
         return None
+
+
+def _write_through(
+    frame: DataFrame, draft: _Draft, paths: Mapping[datetime, str], measures: Measures, through: Through
+) -> tuple[dict[datetime, Mapping[str, Any]], dict[datetime, Aside]]:
+    """Write all labels in one job, the rows of each parted by what becomes of them; give digests, and what went.
+
+    Rows that are dropped are written without their values, counted and removed: so their number is exact whatever
+    tasks ran twice. Digests are left to a scan as in a group, and where there are measures, which are of what stays.
+    """
+    scratch_path = f"{STAGE}/c={draft.claim}"
+    scratch = at(draft.folder, scratch_path)
+    remove_folder(scratch)
+    in_pass = len(paths) <= MOST_LABELS_IN_PASS and not measures
+    rows = sift(frame, through)
+    seen = Observation()
+    fault("make")
+    is_group = len(paths) > 1
+    with _told(draft.table):
+        rows = _observed(rows, seen, list(paths)) if in_pass else rows
+        if is_group:
+            rows = rows.hint("rebalance", TIMELABEL).withColumn(_FOLDER_COLUMN, F.col(TIMELABEL))
+        rows.write.partitionBy(*([_FOLDER_COLUMN] if is_group else []), FATE).parquet(str(scratch))
+    fault("group_written")
+    _refuse_strangers(scratch, paths, draft.folder, is_group=is_group)
+    aside = {}
+    for label, path in paths.items():
+        own = f"{scratch_path}/{_FOLDER_COLUMN}={label_of(label)}" if is_group else scratch_path
+        gone = read_files(at(draft.folder), f"{own}/{FATE}={DROPPED}")
+        aside[label] = Aside(masks=masks_in(draft.folder, gone))
+        leaf = at(draft.folder, path)
+        remove_folder(leaf)
+        make_folder(leaf.parent)
+        if not _moved(at(draft.folder, own, f"{FATE}={STAYS}"), leaf):
+            make_folder(leaf)
+        _moved(at(draft.folder, own, f"{FATE}={SET_ASIDE}"), leaf / QUARANTINE)
+    remove_folder(scratch)
+    if not in_pass:
+        return {}, aside
+    row = seen.get
+    return {label: {key: row[f"{key}{index}"] for key in (ROWS, HIGH, LOW)} for index, label in enumerate(paths)}, aside
+
+
+def _moved(source: Path, target: Path) -> bool:
+    """Move a folder, if it is there."""
+    if not is_folder(source):
+        return False
+    move_folder(source, target)
+    return True
+
+
+def _told_apart(draft: _Draft, path: str, files: Sequence[DataFile], gone: Aside) -> Aside:
+    """Say what became of one label's rows."""
+    if draft.through is None:
+        raise AssertionError("rows that went through no sieve")
+    sieve, folder = draft.through.sieve, draft.folder
+    aside = read_files(at(folder), f"{path}/{QUARANTINE}")
+    masks = masks_in(folder, aside) + Counter(gone.masks)
+    if sieve.bits(STAYS):
+        masks += masks_in(folder, files)
+    sifted = counted(sieve, masks, sum(file.rows for file in files))
+    return Aside(aside, aside_digest(folder, aside), sifted)
 
 
 def _write_group(
@@ -228,10 +334,12 @@ def _told(table: str) -> Iterator[None]:
 
 
 def _observed(frame: DataFrame, seen: Observation, labels: Sequence[datetime]) -> DataFrame:
-    hashed = frame.withColumn(_HASH_COLUMN, row_hash(frame.schema))
+    shown = StructType([field for field in frame.schema.fields if not field.name.startswith(HIDDEN)])
+    hashed = frame.withColumn(_HASH_COLUMN, row_hash(shown))
+    stays = f" AND {FATE} = {STAYS}" if FATE in frame.columns else ""
     texts: list[str] = []
     for index, label in enumerate(labels):
-        own = f"if({TIMELABEL} = '{label_of(label)}', {_HASH_COLUMN}, NULL)"
+        own = f"if({TIMELABEL} = '{label_of(label)}'{stays}, {_HASH_COLUMN}, NULL)"
         texts += digest_texts(own, suffix=str(index))
     return hashed.observe(seen, *map(F.expr, texts)).drop(_HASH_COLUMN)
 
@@ -239,15 +347,7 @@ def _observed(frame: DataFrame, seen: Observation, labels: Sequence[datetime]) -
 def _move_into_place(scratch: Path, folder: str, paths: Mapping[datetime, str]) -> None:
     expected = {f"{_FOLDER_COLUMN}={label_of(label)}": path for label, path in paths.items()}
     written = sorted(folders_in(scratch))
-    strangers = [name for name in written if name not in expected]
-    if strangers:
-        remove_folder(scratch)
-        raise WaterclockError(
-            "E606",
-            f"rows bear the label {strangers[0].partition('=')[2]}, which is not being made",
-            where=folder,
-            why=f"the group's labels are {', '.join(label_of(label) for label in paths)}",
-        )
+    _refuse_strangers(scratch, paths, folder, is_group=True)
     for name, path in expected.items():
         leaf = at(folder, path)
         remove_folder(leaf)
@@ -257,6 +357,19 @@ def _move_into_place(scratch: Path, folder: str, paths: Mapping[datetime, str]) 
         else:
             make_folder(leaf)
     remove_folder(scratch)
+
+
+def _refuse_strangers(scratch: Path, paths: Mapping[datetime, str], folder: str, *, is_group: bool) -> None:
+    expected = {f"{_FOLDER_COLUMN}={label_of(label)}" for label in paths}
+    strangers = sorted(name for name in folders_in(scratch) if name not in expected) if is_group else []
+    if strangers:
+        remove_folder(scratch)
+        raise WaterclockError(
+            "E606",
+            f"rows bear the label {strangers[0].partition('=')[2]}, which is not being made",
+            where=folder,
+            why=f"the group's labels are {', '.join(label_of(label) for label in paths)}",
+        )
 
 
 def _scan(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from waterclock.batches.audit_trail import Audit
+from waterclock.batches.audit_trail import CLOSED, Audit
 from waterclock.batches.facts import lacking, missing_of
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.operations.audit_json import audit_parts
+from waterclock.operations.closings import books_words, closing_of
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import Reading, labels_known, one_table
 from waterclock.operations.proposals import Verb
@@ -39,7 +40,7 @@ from waterclock.ui.pages.quality import note_told
 _SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
 _DECISIONS = frozenset({
     "retried", "skipped", "recompute requested", "recollect requested", "backfill requested", "skip requested",
-    "request withdrawn",
+    "request withdrawn", CLOSED,
 })  # fmt: skip
 _MOST_DECISIONS = 10
 _NEWEST_ATTEMPT = {
@@ -89,7 +90,7 @@ def _one(at: Reading, table: Table, one: LabelState) -> Told:
         "due_words": instant_words(due, table.cadence.zone),
         "way": _way(at, way) if len(way) > 1 else [],
         "error": _error(audit) or _error_of_root(at, way),
-        "facts": _facts(at, table, audit),
+        "facts": [*_facts(at, table, audit), *_books(at, table, one.label)],
         "inputs": _inputs(at, audit),
         "decided": _decided(audit, zone),
         "notes": _notes(at, table, audit),
@@ -180,6 +181,12 @@ def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
     if audit is not None and len(audit.attempts) > 1:
         facts.append({"name": "Attempts", "text": number_words(len(audit.attempts))})
     return facts
+
+
+def _books(at: Reading, table: Table, label: datetime) -> list[Told]:
+    """Say up to where a window reads whose books are closed, and why, or how far it was looked at."""
+    closing = closing_of(at, table, label)
+    return [] if closing is None else [{"name": "Books", "text": books_words(closing, table.cadence.zone)}]
 
 
 def _of_older(audit: Audit | None) -> str:

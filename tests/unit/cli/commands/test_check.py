@@ -8,7 +8,7 @@ import pytest
 from deltalake import write_deltalake
 
 from tests.slices import hour, sealed
-from tests.unit.cli.conftest import ask, cpu_seconds
+from tests.unit.cli.conftest import Shop, ask, cpu_seconds
 from waterclock.cli.views.check import in_order
 from waterclock.errors import WaterclockError
 
@@ -116,3 +116,37 @@ def test_errors_are_sorted_by_file_then_line_then_column_as_numbers() -> None:
     places = ["b.dpl:1:1", "a.dpl:10:2", "a.dpl:9:30", "a.dpl:9:4", None]
     errors = [WaterclockError("E1", "x", where=place) for place in places]
     assert [error.where for error in in_order(errors)] == [None, "a.dpl:9:4", "a.dpl:9:30", "a.dpl:10:2", "b.dpl:1:1"]
+
+
+@pytest.mark.parametrize(
+    ("promise", "declared", "wanted"),
+    [
+        ("BACKWARD", "amount DOUBLE", None),
+        ("BACKWARD", "amount INT", "amount is double, which cannot be read as int"),
+        ("FORWARD", "amount DECIMAL(12,2)", "amount is decimal(12,2), which cannot be read as double"),
+        ("FULL", "amount DOUBLE NOT NULL", "amount may be null as it is written, and may not where it is read"),
+        ("FORWARD", "amount DOUBLE NOT NULL", None),
+    ],
+)
+def test_promises_of_compatibility_are_held_against_the_versions_that_are_kept(
+    shop: Shop, promise: str, declared: str, wanted: str | None
+) -> None:
+    columns = {
+        "order_id": "string KEY",
+        "customer_id": "string NOT NULL",
+        "amount": "double",
+        "ordered_at": "timestamp",
+    }
+    shop.done("shop.orders", 17, schema={"table": columns | {"ordered_at": "timestamp NOT NULL"}})
+    file = shop.folder / "flows" / "1_collect.dpl"
+    said = file.read_text().replace("amount DOUBLE", declared)
+    file.write_text(said.replace("COMMENT 'One row per order'", f"COMPATIBLE {promise}"))
+    found = shop.ask("check")
+    if wanted is None:
+        assert found.exit_code == 0, found.stdout
+        return
+    assert found.exit_code == 1
+    card = found.stdout + found.stderr
+    assert f"E450 shop.orders breaks COMPATIBLE {promise}: {wanted}" in " ".join(card.split())
+    assert "flows/1_collect.dpl:7:41" in card
+    assert "amount DOUBLE, as before" in card

@@ -40,3 +40,31 @@ def test_a_table_that_holds_nothing_says_when_its_first_window_closes(busy_shop:
     assert "first     window 2024-11-17, closes 2024-11-18 00:00Z" in found
     assert "first  " not in busy_shop.ask("show", "shop.orders", "--rows", "0").stdout
     assert busy_shop.json("show", "shop.orders", "--rows", "0")["first"]["due"] == "2024-11-18T00:00:00Z"
+
+
+def test_versions_of_columns_are_shown_once_there_is_more_than_one(shop: Shop) -> None:
+    first = {"order_id": "BIGINT", "amount": "BIGINT"}
+    shop.done("shop.orders", 17, schema={"source": first, "table": {"order_id": "bigint KEY"}})
+    assert "columns" not in shop.ask("show", "shop.orders", "--rows", "0").stdout.splitlines()[-1]
+    shop.done("shop.orders", 18, schema={"source": {"order_id": "BIGINT", "amount": "DOUBLE", "note": "STRING"}})
+    found = shop.ask("show", "shop.orders", "--rows", "0").stdout
+    assert found.endswith(
+        "its source's columns\n"
+        "  1  since 2024-11-17  the first: 2 columns\n"
+        "  2  since 2024-11-18  new: note STRING; changed: amount from BIGINT to DOUBLE\n"
+    )
+    told = shop.json("show", "shop.orders", "--rows", "0")["schemas"]
+    assert [(each["of"], each["version"], each["label"]) for each in told] == [
+        ("source", 1, "20241117000000"), ("source", 2, "20241118000000"), ("table", 1, "20241117000000")
+    ]  # fmt: skip
+    assert (told[1]["new"], told[1]["changed"]) == ({"note": "STRING"}, {"amount": ["BIGINT", "DOUBLE"]})
+
+
+def test_a_batch_says_which_columns_it_had(shop: Shop) -> None:
+    shop.done("shop.orders", 17, schema={"source": {"a": "BIGINT"}, "table": {"a": "bigint"}})
+    shop.done("shop.orders", 18)
+    shop.done("shop.orders", 19, schema={"source": {"a": "BIGINT", "b": "STRING"}})
+    lines = shop.ask("audit", "shop.orders@2024-11-19").stdout
+    assert "columns  version 1 of its own columns\n" in lines
+    assert "           version 2 of its source's columns: new: b STRING\n" in lines
+    assert shop.json("audit", "shop.orders@2024-11-18")["schemas"] == {"source": 1, "table": 1}

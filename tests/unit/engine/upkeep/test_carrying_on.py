@@ -70,7 +70,7 @@ def test_a_watch_does_not_wait_for_ever_for_a_rebuild_that_was_killed(
         monkeypatch.setattr(rebuild_all, "carry_on", carried)
     looked: list[object] = []
 
-    def watch(*arguments: Any) -> None:
+    def watch(*arguments: Any, **_: Any) -> None:
         reloaded = cast("Callable[[], object]", arguments[-1])
         looked.append(reloaded())
 

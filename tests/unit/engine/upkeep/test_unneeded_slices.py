@@ -146,3 +146,9 @@ def test_an_older_state_stays_while_a_batch_that_is_to_be_made_reads_it() -> Non
 def test_what_a_running_batch_reads_is_known_by_its_inputs(mode: Mode, found: list[bool]) -> None:
     read = Input("a.rows", "a.rows", "slices", day(2), day(3), "", 7, "0.0")
     assert [is_read(of(mode=mode), leaf(OLD, day(number)), [read]) for number in (1, 2, 3)] == found
+
+
+def test_what_is_held_may_still_be_shown_and_stays() -> None:
+    claims = {"claims": {OLD: "held"}}
+    assert may_go(of(), leaf(OLD, day(2)), known(**claims))
+    assert not may_go(of(), leaf(OLD, day(2)), known(**claims, held={OLD}))

@@ -1,0 +1,149 @@
+"""Twenty rules on rows, beside a bare copy and beside a hand-written write that parts rows in one pass.
+
+A table of some million rows is copied by transforms, one slice each: without rules, with twenty that warn, with twenty
+that set aside what breaks them (one row in a thousand, and none), and with twenty behind a shuffle. By hand: the
+write alone, and a mask, `partitionBy` and a count by mask. Great Expectations is not installed here, and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from big_slice import make_source
+from measure import Cost, cost_of, grid, interleaved, middle, ratio
+from product import Project, warm_spark
+
+from waterclock.engine.opening import apply_flow
+from waterclock.engine.runner import Runner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START = datetime(2013, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+HEADER = """\
+[project]
+name = "quality"
+
+[defaults]
+start = "2013-01-01"
+
+[env.dev]
+storage = ".waterclock"
+connections.landing = { path = "new" }
+"""
+COLUMNS = ("id", "customer", "amount", "page", "country", "at", "kind", "token")
+RULES = [
+    *(f"{name} IS NOT NULL" for name in COLUMNS),
+    "customer >= 0", "customer < 100003", "amount > -10000", "amount < 10000", "kind BETWEEN 0 AND 6", "id >= 0",
+    "country IN ('de', 'fr', 'us', 'in', 'br')", "kind IN (0, 1, 2, 3, 4, 5, 6)", "page RLIKE '^page--?[0-9]+$'",
+    "token RLIKE '^[0-9a-f]{40}$'", "length(token) = 40",
+]  # fmt: skip
+SOME, NONE = "id % 1000 != 7", "id >= -1"
+ROWS, SHUFFLED = "SELECT * FROM raw.events", "SELECT * FROM raw.events DISTRIBUTE BY customer"
+
+
+def _expects(otherwise: str, last: str) -> str:
+    said = (f"{rule} AS r{at} ELSE {otherwise}" for at, rule in enumerate([*RULES, last]))
+    return f"EXPECT {', '.join(said)} "
+
+
+TABLES = {
+    "a copy": ("mart.bare", "", ROWS),
+    "20 rules, WARN": ("mart.warned", _expects("WARN", NONE), ROWS),
+    "20 rules, QUARANTINE, none set aside": ("mart.held", _expects("QUARANTINE", NONE), ROWS),
+    "20 rules, QUARANTINE, 1 in 1,000": ("mart.aside", _expects("QUARANTINE", SOME), ROWS),
+    "20 rules, DROP, 1 in 1,000": ("mart.dropped", _expects("DROP", SOME), ROWS),
+    "a copy, shuffled": ("mart.shuffled", "", SHUFFLED),
+    "20 rules, QUARANTINE, shuffled": ("mart.aside_shuffled", _expects("QUARANTINE", SOME), SHUFFLED),
+}
+
+
+def flow() -> str:
+    said = [f"TRANSFORM {name} PARTITIONED {rules}AS {query};" for name, rules, query in TABLES.values()]
+    collect = "COLLECT raw.events PARTITIONED FROM landing.web.events EVERY DAY BY ARRIVAL TIME;"
+    return "\n".join(["CREATE CONNECTION landing TYPE files;", collect, *said])
+
+
+def ours(project: Project, spark: SparkSession, name: str, index: int) -> Cost:
+    now = START + (index + 1) * DAY
+    run = Runner(project.work, only=[TABLES[name][0]])
+
+    def work() -> None:
+        if failed := run.run_once(now).failed:
+            sys.exit("\n".join(report.error.render() for report in failed if report.error))
+
+    return cost_of(work, spark)
+
+
+def written(spark: SparkSession, folder: Path, source: Path, index: int) -> Cost:
+    rows = spark.read.parquet(str(source))
+    return cost_of(lambda: rows.write.parquet(str(folder / f"plain{index}")), spark)
+
+
+def parted(spark: SparkSession, folder: Path, source: Path, index: int) -> Cost:
+    """What a careful hand writes: one mask, one pass, a count by mask of what was written."""
+    bits = " | ".join(f"CASE WHEN {rule} THEN 0L ELSE {1 << at}L END" for at, rule in enumerate([*RULES, SOME]))
+
+    def work() -> None:
+        rows = spark.read.parquet(str(source)).selectExpr("*", f"{bits} AS mask").selectExpr("*", "mask != 0 AS bad")
+        where = str(folder / f"parted{index}")
+        rows.write.partitionBy("bad").parquet(where)
+        spark.read.parquet(where).groupBy("mask").count().collect()
+
+    return cost_of(work, spark)
+
+
+def collect(project: Project, folder: Path, source: Path, days: int) -> None:
+    landing = folder / "new" / "web" / "events"
+    landing.mkdir(parents=True)
+    for index in range(days):
+        end = START + (index + 1) * DAY - timedelta(seconds=1)
+        os.link(source, landing / f"web_events_{end:%Y_%m_%d_%H_%M_%S}.parquet")
+    for index in range(days):
+        now = START + (index + 1) * DAY
+        apply_flow(project.work, now)
+        if failed := Runner(project.work, only=["raw.events"]).run_once(now).failed:
+            sys.exit(f"{failed[0].error}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, default=3_000_000)
+    parser.add_argument("--rounds", type=int, default=3, help="slices measured (3)")
+    parser.add_argument("--minutes", type=float, default=8, help="begin no round after these (8)")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name, warm_spark(Path(name)) as spark:
+        folder = Path(name)
+        source = make_source(spark, folder, asked.rows)
+        (folder / "ours" / "flows").mkdir(parents=True)
+        (folder / "ours" / "waterclock.toml").write_text(HEADER, encoding="utf-8")
+        (folder / "ours" / "flows" / "quality.dpl").write_text(flow(), encoding="utf-8")
+        project = Project(spark, folder / "ours", 1)
+        collect(project, folder / "ours", source, asked.rounds + 1)
+        sides: dict[str, Callable[[int], Cost]] = {side: partial(ours, project, spark, side) for side in TABLES}
+        sides["by hand: the write"] = partial(written, spark, folder, source)
+        sides["by hand: 20 rules, parted"] = partial(parted, spark, folder, source)
+        found = interleaved(sides, asked.rounds, warm=1, minutes=asked.minutes)
+        project.close()
+    middles = {side: middle(costs) for side, costs in found.items()}
+    bare, shuffled, hand = (middles[side].cpu for side in ("a copy", "a copy, shuffled", "by hand: 20 rules, parted"))
+    print(f"{asked.rows:,} rows a slice; medians of {len(found['a copy'])} slices, one before them to warm up.\n")
+    rows = [
+        [side, f"{cost.cpu:.1f}", f"{cost.wall:.1f}",
+         ratio(cost.cpu, shuffled if "shuffled" in side else bare), ratio(cost.cpu, hand), cost.jobs]
+        for side, cost in middles.items()
+    ]  # fmt: skip
+    print(grid(["", "CPU s", "wall s", "CPU of the copy", "CPU of the hand", "jobs"], rows))
+
+
+if __name__ == "__main__":
+    main()

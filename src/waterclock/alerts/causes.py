@@ -1,0 +1,245 @@
+"""Finds root causes: of the batches that cannot go on, which stopped for one cause, and what that holds up.
+
+Batches that failed alike failed for one cause: with the same error, but for their own names, labels and counts. What
+their own rows broke is a cause of each table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from hashlib import sha256
+
+from waterclock.alerts.telling import Found
+from waterclock.batches.alerts import Batches, Kind, Trouble, Warned
+from waterclock.batches.facts import LedgerSnapshot
+from waterclock.errors import WaterclockError, rendered_parts
+from waterclock.flow.declarations import Flow
+from waterclock.operations.words import likeness
+from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
+
+_KINDS = {Status.FAILED: Kind.FAILED, Status.HELD: Kind.HELD, Status.EXPIRED: Kind.EXPIRED}
+_DAMAGE = frozenset({"E605", "E640", "E643", "E752", "E753", "E754"})
+# rows that are not as expected, code of one table: the same words of two tables are two causes
+_OF_ONE_TABLE = frozenset({"E720", "E721", "E722", "E740", "E752", "E753", "E754"})
+_WAITS = frozenset({Status.BLOCKED, Status.WAITING})
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What a run could not do though no claim tells of it: of some batches of a table, or of the whole project ("")."""
+
+    table: str
+    labels: frozenset[datetime]
+    error: WaterclockError
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A source that is not as far as a window that is due for longer than another one: `behind` says what it lacks."""
+
+    table: str
+    label: datetime
+    source: str
+    behind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look has seen.
+
+    `plan` is of all tables. `of_run`: the tables of which `refused` and `silent` tell all that there is; None where no
+    run looked. `warned`: batches recorded since the look before; `newest`: of their tables, what was said last.
+    """
+
+    flow: Flow
+    snapshot: LedgerSnapshot
+    plan: Plan
+    refused: Sequence[Refused] = ()
+    silent: Sequence[Silence] = ()
+    of_run: frozenset[str] | None = None
+    warned: Sequence[Warned] = ()
+    newest: Mapping[str, Warned] = field(default_factory=dict)
+
+
+def found_at(looked: Looked) -> Found:
+    """Return the root causes that stand, and what else of known ones is not mended yet."""
+    troubles = _together((*_stopped(looked), *_refused(looked), *_silent(looked), *_warned_now(looked)))
+    standing = {trouble.key for trouble in troubles}
+    passed = [trouble for trouble in _together(_warned_before(looked)) if trouble.key not in standing]
+    return Found(troubles, passed, _Unsettled(looked, troubles))
+
+
+@dataclass(slots=True)
+class _Unsettled:
+    """Tells which batches of a known cause are not mended yet, though they do not stand for it now."""
+
+    looked: Looked
+    troubles: Sequence[Trouble]
+    _left: Mapping[tuple[str, datetime], Status] = field(init=False)
+    _caused: frozenset[tuple[str, datetime]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._left = {(batch.table, batch.label): batch.status for batch in self.looked.plan.batches}
+        self._caused = frozenset(
+            (name, label)
+            for trouble in self.troubles
+            if trouble.kind is not Kind.WARNED
+            for name, labels in trouble.batches.items()
+            for label in labels
+        )
+
+    def __call__(self, trouble: Trouble) -> Batches:
+        if trouble.kind is Kind.WARNED:
+            return {}
+        if trouble.of_run:
+            return trouble.batches if not self._was_looked_at(trouble) else {}
+        left = {
+            name: frozenset(label for label in labels if self._is_left(name, label))
+            for name, labels in trouble.batches.items()
+        }
+        return {name: labels for name, labels in left.items() if labels}
+
+    def _was_looked_at(self, trouble: Trouble) -> bool:
+        if self.looked.of_run is None:
+            return False
+        gone = {name for name in trouble.batches if name and name not in self.looked.flow.tables}
+        return set(trouble.batches) - gone <= self.looked.of_run | {""}
+
+    def _is_left(self, name: str, label: datetime) -> bool:
+        """Tell whether a batch is still to be made; one that has another cause now is that one's."""
+        table = self.looked.flow.tables.get(name)
+        if table is None or (name, label) in self._caused:
+            return False
+        if (name, label) in self._left:
+            return True
+        if self.looked.snapshot.of(name).covered.covers_instant(label):
+            return False
+        is_told_of = not self.looked.plan.left_out.get(name) and table.cadence.next(label) <= self.looked.plan.now
+        return not is_told_of
+
+
+def _together(troubles: Iterable[Trouble]) -> list[Trouble]:
+    """Make one of those that have the same cause."""
+    alike: dict[str, list[Trouble]] = {}
+    for trouble in troubles:
+        alike.setdefault(trouble.key, []).append(trouble)
+    return [_merged(each) if len(each) > 1 else each[0] for each in alike.values()]
+
+
+def _merged(alike: Sequence[Trouble]) -> Trouble:
+    """Return the first of some troubles with the batches of all, and what waits for these."""
+    batches: dict[str, set[datetime]] = {}
+    blocks: Counter[str] = Counter()
+    for trouble in alike:
+        for name, labels in trouble.batches.items():
+            batches.setdefault(name, set()).update(labels)
+        blocks.update(trouble.blocks)
+    return replace(alike[0], batches={name: frozenset(labels) for name, labels in batches.items()}, blocks=dict(blocks))
+
+
+def _stopped(looked: Looked) -> Iterable[Trouble]:
+    blocked: dict[tuple[str, datetime], Counter[str]] = {}
+    for batch in looked.plan.batches:
+        if batch.status is Status.BLOCKED and batch.causes:
+            cause = batch.causes[0]
+            blocked.setdefault((cause.table, cause.window.start), Counter())[batch.table] += 1
+    for batch in looked.plan.batches:
+        if batch.status in NEEDS_SOMEBODY:
+            yield _of_batch(looked, batch, blocked.get((batch.table, batch.label), Counter()))
+
+
+def _of_batch(looked: Looked, batch: Batch, blocks: Mapping[str, int]) -> Trouble:
+    trouble = looked.snapshot.of(batch.table).troubles.get(batch.label)
+    parts = rendered_parts(batch.reason if trouble is None else trouble.error)
+    code, what = _code_of(parts["what"])
+    kind = Kind.DAMAGED if code in _DAMAGE else _KINDS[batch.status]
+    return Trouble(
+        key=key_of(kind, code, what, batch.table),
+        kind=kind,
+        what=what[:_LONGEST],
+        batches={batch.table: frozenset({batch.label})},
+        code=code,
+        why=parts["why"][:_LONGEST],
+        fix=parts["fix"][:_LONGEST],
+        blocks=dict(blocks),
+    )
+
+
+def _refused(looked: Looked) -> Iterable[Trouble]:
+    for refused in looked.refused:
+        error = refused.error
+        kind = Kind.DAMAGED if error.code in _DAMAGE else Kind.STOPPED
+        yield Trouble(
+            key=key_of(kind, error.code, error.what, refused.table),
+            kind=kind,
+            what=error.what[:_LONGEST],
+            batches={refused.table: refused.labels},
+            code=error.code,
+            why=(error.why or "")[:_LONGEST],
+            fix=(error.fix or "")[:_LONGEST],
+            blocks=_waiting_for(looked, refused.table),
+            of_run=True,
+        )
+
+
+def _silent(looked: Looked) -> Iterable[Trouble]:
+    for silent in looked.silent:
+        yield Trouble(
+            key=_digest(Kind.SILENT, silent.source),
+            kind=Kind.SILENT,
+            what=f"{silent.source} {silent.behind}",
+            batches={silent.table: frozenset({silent.label})},
+            fix=f"look whether {silent.source} is still filled; `waterclock plan {silent.table}` says what is awaited",
+            blocks=_waiting_for(looked, silent.table),
+            of_run=True,
+        )
+
+
+def _waiting_for(looked: Looked, table: str) -> Mapping[str, int]:
+    """Count by table the batches that wait for one that is not claimed."""
+    return Counter(
+        batch.table
+        for batch in looked.plan.batches
+        if table and batch.status in _WAITS and batch.causes and batch.causes[0].table == table
+    )
+
+
+def _warned_now(looked: Looked) -> Iterable[Trouble]:
+    for warned in looked.newest.values():
+        yield from _of_warned(warned)
+
+
+def _warned_before(looked: Looked) -> Iterable[Trouble]:
+    for warned in looked.warned:
+        yield from _of_warned(warned)
+
+
+def _of_warned(warned: Warned) -> Iterable[Trouble]:
+    for text in warned.texts:
+        yield Trouble(
+            key=_digest(Kind.WARNED, warned.table, likeness(text)),
+            kind=Kind.WARNED,
+            what=text[:_LONGEST],
+            batches={warned.table: frozenset({warned.label})},
+        )
+
+
+def key_of(kind: Kind, code: str, what: str, table: str) -> str:
+    """Return what tells a cause from others: the same for batches that failed alike."""
+    is_of_table = code in _OF_ONE_TABLE or kind in {Kind.HELD, Kind.EXPIRED}
+    alike = likeness(what.replace(table, "…") if table else what)
+    return _digest(kind, code, alike, table if is_of_table or not what else "")
+
+
+def _digest(*parts: str) -> str:
+    return sha256("\n".join(map(str, parts)).encode()).hexdigest()[:32]
+
+
+def _code_of(said: str) -> tuple[str, str]:
+    code, _, rest = said.partition(" ")
+    is_code = len(code) == 4 and code[0] == "E" and code[1:].isdigit()
+    return (code, rest) if is_code else ("", said)

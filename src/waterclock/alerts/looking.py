@@ -1,0 +1,147 @@
+"""Looks, after a run's look or by itself, at what does not go on, and has it told; what fails of it fails no run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from waterclock.alerts.causes import Looked, Refused, Silence, found_at
+from waterclock.alerts.sending import Lost, Sent, send
+from waterclock.alerts.telling import decide
+from waterclock.alerts.wording import Words
+from waterclock.batches.alerts import AlertsNow, Kind, KnownAlerts
+from waterclock.errors import WaterclockError
+from waterclock.planner.planning import Planner
+from waterclock.planner.request import Request
+from waterclock.secrets import Secrets
+
+if TYPE_CHECKING:
+    from waterclock.batches.facts import LedgerSnapshot
+    from waterclock.dpl.project import Project
+    from waterclock.engine.runner import RunOutcome
+    from waterclock.engine.workplace import Workplace
+    from waterclock.flow.declarations import Flow
+    from waterclock.ledger.ledger import Ledger
+
+_TRIES = 5  # where others look at the same time
+
+
+@dataclass(frozen=True, slots=True)
+class RunSaid:
+    """What a run's look tells that the ledger does not: of the tables `of_run`, all that there is."""
+
+    of_run: frozenset[str] | None = None
+    refused: Sequence[Refused] = ()
+    silent: Sequence[Silence] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a look came to: what changed and is to be told, and what was sent of that and of what waited."""
+
+    now: AlertsNow = field(default_factory=AlertsNow)
+    sent: Sent = field(default_factory=Sent)
+
+
+def tell(project: Project, ledger: Ledger, look: Callable[[], LedgerSnapshot], now: datetime, said: RunSaid) -> Told:
+    """Find the root causes at `now`, keep who is to be told of what, and send what waits.
+
+    Cost: a plan of all tables, three questions to the ledger and one change of it; what the targets take.
+    """
+    come = AlertsNow()
+    for _ in range(_TRIES):
+        kept = _kept(project, ledger, look(), now, said)
+        if kept is not None:
+            come = kept
+            break
+    return Told(come, send(ledger, project.alerts, Secrets.of(project.secrets)))
+
+
+def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datetime, said: RunSaid) -> AlertsNow | None:
+    """Have the ledger keep what a look comes to; None where somebody has looked at more of it meanwhile."""
+    words = Words(project.name, project.env, project.flow)
+    since = ledger.alerts.warned_since_look(snapshot.sequence, list(_warned_tables(ledger)))
+    if since.since > snapshot.sequence:
+        return None
+    plan = Planner(project.flow).plan(snapshot, now, Request(clock=ledger.now()))
+    found = found_at(
+        Looked(project.flow, snapshot, plan, said.refused, said.silent, said.of_run, since.batches, since.newest)
+    )
+
+    def decided(known: KnownAlerts, at: datetime) -> AlertsNow:
+        made = decide(known, found, project.alerts, at)
+        return AlertsNow(made.changed, tuple((each.target, words.body(each, at)) for each in made.messages))
+
+    return ledger.alerts.look(decided, since=since.since, up_to=snapshot.sequence)
+
+
+def _warned_tables(ledger: Ledger) -> Iterator[str]:
+    for alert in ledger.alerts.known():
+        if alert.is_open and alert.trouble.kind is Kind.WARNED:
+            yield from alert.trouble.batches
+
+
+def tell_after(work: Workplace, outcome: RunOutcome, only: Sequence[str] | None, *, is_of_some: bool) -> None:
+    """Tell what a run's look has found; whatever is wrong with that is said once, and the run goes on.
+
+    `only`: the tables that the run was about, None for all; `is_of_some`: it was about some labels of them.
+    """
+    project = work.project
+    if not project.alerts.is_on or outcome.plan is None:
+        return
+    of_run: frozenset[str] | None = frozenset(project.flow.tables if only is None else only)
+    if is_of_some or outcome.was_stopped:  # what it has not come to stands
+        of_run = None if outcome.was_stopped else frozenset()
+    said = RunSaid(of_run, tuple(_refused(outcome)), tuple(_silent(project.flow, outcome)))
+    _tell(work, outcome.plan.now, said)
+
+
+def tell_of_stop(work: Workplace, error: WaterclockError, now: datetime) -> None:
+    """Tell that a run could not go on at all."""
+    if work.project.alerts.is_on:
+        _tell(work, now, RunSaid(frozenset(), (Refused("", frozenset(), error),)))
+
+
+def _tell(work: Workplace, now: datetime, said: RunSaid) -> None:
+    try:
+        look = partial(work.links.marked_snapshot, work.ledger, work.settings.who)
+        lost = tell(work.project, work.ledger, look, now, said).sent.lost
+    except Exception as raised:  # noqa: BLE001 - what made its batches has not failed because nobody could be told
+        what = raised.what if isinstance(raised, WaterclockError) else type(raised).__name__
+        work.note_once(f"nobody was told of what failed: {what}")
+        return
+    for each in lost:
+        work.note_once(lost_words(each))
+
+
+def lost_words(lost: Lost) -> str:
+    """Say that a target was not reached."""
+    return f"target {lost.target} was not reached ({lost.why}); what it is to be told waits, and is sent later"
+
+
+def _refused(outcome: RunOutcome) -> Iterator[Refused]:
+    for table, report in outcome.unclaimed.items():
+        if report.error is not None:
+            yield Refused(table, frozenset(batch.label for batch in report.group.batches), report.error)
+    for error in (*outcome.unsettled, *(() if outcome.away is None else (outcome.away,))):
+        yield Refused("", frozenset(), error)
+
+
+def _silent(flow: Flow, outcome: RunOutcome) -> Iterator[Silence]:
+    """Yield the sources that hold back a window for longer than one more window takes."""
+    now = None if outcome.plan is None else outcome.plan.now
+    for held in outcome.held_back:
+        table, window = flow.tables.get(held.table), held.window
+        source = None if table is None else table.source
+        if table is None or source is None or now is None:
+            continue
+        if table.cadence.due_at(window) + (window.end - window.start) > now:
+            continue
+        if held.clock is None:
+            behind = "shows no sign of what is awaited"
+        else:
+            behind = f"has nothing newer than {held.clock:%Y-%m-%d %H:%MZ}"
+        yield Silence(held.table, window.start, source.unit.connection, behind)

@@ -1,0 +1,136 @@
+"""Reaches targets: those of the library apprise, and webhooks. No address and no secret is ever shown or kept."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from waterclock.alerts.webhook import NotDelivered, post
+from waterclock.errors import WaterclockError
+from waterclock.flow.alerting import Target, TargetKind
+from waterclock.flow.declarations import Secret
+from waterclock.secrets import Secrets
+
+if TYPE_CHECKING:
+    from apprise import Apprise
+
+_LOUDNESS = {"critical": "failure", "error": "failure", "warning": "warning"}
+_ENDS = frozenset({"resolved", "passed"})
+
+
+def check_target(target: Target, secrets: Secrets) -> None:
+    """See that a target can be reached by what is installed here, without reaching it.
+
+    Raises  E225 for a secret that does not resolve, E914 for an address that apprise does not know, E915 where apprise
+            is not installed
+    """
+    address = _read(target.address, secrets)
+    if target.token is not None:
+        _read(target.token, secrets)
+    if target.kind is TargetKind.APPRISE:
+        _apprise(target, address)
+    elif not address.startswith(("http://", "https://")):
+        raise WaterclockError(
+            "E914",
+            f"target {target.name} has no address of a webhook",
+            why="what its secret holds does not begin with https:// or http://",
+            fix="put the whole address into the secret",
+        )
+
+
+def target_errors(targets: Iterable[Target], secrets: Secrets) -> list[WaterclockError]:
+    """Return all that keeps targets from being reached by what is installed here, each with its place."""
+    errors = []
+    for target in targets:
+        try:
+            check_target(target, secrets)
+        except WaterclockError as error:
+            errors.append(error.at(target.place))
+    return errors
+
+
+def deliver(target: Target, secrets: Secrets, body: Mapping[str, Any]) -> None:
+    """Send one message to a target.
+
+    Raises  NotDelivered, with a reason in which no secret is; as `check_target`
+    """
+    address = _read(target.address, secrets)
+    if target.kind is TargetKind.WEBHOOK:
+        token = None if target.token is None else _read(target.token, secrets)
+        post(address, token, body, target.name)
+        return
+    notify(_apprise(target, address), body)
+
+
+def notify(apprise: Apprise, body: Mapping[str, Any]) -> None:
+    """Send one message by apprise. Raises  NotDelivered."""
+    try:
+        with _in_silence():
+            is_sent = apprise.notify(
+                body=body["text"], title=body["title"], notify_type=_kind_of(body), body_format="text"
+            )
+    except Exception as error:  # noqa: BLE001 - a target's code is others', and may say addresses
+        raise NotDelivered(type(error).__name__) from None
+    if not is_sent:
+        raise NotDelivered("apprise could not deliver it")
+
+
+@contextmanager
+def _in_silence() -> Iterator[None]:
+    """Keep apprise from saying anything: parts of addresses may be in it, and how old its Python is."""
+    logger = logging.getLogger("apprise")
+    before, logger.disabled = logger.disabled, True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.disabled = before
+
+
+def _kind_of(body: Mapping[str, Any]) -> str:
+    """Return the loudest of a message's alerts in apprise's words, by which targets choose colours."""
+    open_ = [alert["severity"] for alert in body["alerts"] if alert["telling"] not in _ENDS]
+    if all(alert["kind"] == "test" for alert in body["alerts"]):
+        return "info"
+    return min((_LOUDNESS[severity] for severity in open_), default="success")
+
+
+def _apprise(target: Target, address: str) -> Apprise:
+    with _in_silence():
+        try:
+            import apprise
+        except ImportError as error:
+            raise WaterclockError(
+                "E915",
+                f"target {target.name} is reached by apprise, which is not installed",
+                why=str(error),
+                fix="install waterclock with it: pip install 'waterclock[alerts]'",
+            ) from error
+        asset = apprise.AppriseAsset(app_id="Waterclock", app_desc="Waterclock", storage_mode="memory")
+        found = apprise.Apprise(asset=asset)
+        is_known = found.add(address)
+        kinds = [] if is_known else _kinds(apprise)
+    if not is_known:
+        kind = address.partition("://")[0] if "://" in address else ""
+        is_kind = kind in kinds
+        raise WaterclockError(
+            "E914",
+            f"apprise does not know the address of target {target.name}",
+            why=f"of {kind}:// something is missing or misspelt" if is_kind else "it knows no such kind of address",
+            fix="its kinds stand at https://github.com/caronc/apprise/wiki; a webhook of your own is webhook = …",
+        )
+    return found
+
+
+def _kinds(apprise: Any) -> list[str]:
+    """Return the names of the kinds of addresses that apprise knows."""
+    listed = apprise.Apprise().details()["schemas"]
+    return [name for each in listed for kind in ("protocols", "secure_protocols") for name in each[kind] or ()]
+
+
+def _read(said: str | Secret, secrets: Secrets) -> str:
+    return secrets.read(said.name) if isinstance(said, Secret) else said

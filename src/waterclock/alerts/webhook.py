@@ -1,0 +1,103 @@
+"""Posts messages to a webhook in the form in which Prometheus' Alertmanager does, version 4 of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+_SECONDS = 5.0
+_OPEN_END = "0001-01-01T00:00:00Z"  # as Alertmanager writes that an alert has not ended
+_ENDS = frozenset({"resolved", "passed"})
+
+
+class NotDelivered(Exception):
+    """Why a message did not reach its target; never with an address or a secret in it."""
+
+
+def payload(body: Mapping[str, Any], target: str) -> dict[str, Any]:
+    """Return a message in Alertmanager's form."""
+    alerts = [_alert(each, body) for each in body["alerts"]]
+    keys = "+".join(each["key"] for each in body["alerts"])
+    return {
+        "version": "4",
+        "groupKey": f"waterclock/{body['project']}/{body['env']}:{keys}"[:512],
+        "truncatedAlerts": 0,
+        "status": "firing" if any(alert["status"] == "firing" for alert in alerts) else "resolved",
+        "receiver": target,
+        "groupLabels": {"project": body["project"], "env": body["env"]},
+        "commonLabels": _common([alert["labels"] for alert in alerts]),
+        "commonAnnotations": _common([alert["annotations"] for alert in alerts]),
+        "externalURL": "",
+        "alerts": alerts,
+    }
+
+
+def post(address: str, token: str | None, body: Mapping[str, Any], target: str) -> None:
+    """Post a message, with the token as a bearer's where there is one; a redirection is not followed.
+
+    Raises  NotDelivered
+    """
+    headers = {"Content-Type": "application/json", "User-Agent": "waterclock"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    try:
+        request = Request(address, json.dumps(payload(body, target)).encode(), headers, method="POST")  # noqa: S310
+        with build_opener(_NoRedirects()).open(request, timeout=_SECONDS) as answer:
+            answer.read(1024)
+    except HTTPError as error:
+        error.close()
+        raise NotDelivered(f"it answered {error.code}") from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise NotDelivered(_reason(error)) from None
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """Follows none: the token would go where nobody said."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """Follow nothing; the answer is an error then."""
+        return
+
+
+def _alert(said: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    is_over = said["telling"] in _ENDS
+    labels = {
+        "alertname": f"waterclock_{said['kind']}",
+        "severity": said["severity"],
+        "project": body["project"],
+        "env": body["env"],
+        "table": (said["tables"] or [""])[0],
+        "code": said["code"],
+        "alert": str(said["number"]),
+    }
+    held = ", ".join(f"{name} ({count})" for name, count in said["blocks"].items())
+    annotations = {"summary": said["line"], "description": said["text"], "fix": said["fix"], "blocks": held}
+    return {
+        "status": "resolved" if is_over else "firing",
+        "labels": {name: value for name, value in labels.items() if value},
+        "annotations": {name: value for name, value in annotations.items() if value},
+        "startsAt": said["opened"],
+        "endsAt": said["resolved"] if is_over else _OPEN_END,
+        "generatorURL": "",
+        "fingerprint": said["key"][:16],
+    }
+
+
+def _common(each: list[dict[str, str]]) -> dict[str, str]:
+    if not each:
+        return {}
+    first, *others = each
+    return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+
+
+def _reason(error: Exception) -> str:
+    """Say in a few words why, without the address: it may hold a secret."""
+    cause = getattr(error, "reason", error)
+    if isinstance(cause, TimeoutError):
+        return "it did not answer in time"
+    text = getattr(cause, "strerror", None)
+    return f"{type(cause).__name__}: {text}" if text else type(cause).__name__

@@ -1,0 +1,170 @@
+"""Writes what is told: of each alert a line, what it stopped and holds up, why, and how to mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from waterclock.batches.alerts import Alert, Kind, Message, Telling, Trouble
+from waterclock.flow.declarations import Flow
+from waterclock.operations.words import count_words, local_range, number_words, seconds_words
+from waterclock.timelabel.label import label_of
+
+_MOST_TABLES = 5
+_MOST_TOLD = 10  # alerts of one message in full; of the others their first lines
+_MOST_LINES = 100
+_VERBS = {
+    Kind.DAMAGED: "damaged",
+    Kind.FAILED: "failed",
+    Kind.HELD: "held",
+    Kind.EXPIRED: "can never be made",
+    Kind.STOPPED: "stopped",
+    Kind.WARNED: "warned",
+    Kind.SILENT: "source silent",
+}
+_MARKS = {Telling.FIRING: "", Telling.REPEATED: "still: ", Telling.RESOLVED: "resolved: ", Telling.PASSED: "passed: "}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Writes messages of one project, in the zones of its tables."""
+
+    project: str
+    env: str
+    flow: Flow
+
+    def body(self, message: Message, now: datetime) -> Mapping[str, Any]:
+        """Return all that a message tells: a title, a text, and each alert by its parts, for JSON."""
+        return {
+            "title": self._title(message),
+            "text": self._text(message, now),
+            "at": _instant(now),
+            "project": self.project,
+            "env": self.env,
+            "alerts": [self._parts(telling, alert, now) for telling, alert in message.alerts],
+        }
+
+    def _title(self, message: Message) -> str:
+        if len(message.alerts) == 1:
+            telling, alert = message.alerts[0]
+            return f"[{self.project}] {_MARKS[telling]}{self.line(alert.trouble)}"
+        new = sum(1 for telling, _ in message.alerts if telling in {Telling.FIRING, Telling.REPEATED})
+        over = len(message.alerts) - new
+        said = [count_words(new, "alert")] if new else []
+        said += [f"{number_words(over)} resolved"] if over else []
+        return f"[{self.project}] {', '.join(said)}"
+
+    def _text(self, message: Message, now: datetime) -> str:
+        told = [self.told(telling, alert, now) for telling, alert in message.alerts[:_MOST_TOLD]]
+        rest = message.alerts[_MOST_TOLD:]
+        lines = [f"{_MARKS[telling]}{self.line(alert.trouble)}" for telling, alert in rest[:_MOST_LINES]]
+        if more := len(rest) - _MOST_LINES:
+            lines += [f"and {number_words(more)} more: `waterclock alerts`"] if more > 0 else []
+        return "\n\n".join([*told, *(["\n".join(lines)] if lines else [])])
+
+    def line(self, trouble: Trouble) -> str:
+        """Say in a line what stopped, where and how."""
+        return f"{self.where(trouble)} {_VERBS[trouble.kind]}: {trouble.what}{_coded(trouble)}".strip()
+
+    def where(self, trouble: Trouble) -> str:
+        """Name the batches that a cause stopped, of many the first and the count of the others."""
+        names = sorted(trouble.batches)
+        labels = trouble.batches[names[0]]
+        table = self.flow.tables.get(names[0])
+        first = names[0] or "the project"
+        if labels and table is not None:
+            first += f" @ {local_range(min(labels), max(labels), table.cadence)}"
+        if len(labels) > 1:
+            first += f" ({count_words(len(labels), 'batch', 'batches')})"
+        return first if len(names) == 1 else f"{first} and {count_words(len(names) - 1, 'more table')}"
+
+    def told(self, telling: Telling, alert: Alert, now: datetime) -> str:
+        """Tell of one alert in full."""
+        trouble = alert.trouble
+        since = seconds_words((now - alert.opened).total_seconds())
+        lines = [f"{_MARKS[telling]}{self.line(trouble)}"]
+        lines += [f"why  {trouble.why}"] if trouble.why else []
+        if telling is Telling.RESOLVED:
+            return "\n".join([lines[0], f"It stood for {since}."])
+        if telling is Telling.PASSED:
+            return "\n".join([*lines, f"It is over: it was first seen at {_instant(alert.opened)}."])
+        lines += [f"fix  {trouble.fix}"] if trouble.fix else []
+        if held := self.blocks(trouble):
+            lines.append(f"holds up  {held}")
+        owners = {table.about.owner for name in trouble.batches if (table := self.flow.tables.get(name))} - {None}
+        lines += [f"owner  {', '.join(sorted(map(str, owners)))}"] if owners else []
+        if alert.acknowledged is not None:
+            lines.append(f"acknowledged by {alert.acknowledged.who}: {alert.acknowledged.why}")
+        if telling is Telling.REPEATED:
+            lines.append(f"It has stood for {since}.")
+        return "\n".join([*lines, f"`waterclock alerts acknowledge {alert.number} --why '…'` ends its repeats."])
+
+    def blocks(self, trouble: Trouble) -> str:
+        """Say how many batches of which tables wait for what a cause stopped; empty where none does."""
+        names = sorted(trouble.blocks, key=lambda name: (-trouble.blocks[name], name))
+        if not names:
+            return ""
+        listed = ", ".join(names[:_MOST_TABLES])
+        more = len(names) - _MOST_TABLES
+        listed += f" and {number_words(more)} more" if more > 0 else ""
+        return f"{count_words(sum(trouble.blocks.values()), 'batch', 'batches')} of {listed}"
+
+    def _parts(self, telling: Telling, alert: Alert, now: datetime) -> Mapping[str, Any]:
+        trouble = alert.trouble
+        return {
+            "number": alert.number,
+            "telling": str(telling),
+            "key": trouble.key,
+            "kind": str(trouble.kind),
+            "severity": str(trouble.severity),
+            "code": trouble.code,
+            "line": self.line(trouble),
+            "what": trouble.what,
+            "why": trouble.why,
+            "fix": trouble.fix,
+            "tables": sorted(trouble.batches),
+            "labels": _labels(trouble.batches),
+            "blocks": dict(trouble.blocks),
+            "text": self.told(telling, alert, now),
+            "opened": _instant(alert.opened),
+            "resolved": None if alert.resolved is None else _instant(alert.resolved),
+        }
+
+
+def test_alert(text: str, now: datetime) -> Mapping[str, Any]:
+    """Return what a test tells in the place of an alert: one that is over, so that nobody is called."""
+    said = dict.fromkeys(("code", "why", "fix", "key"), "")
+    at = _instant(now)
+    return said | {
+        "number": 0,
+        "telling": str(Telling.PASSED),
+        "kind": "test",
+        "severity": "none",
+        "line": text,
+        "what": text,
+        "tables": [],
+        "labels": {},
+        "blocks": {},
+        "text": text,
+        "opened": at,
+        "resolved": at,
+    }
+
+
+def _coded(trouble: Trouble) -> str:
+    return f" ({trouble.code})" if trouble.code else ""
+
+
+def _labels(batches: Mapping[str, Sequence[datetime] | frozenset[datetime]]) -> Mapping[str, Mapping[str, Any]]:
+    """Return by table how many labels there are, with the first and the last."""
+    return {
+        name: {"count": len(labels), "first": label_of(min(labels)), "last": label_of(max(labels))}
+        for name, labels in batches.items()
+        if labels
+    }
+
+
+def _instant(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%dT%H:%M:%SZ}"

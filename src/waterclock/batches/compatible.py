@@ -1,0 +1,74 @@
+"""Holds a table's new columns against the versions that are kept, as COMPATIBLE promises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+
+from waterclock.batches.schemas import SchemaVersion, Side
+from waterclock.errors import WaterclockError
+from waterclock.flow.column_types import type_of
+from waterclock.flow.compatibility import Broken, SchemaColumn, TableSchema, broken_by
+from waterclock.flow.declarations import Table
+from waterclock.timelabel.label import label_of
+
+KEY, NOT_NULL, RETIRE = " KEY", " NOT NULL", " RETIRE "
+
+
+def table_schema(columns: Mapping[str, str]) -> TableSchema:
+    """Return columns as a version of a table's side keeps them: a type each, and KEY or NOT NULL behind it."""
+    keys = tuple(name for name, said in columns.items() if said.endswith(KEY))
+    found = tuple(
+        SchemaColumn(name, type_of(kind) or kind.lower(), is_nullable=_is_nullable(said))
+        for name, said in columns.items()
+        for kind in [type_of_version(said)]
+    )
+    return TableSchema(found, keys)
+
+
+def broken_promises(
+    table: Table, columns: Mapping[str, str], versions: Sequence[SchemaVersion], code: str
+) -> list[tuple[Broken, WaterclockError]]:
+    """Return what COMPATIBLE forbids of a table's new columns, an error each."""
+    if table.compatible is None:
+        return []
+    kept = sorted((each for each in versions if each.side is Side.TABLE), key=lambda each: -each.number)
+    broken = broken_by(table.compatible, table_schema(columns), [table_schema(each.columns) for each in kept])
+    newest = {(each.misfit, each.reads_old): each for each in reversed(broken)}  # of many versions the newest tells
+    return [(each, _refusal(table, each, kept[each.back], code)) for each in reversed(newest.values())]
+
+
+def _refusal(table: Table, broken: Broken, version: SchemaVersion, code: str) -> WaterclockError:
+    since = f"version {version.number} (since {label_of(version.label)})"
+    who = (
+        f"rows of {since} are read with the columns of today"
+        if broken.reads_old
+        else f"who reads by {since} reads what is written from now on"
+    )
+    before = version.columns.get(broken.misfit.path)
+    return WaterclockError(
+        code,
+        f"{table.name} breaks COMPATIBLE {table.compatible}: {broken.misfit}",
+        where=str(table.place),
+        why=who,
+        fix=f"say {broken.misfit.path} {before.upper()}, as before" if before else _FIX,
+    )
+
+
+_FIX = "leave it as it was, let it be null, or make another table of the new columns beside this one"
+
+
+def retirement_of(columns: Mapping[str, str], column: str) -> date | None:
+    """Return the day on which a version says that a column ends; None where it does not."""
+    said = next((said for name, said in columns.items() if name.lower() == column.lower()), "")
+    _, _, day = said.partition(RETIRE)
+    return date.fromisoformat(day) if day else None
+
+
+def type_of_version(said: str) -> str:
+    """Return the type alone of what a version says of a column."""
+    return said.partition(RETIRE)[0].removesuffix(KEY).removesuffix(NOT_NULL)
+
+
+def _is_nullable(said: str) -> bool:
+    return not said.partition(RETIRE)[0].endswith((KEY, NOT_NULL))

@@ -1,0 +1,174 @@
+"""Lists alerts, tries targets, notes that somebody knows, and sends what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.alerts.looking import RunSaid, tell
+from waterclock.alerts.targets import deliver, target_errors
+from waterclock.alerts.webhook import NotDelivered
+from waterclock.alerts.wording import test_alert
+from waterclock.cli.views.alerts import (
+    Known,
+    Tried,
+    acknowledged_json,
+    known_json,
+    print_acknowledged,
+    print_known,
+    print_sent,
+    print_tried,
+    sent_json,
+    tried_json,
+)
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.theme import console
+from waterclock.engine.ledger_opening import open_ledger
+from waterclock.engine.run_settings import RunSettings
+from waterclock.errors import ProjectErrors, WaterclockError, did_you_mean
+from waterclock.operations.opening import open_project, reading
+from waterclock.operations.reasons import need_reason_of_acknowledging
+from waterclock.secrets import Secrets
+
+if TYPE_CHECKING:
+    from waterclock.dpl.project import Project
+    from waterclock.flow.alerting import Target
+
+_WORDS = "This is a test of `waterclock alerts test`: what fails, is held, warns or goes silent is told here."
+
+
+def listed(folder: Path, env: str | None, *, is_json: bool) -> int:
+    """Show what is open, what waits to be sent, and who is told."""
+    known = _known(open_project(folder, env))
+    if is_json:
+        print_json(known_json(known))
+    else:
+        print_known(console(), known)
+    return 0
+
+
+def tested(folder: Path, env: str | None, names: Sequence[str], *, is_json: bool) -> int:
+    """Send a message to each target that is meant; give 1 where one was not reached.
+
+    Raises  E914 and E915 of all of them at once, as `check_target`; E918 for an unknown target
+    """
+    project = open_project(folder, env)
+    targets, secrets = _meant(project, names), Secrets.of(project.secrets)
+    see_targets(project, targets)
+    body = {
+        "title": f"[{project.name}] test",
+        "text": _WORDS,
+        "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "project": project.name,
+        "env": project.env,
+        "alerts": [test_alert(_WORDS, datetime.now(UTC))],
+    }
+    tried = []
+    for target in targets:
+        try:
+            deliver(target, secrets, body)
+        except NotDelivered as error:
+            tried.append(Tried(target, str(error)))
+        else:
+            tried.append(Tried(target))
+    if is_json:
+        print_json(tried_json(tried))
+    else:
+        print_tried(console(), tried, is_on=project.alerts.is_on, env=project.env)
+    return 1 if any(each.error for each in tried) else 0
+
+
+def acknowledged(folder: Path, env: str | None, numbers: Sequence[str], why: str, *, is_json: bool) -> int:
+    """Note that somebody knows of alerts, which are not repeated any more.
+
+    Raises  E412 where nothing ran yet, E457 and E458 as `acknowledge`, E903 for an empty reason, E918 for no number
+    """
+    need_reason_of_acknowledging(why)
+    meant = [_number(text) for text in dict.fromkeys(numbers)]
+    if not meant:
+        raise WaterclockError("E918", "no alert is named", fix="`waterclock alerts` lists their numbers")
+    project = open_project(folder, env)
+    ledger = open_ledger(project)
+    if ledger is None:
+        raise WaterclockError("E412", "there is no ledger yet", fix="`waterclock run` makes what is due")
+    with ledger:
+        done = [ledger.alerts.acknowledge(number, who=RunSettings().who, why=why) for number in meant]
+    if is_json:
+        print_json(acknowledged_json(done))
+    else:
+        print_acknowledged(console(), done, project)
+    return 0
+
+
+def sent(folder: Path, env: str | None, *, is_json: bool) -> int:
+    """Look anew at what does not go on, and send what waits; give 1 where a target is lost.
+
+    Raises  E412 where nothing ran yet, E918 where this environment tells nobody, E914 and E915 as `check_target`
+    """
+    with reading(folder, env, None) as at:
+        project = at.project
+        if not project.alerts.is_on:
+            raise tells_nobody(project)
+        if at.ledger is None:
+            raise WaterclockError("E412", "there is no ledger yet", fix="`waterclock run` makes what is due")
+        see_targets(project, tuple(project.alerts.targets.values()))
+        found = tell(project, at.ledger, lambda: at.snapshot, at.now, RunSaid())
+        waiting = len(at.ledger.alerts.outgoing())
+    if is_json:
+        print_json(sent_json(found, waiting))
+    else:
+        print_sent(console(), found, waiting)
+    return 1 if found.sent.lost else 0
+
+
+def see_targets(project: Project, targets: Sequence[Target]) -> None:
+    """Raise all that keeps targets from being reached by what is installed here, each with its place."""
+    errors = target_errors(targets, Secrets.of(project.secrets))
+    if errors:
+        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
+
+
+def tells_nobody(project: Project) -> WaterclockError:
+    """Refuse to tell where nobody is to be told."""
+    if not project.alerts.targets:
+        return WaterclockError(
+            "E918", "no target is declared", fix='write [alerts.targets.NAME] with apprise = … or webhook = "https://…"'
+        )
+    return WaterclockError(
+        "E918",
+        f"environment {project.env} tells nobody",
+        why="alerts are told where an environment says so",
+        fix=f"write alerts = true below [env.{project.env}]",
+    )
+
+
+def _known(project: Project) -> Known:
+    ledger = open_ledger(project)
+    if ledger is None:
+        return Known(project, datetime.now(UTC))
+    with ledger:
+        alerts = tuple(alert for alert in ledger.alerts.known() if alert.is_open)
+        return Known(project, ledger.now(), alerts, ledger.alerts.outgoing())
+
+
+def _meant(project: Project, names: Sequence[str]) -> tuple[Target, ...]:
+    targets = project.alerts.targets
+    if not targets:
+        raise tells_nobody(project)
+    for name in names:
+        if name not in targets:
+            raise WaterclockError(
+                "E918",
+                f"unknown target {name}",
+                why=f"there are {', '.join(targets)}",
+                fix=did_you_mean(name, targets),
+            )
+    return tuple(targets[name] for name in dict.fromkeys(names)) or tuple(targets.values())
+
+
+def _number(text: str) -> int:
+    if text.isdigit():
+        return int(text)
+    raise WaterclockError("E918", f"{text!r} is no number of an alert", fix="`waterclock alerts` lists their numbers")

@@ -1,0 +1,60 @@
+"""Closes the books of a window by hand (`closed_by_hand()` in CLOSE WHEN), and records who said so and why."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.theme import console
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Table
+from waterclock.flow.graph import late_tables
+from waterclock.operations.json import instant_text
+from waterclock.operations.opening import now_of, one_table, open_project
+from waterclock.operations.reasons import need_reason
+from waterclock.operations.words import instant_words
+from waterclock.planner.closings import by_hand
+from waterclock.planner.planning import Planner
+from waterclock.selection import Labels
+from waterclock.timelabel.label import label_of
+
+
+def closed(folder: Path, env: str | None, which: str, why: str, now: str | None, *, is_json: bool) -> None:
+    """Close a window at the newest boundary before which all that it reads is settled.
+
+    Raises  E266 where that cannot be, E903 for an empty reason, E511 to E515 as `opening.one_table`
+    """
+    need_reason(why)
+    project = open_project(folder, env)
+    name, behind = one_table(project.flow, which)
+    table = project.flow.tables[name]
+    label = _label(table, which, behind)
+    with open_workplace(project) as work:
+        at = now_of(now, project.flow, work.ledger)
+        apply_flow(work, at)
+        planner, snapshot = Planner(project.flow), work.ledger.reads.snapshot(project.flow)
+        tick: datetime = by_hand(planner.books_of(snapshot, at, name), table.cadence.window_of(label))
+        work.ledger.decisions.close_by_hand(
+            name, label, tick, late_tables=late_tables(project.flow, name), who=work.settings.who, why=why
+        )
+    if is_json:
+        print_json({"table": name, "label": label_of(label), "tick": instant_text(tick), "why": why})
+        return
+    to = console()
+    to.print(f"closed: {name}@{label_of(label)} at {instant_words(tick, table.cadence.zone)}: {why}", soft_wrap=True)
+    to.print("the next run makes it of what came before that", soft_wrap=True)
+
+
+def _label(table: Table, which: str, labels: Labels | None) -> datetime:
+    """Return the one label that is meant."""
+    low, high = (None, None) if labels is None else labels.bounds(table.cadence)
+    if low is None or high is None:
+        raise WaterclockError("E266", f"{which} names no window", fix=f"say which: {table.name}@LABEL")
+    if table.cadence.next(low) != high:
+        first = f"{table.name}@{label_of(table.cadence.floor(low))}"
+        raise WaterclockError(
+            "E266", f"{which} means several windows", why="each is closed by itself", fix=f"say one, such as {first}"
+        )
+    return low

@@ -1,0 +1,53 @@
+"""Releases held batches: finds them, asks, commits what was sealed, and says what becomes due."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from waterclock.cli.actions.confirm import confirm
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.theme import console
+from waterclock.engine.batch.life import carry_out
+from waterclock.engine.batch.releasing import group_to_release
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.operations.opening import reading
+from waterclock.operations.reasons import need_reason
+from waterclock.operations.replaying import held_labels
+from waterclock.operations.words import count_words, local_range
+from waterclock.timelabel.label import label_of
+
+
+def released(folder: Path, env: str | None, which: str, why: str, now: str | None, *, yes: bool, is_json: bool) -> int:
+    """Release what is held, oldest first, and give the exit code: the first that cannot be shown ends it.
+
+    Raises  E440 where nothing is held, E756 where what is held cannot be shown any more, E903 for an empty reason
+    """
+    need_reason(why)
+    to = console(stderr=is_json)
+    with reading(folder, env, now) as at:
+        name, labels = held_labels(at, which)
+        project, instant, table = at.project, at.now, at.flow.tables[name]
+        for label in labels:
+            to.print(at.snapshot.of(name).troubles[label].error, soft_wrap=True, markup=False, highlight=False)
+    words = local_range(labels[0], labels[-1], table.cadence)
+    count = count_words(len(labels), "held batch", "held batches")
+    confirm(f"Release {count} of {name} ({words}) as sealed?", yes=yes)
+    shown: list[str] = []
+    rows = 0
+    with open_workplace(project) as work:
+        apply_flow(work, instant)
+        for label in labels:
+            report = carry_out(work, group_to_release(work, table, label, instant, why), instant)
+            if report.error is not None:
+                raise report.error
+            work.ledger.past.add_event(
+                "released", who=work.settings.who, table=name, label=label, data={"why": why, "claim": report.claim}
+            )
+            shown.append(label_of(label))
+            rows += report.rows
+    if is_json:
+        print_json({"table": name, "released": shown, "rows": rows, "why": why})
+    else:
+        to.print(f"released: {count} of {name} ({words}), {count_words(rows, 'row')}: {why}", soft_wrap=True)
+        to.print("what waited for it is made by the next run", soft_wrap=True)
+    return 0

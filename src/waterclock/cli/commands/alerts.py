@@ -1,0 +1,66 @@
+"""`waterclock alerts`: what is open, who is told of it, and that somebody knows."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
+
+
+class Doing(StrEnum):
+    """What is to be done with alerts."""
+
+    LIST = "list"
+    TEST = "test"
+    ACKNOWLEDGE = "acknowledge"
+    SEND = "send"
+
+
+What = Annotated[
+    Doing,
+    typer.Argument(
+        metavar="[list|test|acknowledge|send]",
+        help="list, if nothing is said, shows what is open and what waits to be sent; test sends a message to each "
+        "target; acknowledge ends the repeats of alerts; send looks anew, and sends what waits.",
+    ),
+]
+Which = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[WHICH]", help="test: targets, all if none is said; acknowledge: the numbers of alerts.",
+        show_default=False,
+    ),
+]  # fmt: skip
+Why = Annotated[
+    str | None, typer.Option("--why", metavar="TEXT", help="acknowledge: the reason; it is kept with your name.")
+]
+
+
+def alerts(
+    what: What = Doing.LIST,
+    which: Which = None,
+    *,
+    why: Why = None,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    json: AsJson = False,
+) -> None:
+    """List the alerts that are open; test the targets, acknowledge alerts, or send what waits."""
+    from waterclock.cli.actions.alerts import acknowledged, listed, sent, tested
+
+    if which and what in {Doing.LIST, Doing.SEND}:
+        raise typer.BadParameter(f"{what} takes nothing more")
+    if (why is not None) != (what is Doing.ACKNOWLEDGE):
+        raise typer.BadParameter("acknowledge takes --why '…', and nothing else does")
+    if what is Doing.TEST:
+        code = tested(project, env, which or [], is_json=json)
+    elif what is Doing.ACKNOWLEDGE:
+        code = acknowledged(project, env, which or [], why or "", is_json=json)
+    elif what is Doing.SEND:
+        code = sent(project, env, is_json=json)
+    else:
+        code = listed(project, env, is_json=json)
+    raise typer.Exit(code)

@@ -1,0 +1,31 @@
+"""`waterclock close`: close the books of a window by hand, for a reason that is kept."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.completion import tables_from
+from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir
+
+OneWindow = Annotated[
+    str,
+    typer.Argument(metavar="TABLE@LABEL", help="The table and the window's label.", autocompletion=tables_from),
+]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; it is kept with your name.")]
+
+
+def close(
+    window: OneWindow,
+    *,
+    why: Why,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    now: Now = None,
+    json: AsJson = False,
+) -> None:
+    """Close the books of a window whose CLOSE WHEN has closed_by_hand(); the next run makes it of what has come."""
+    from waterclock.cli.actions.close import closed
+
+    closed(project, env, window, why, now, is_json=json)

@@ -1,0 +1,34 @@
+"""`waterclock release`: show what a rule holds back, for a reason that is kept."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.completion import tables_from
+from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir, Yes
+
+OfTable = Annotated[
+    str,
+    typer.Argument(metavar="TABLE[@LABELS]", help="The table, and which of its labels.", autocompletion=tables_from),
+]
+Reason = Annotated[
+    str, typer.Option("--because", "--why", metavar="TEXT", help="The reason; it is kept with your name.")
+]
+
+
+def release(
+    which: OfTable,
+    *,
+    because: Reason,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    now: Now = None,
+    yes: Yes = False,
+    json: AsJson = False,
+) -> None:
+    """Release held batches as they were sealed; what waited for them becomes due."""
+    from waterclock.cli.actions.release import released
+
+    raise typer.Exit(released(project, env, which, because, now, yes=yes, is_json=json))

@@ -1,0 +1,31 @@
+"""`waterclock replay`: make those batches again of which rows were set aside."""
+
+from __future__ import annotations
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, AskOnly, Because, Env, Now, ProjectDir, SomeLabels, Which, Yes
+
+
+def replay(  # noqa: PLR0913 - each is an option
+    selection: Which,
+    labels: SomeLabels = None,
+    *,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    now: Now = None,
+    why: Because = "",
+    no_run: AskOnly = False,
+    yes: Yes = False,
+    json: AsJson = False,
+) -> None:
+    """Make batches again of which rows are set aside, by the rules of today; what passes comes into its own label."""
+    from waterclock.cli.actions.restate import Wish, restated
+    from waterclock.operations.replaying import labels_set_aside
+    from waterclock.planner.plan import RECOMPUTE
+
+    wish = Wish("replay", RECOMPUTE, selection, labels, labels_set_aside, why, NOTHING)
+    raise typer.Exit(restated(project, env, wish, now, yes=yes, is_run=not no_run, is_json=json))
+
+
+NOTHING = "no rows are set aside there that the rules of today have not seen"

@@ -1,0 +1,185 @@
+"""Shows alerts: what is open, who was told, what waits to be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from waterclock.alerts.looking import Told, lost_words
+from waterclock.alerts.wording import Words
+from waterclock.batches.alerts import Alert, Outgoing
+from waterclock.flow.alerting import Severity, Target
+from waterclock.operations.json import instant_text
+from waterclock.operations.words import count_words, seconds_words
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from waterclock.dpl.project import Project
+
+_STYLES = {Severity.CRITICAL: "fail.loud", Severity.ERROR: "fail", Severity.WARNING: "warn"}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is open and what waits to be sent, at an instant of the ledger's clock."""
+
+    project: Project
+    now: datetime
+    alerts: tuple[Alert, ...] = ()
+    outgoing: tuple[Outgoing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A target that a test was sent to, and why that did not arrive."""
+
+    target: Target
+    error: str = ""
+
+
+def print_known(to: Console, known: Known) -> None:
+    """Print a card of each open alert, then what waits to be sent, then who is told."""
+    words = words_of(known.project)
+    for alert in known.alerts:
+        _print_alert(to, words, alert, known.now)
+    if not known.alerts:
+        to.print("no alert is open")
+    for target in dict.fromkeys(message.target for message in known.outgoing):
+        waiting = [message for message in known.outgoing if message.target == target]
+        why = next((f": {message.error}" for message in waiting if message.error), "")
+        is_there = target in known.project.alerts.targets
+        gone = "" if is_there else ", which is declared no more"
+        to.print(Text(f"{count_words(len(waiting), 'message waits', 'messages wait')} for {target}{gone}{why}"))
+    _print_rules(to, known.project)
+
+
+def words_of(project: Project) -> Words:
+    """Return what writes of a project's alerts."""
+    return Words(project.name, project.env, project.flow)
+
+
+def _print_alert(to: Console, words: Words, alert: Alert, now: datetime) -> None:
+    trouble = alert.trouble
+    since = seconds_words((now - alert.opened).total_seconds())
+    head = Text.assemble((f"{alert.number}", "name"), "  ", (str(trouble.severity), _STYLES[trouble.severity]), "  ")
+    to.print(head.append(words.line(trouble)))
+    lines = [f"open for {since}"]
+    if held := words.blocks(trouble):
+        lines.append(f"holds up {held}")
+    if trouble.fix:
+        lines.append(f"fix  {trouble.fix}")
+    if alert.told:
+        lines.append(f"told  {', '.join(f'{name} ({told.times}×)' for name, told in alert.told.items())}")
+    if alert.acknowledged is not None:
+        lines.append(f"acknowledged by {alert.acknowledged.who}: {alert.acknowledged.why}")
+    for line in lines:
+        to.print(Text(f"   {line}"))
+
+
+def _print_rules(to: Console, project: Project) -> None:
+    alerting = project.alerts
+    if not alerting.targets:
+        to.print("nobody is told: no target is declared below [alerts.targets]")
+    elif not alerting.is_on:
+        to.print(Text(f"environment {project.env} tells nobody: alerts = true below [env.{project.env}] would"))
+    for rule in alerting.rules if alerting.is_on else ():
+        tables = count_words(len(rule.tables), "table")
+        quiet = "" if rule.quiet is None else ", but in quiet hours"
+        said = f"{', '.join(rule.targets)}: {rule.severity} and louder of {tables}{quiet} (rule {rule.name})"
+        to.print(Text(said, style="quiet"))
+
+
+def known_json(known: Known) -> dict[str, Any]:
+    """Return what is open and what waits, for scripts."""
+    alerting = known.project.alerts
+    return {
+        "env": known.project.env,
+        "tells": alerting.is_on,
+        "open": [alert_json(alert, words_of(known.project)) for alert in known.alerts],
+        "waiting": [
+            {
+                "target": message.target,
+                "at": instant_text(message.at),
+                "attempts": message.attempts,
+                "error": message.error or None,
+                "title": message.body["title"],
+            }
+            for message in known.outgoing
+        ],
+        "targets": [{"name": target.name, "kind": str(target.kind)} for target in alerting.targets.values()],
+        "rules": [
+            {"name": rule.name, "severity": str(rule.severity), "to": list(rule.targets), "tables": sorted(rule.tables)}
+            for rule in alerting.rules
+        ],
+    }
+
+
+def alert_json(alert: Alert, words: Words) -> dict[str, Any]:
+    """Return one alert for scripts."""
+    known = alert.acknowledged
+    return {
+        "number": alert.number,
+        **{key: value for key, value in alert.trouble.to_dict().items() if key not in {"key", "of_run"}},
+        "line": words.line(alert.trouble),
+        "opened": instant_text(alert.opened),
+        "acknowledged": None if known is None else {"at": instant_text(known.at), "by": known.who, "why": known.why},
+        "told": {
+            name: {"first": instant_text(told.first), "last": instant_text(told.last), "times": told.times}
+            for name, told in alert.told.items()
+        },
+    }
+
+
+def print_tried(to: Console, tried: Sequence[Tried], *, is_on: bool, env: str) -> None:
+    """Print of each target whether a test reached it."""
+    for each in tried:
+        said = Text.assemble((each.target.name, "name"), f"  {each.target.kind}  ")
+        to.print(said.append(f"not reached: {each.error}", "fail") if each.error else said.append("sent", "ok"))
+    if not is_on:
+        to.print(Text(f"runs tell nobody here: alerts = true below [env.{env}] would"))
+
+
+def tried_json(tried: Sequence[Tried]) -> dict[str, Any]:
+    """Return what came of a test, for scripts."""
+    return {
+        "ok": not any(each.error for each in tried),
+        "targets": [
+            {"name": each.target.name, "kind": str(each.target.kind), "error": each.error or None} for each in tried
+        ],
+    }
+
+
+def print_acknowledged(to: Console, alerts: Sequence[Alert], project: Project) -> None:
+    """Print which alerts are not repeated any more."""
+    words = words_of(project)
+    for alert in alerts:
+        to.print(Text.assemble((f"{alert.number}", "name"), f"  acknowledged: {words.line(alert.trouble)}"))
+
+
+def acknowledged_json(alerts: Sequence[Alert]) -> dict[str, Any]:
+    """Return which alerts were acknowledged, for scripts."""
+    return {"acknowledged": [alert.number for alert in alerts]}
+
+
+def print_sent(to: Console, told: Told, waiting: int) -> None:
+    """Print how much was sent, and what waits."""
+    sent = told.sent
+    to.print(f"{count_words(sent.messages, 'message')} sent" if sent.messages else "nothing was sent")
+    for lost in sent.lost:
+        to.print(Text(lost_words(lost)))
+    if waiting:
+        to.print(f"{count_words(waiting, 'message waits', 'messages wait')} to be sent")
+
+
+def sent_json(told: Told, waiting: int) -> dict[str, Any]:
+    """Return what was sent, for scripts."""
+    return {
+        "sent": told.sent.messages,
+        "lost": [{"target": lost.target, "why": lost.why} for lost in told.sent.lost],
+        "waiting": waiting,
+    }

@@ -1,0 +1,66 @@
+"""Codes of errors of rules and what they do: ladders, rows that are set aside, batches that are held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from waterclock.errors import Code
+
+QUALITY: Mapping[str, Code] = {
+    "E270": Code(
+        "a step that is never reached",
+        "ELSEs make a ladder: each step but the last says AT MOST how many broken rows it bears, and the next one is "
+        "for more. What goes beyond the last step fails. A limit stands behind an action.",
+    ),
+    "E271": Code(
+        "a ladder in a wrong order",
+        "Rows are set aside or dropped while they are written, before anybody knows how many there will be: so that is "
+        "the first step or none. Each later step does more than the one before: WARN, HOLD, FAIL.",
+    ),
+    "E272": Code(
+        "rows of a rule of the batch",
+        "A rule that holds an aggregate is true of the batch or not. It breaks no row that could be set aside, dropped "
+        "or counted: say what happens to the batch.",
+    ),
+    "E273": Code("a limit that is none", "AT MOST takes a number of rows, or a share between 0 and 100 PERCENT."),
+    "E274": Code(
+        "two ladders for one key",
+        "All KEY columns are one key, which is broken as a whole: what happens then is said once, or alike.",
+    ),
+    "E275": Code(
+        "more rules than can be marked",
+        "What a row breaks is kept as the bits of one number: a table that sets rows aside has up to 62 demands, "
+        "types, NOT NULL and KEY among them.",
+    ),
+    "E276": Code(
+        "rows without a place",
+        "A row is set aside with the batch of its window. The column that puts rows into windows must be of its "
+        "type to do so; and a table that finds rows by their key takes none without one, not with a warning either.",
+    ),
+}
+QUALITY_AT_WORK: Mapping[str, Code] = {
+    "E755": Code(
+        "a batch that is held",
+        "An audit said HOLD: the batch is sealed, shown to nobody, and whatever reads it waits. `release` shows it as "
+        "it is, `retry` and `recompute` make it again, `skip` gives it up.",
+    ),
+    "E756": Code(
+        "a release that cannot be",
+        "A held batch is shown as it was sealed. That needs its slice, and that nothing it had read has changed since.",
+    ),
+    "E757": Code(
+        "a rule without an answer",
+        "A rule is TRUE of a row, or it is not; a division by zero or a cast of what is no number is neither, and "
+        "stops the batch. Functions such as try_divide and try_cast give NULL instead, which is not TRUE.",
+    ),
+}
+QUALITY_COMMANDS: Mapping[str, Code] = {
+    "E440": Code(
+        "nothing is held",
+        "`release` is for batches that a rule holds back; none of the labels is one.",
+    ),
+    "E441": Code(
+        "nothing was set aside",
+        "`replay` makes those batches again of which rows were set aside; none of the labels is one.",
+    ),
+}

@@ -1,0 +1,93 @@
+"""Finds who reads a column of a table: by its name anywhere in a query, by a *, or in a way that cannot be looked into.
+
+What is found is never too little: a * below which other columns are chosen counts, and so does a name that may be
+another table's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from waterclock.dpl.query.splice import splice
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow, Query, Table
+from waterclock.flow.flats import flats_of
+
+_DIALECT = "databricks"
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A table or publish that reads a column, and how."""
+
+    table: Table
+    how: str
+
+    def __str__(self) -> str:
+        word = "the publish " if self.table.kind is Kind.PUBLISH else ""
+        return f"{word}{self.table.name} ({self.how})"
+
+
+def readers_of(flow: Flow, table: str, column: str) -> tuple[Reader, ...]:
+    """Return all that read a column of a table directly. Cost: a parse of each query that reads the table."""
+    found = []
+    for reader in flow.tables.values():
+        if any(read.table == table for read in reader.reads):
+            how = _how(reader, column.lower())
+            found += [Reader(reader, how)] if how else []
+    found += [
+        Reader(each, "REFERENCES it")
+        for each in flow.tables.values()
+        for said in each.columns.named
+        if said.references is not None
+        and said.references.table == table
+        and column.lower() in {name.lower() for name in said.references.columns}
+    ]
+    return tuple(found)
+
+
+def _how(reader: Table, column: str) -> str:
+    if reader.kind is Kind.PUBLISH:
+        named = {each.name.lower() for each in reader.columns.named}
+        return "by its name" if column in named else "by *" if reader.columns.is_open else ""
+    if reader.function is not None:
+        return f"{reader.function.name}() cannot be looked into"
+    queries = [reader.query] if reader.query is not None else []
+    return next(
+        (how for query in queries for part in query.branches or (query,) if (how := _in_query(part, column))), ""
+    )
+
+
+def _in_query(query: Query, column: str) -> str:
+    if flats_of(query):
+        return "by FLAT"
+    text = splice(query, lambda _: "wc_read").text
+    try:
+        tree: Any = exp.maybe_parse(text, dialect=_DIALECT)
+    except (SqlglotError, ValueError, RecursionError):
+        return "its query cannot be looked into"
+    nodes = list(tree.walk())
+    names = [node for node in nodes if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star)]
+    names = [node for node in names if not isinstance(node.parent, exp.Star)]  # EXCEPT leaves it out
+    if any(part.name.lower() == column for node in names for part in node.parts):
+        return "by its name"
+    if any(isinstance(node, exp.Join) and column in _using(node) for node in nodes):
+        return "by its name"
+    return "by *" if any(_takes_all(star, column) for star in nodes if isinstance(star, exp.Star)) else ""
+
+
+def _using(join: exp.Join) -> Iterator[str]:
+    return (name.name.lower() for name in join.args.get("using") or ())
+
+
+def _takes_all(star: exp.Star, column: str) -> bool:
+    """Tell whether a * stands for all columns, that one among them; `count(*)` counts rows."""
+    if isinstance(star.parent, exp.Count):
+        return False
+    left_out = star.args.get("except_") or star.args.get("except") or ()
+    return column not in {each.name.lower() for each in left_out}

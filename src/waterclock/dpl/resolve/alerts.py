@@ -1,0 +1,244 @@
+"""Settles `[alerts]` of the project file: targets, and rules by selection and severity."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from waterclock.dpl.config.model import Config
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.alerting import Alerting, Quiet, Rule, Severity, Target, TargetKind
+from waterclock.flow.declarations import Flow, Secret
+from waterclock.secrets import Secrets
+from waterclock.selection import select
+from waterclock.timelabel.duration import parse_duration
+from waterclock.timelabel.zone import nominal_zone
+
+_SECTION_KEYS = ("targets", "rules", "repeat", "quiet", "zone")
+_RULE_KEYS = ("to", "select", "severity", "repeat", "quiet", "zone")
+_TARGET_KEYS = ("apprise", "webhook", "token")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\s*-\s*([01]?\d|2[0-3]):([0-5]\d)")
+_NEVER = "never"
+_REPEAT = "24 HOURS"
+_SHORTEST = timedelta(minutes=1)
+_Path = tuple[str, ...]
+
+
+def resolve_alerts(config: Config, flow: Flow, root: Path, errors: list[WaterclockError]) -> Alerting:
+    """Return what the project says of alerts, with all that is wrong with it put to `errors`."""
+    said = config.alerts
+    is_on = bool(said) and config.environment.alerts
+    reader = _Reader(config, errors, is_whole=not errors)
+    reader.keys(said, ("alerts",), _SECTION_KEYS)
+    targets = {
+        name: target
+        for name, values in reader.tables(said, ("alerts", "targets"))
+        if (target := _target(reader, name, values)) is not None
+    }
+    if is_on:
+        _check_secrets(reader, targets.values(), Secrets.of(root / config.environment.secrets))
+    names = {str(name) for name in said.get("targets", ()) if isinstance(said.get("targets"), Mapping)}
+    rules = [
+        rule
+        for name, values in reader.tables(said, ("alerts", "rules"))
+        if (rule := _rule(reader, name, values, flow, names)) is not None
+    ]
+    if said and not said.get("rules") and isinstance(said.get("targets"), Mapping) and names:
+        rules = [_rule_of_all(reader, flow, tuple(targets))]
+    return Alerting(targets, tuple(rules), is_on)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads values of the section, and refuses what cannot be one, each with its place."""
+
+    config: Config
+    errors: list[WaterclockError]
+    is_whole: bool  # else tables may be missing because their statements are wrong, which is told already
+    said: Mapping[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.said = self.config.alerts
+
+    def refuse(self, path: _Path, code: str, what: str, *, why: str | None = None, fix: str | None = None) -> None:
+        self.errors.append(self.config.place(path).refuse(code, what, why=why, fix=fix))
+
+    def keys(self, said: Mapping[str, Any], path: _Path, known: tuple[str, ...]) -> None:
+        for key in said:
+            if key not in known:
+                fix = did_you_mean(key, known, otherwise="leave it out")
+                self.refuse(
+                    (*path, key), "E911", f"unknown key {key}", why=f"here can stand {', '.join(known)}", fix=fix
+                )
+
+    def tables(self, said: Mapping[str, Any], path: _Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the tables below a key by their names."""
+        kind, found = path[-1], said.get(path[-1], {})
+        if not isinstance(found, Mapping):
+            fix = f"write [alerts.{kind}.NAME], and its keys below"
+            self.refuse(path, "E911", f"alerts.{kind} is no table of {kind}", fix=fix)
+            return
+        for name, values in found.items():
+            if not _NAME.fullmatch(name):
+                fix = "use letters, digits, _ and -"
+                self.refuse((*path, name), "E911", f"{name!r} cannot be a name of {kind}", fix=fix)
+            elif isinstance(values, Mapping):
+                yield name, values
+            else:
+                fix = f"write [alerts.{kind}.{name}], and its keys below"
+                self.refuse((*path, name), "E911", f"alerts.{kind}.{name} is no table", fix=fix)
+
+    def texts(self, values: Mapping[str, Any], path: _Path) -> tuple[str, ...] | None:
+        """Read a text, or a list of them; None where it is neither."""
+        value = values.get(path[-1])
+        if value is None:
+            return ()
+        listed = [value] if isinstance(value, str) else value
+        if isinstance(listed, list) and all(isinstance(each, str) for each in listed):
+            return tuple(listed)
+        self.refuse(path, "E911", f"{path[-1]} is no text", fix="write a text in quotes, or a list of them")
+        return None
+
+
+def _target(reader: _Reader, name: str, values: Mapping[str, Any]) -> Target | None:
+    path = ("alerts", "targets", name)
+    reader.keys(values, path, _TARGET_KEYS)
+    kinds = [kind for kind in TargetKind if kind in values]
+    if len(kinds) != 1:
+        what = f"target {name} says {'both' if kinds else 'neither'} apprise {'and' if kinds else 'nor'} webhook"
+        fix = 'write apprise = { secret = "name" }, or webhook = "https://…"'
+        reader.refuse(path, "E911", what, fix=fix)
+        return None
+    kind = kinds[0]
+    address, token = _text_or_secret(reader, values, (*path, kind)), None
+    if "token" in values:
+        token = _text_or_secret(reader, values, (*path, "token"))
+        if kind is not TargetKind.WEBHOOK:
+            reader.refuse((*path, "token"), "E911", "apprise takes no token", fix="it is a part of the address")
+    if address is None:
+        return None
+    is_web = isinstance(address, Secret) or address.startswith(("http://", "https://"))
+    if kind is TargetKind.WEBHOOK and not is_web:
+        reader.refuse((*path, kind), "E911", f"{name} is no address of a webhook", fix="it begins with https://")
+    return Target(name, kind, address, token, str(reader.config.place((*path, kind)).place))
+
+
+def _text_or_secret(reader: _Reader, values: Mapping[str, Any], path: _Path) -> str | Secret | None:
+    value = values[path[-1]]
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, Mapping) and set(value) == {"secret"} and isinstance(value["secret"], str):
+        return Secret(value["secret"])
+    fix = 'give it a text in quotes, or { secret = "name" }'
+    reader.refuse(path, "E911", f"{path[-1]} is neither an address nor a secret", fix=fix)
+    return None
+
+
+def _check_secrets(reader: _Reader, targets: Any, secrets: Secrets) -> None:
+    for target in targets:
+        for key, value in ((target.kind, target.address), ("token", target.token)):
+            if isinstance(value, Secret) and not secrets.has(value.name):
+                place = reader.config.place(("alerts", "targets", target.name, key))
+                reader.errors.append(place.placing(secrets.unresolved(value.name)))
+
+
+def _rule(reader: _Reader, name: str, values: Mapping[str, Any], flow: Flow, targets: set[str]) -> Rule | None:
+    path = ("alerts", "rules", name)
+    reader.keys(values, path, _RULE_KEYS)
+    before = len(reader.errors)
+    to = reader.texts(values, (*path, "to")) or ()
+    if not to and "to" not in values:
+        reader.refuse(path, "E913", f"rule {name} tells nobody", fix=f"add to = {_listed(targets)}")
+    for target in to:
+        if target not in targets:
+            why = f"there are {', '.join(sorted(targets))}" if targets else "no target is declared"
+            fix = did_you_mean(target, targets, otherwise=f"add a section [alerts.targets.{target}]")
+            reader.refuse((*path, "to"), "E913", f"unknown target {target}", why=why, fix=fix)
+    tables = _tables(reader, values, (*path, "select"), flow)
+    severity = _severity(reader, values, (*path, "severity"))
+    repeat = _repeat(reader, values, (*path, "repeat"))
+    quiet = _quiet(reader, values, path)
+    if len(reader.errors) > before or severity is None:
+        return None
+    return Rule(name, tables, severity, to, repeat, quiet)
+
+
+def _rule_of_all(reader: _Reader, flow: Flow, targets: tuple[str, ...]) -> Rule:
+    """Return the rule that holds where none is written: every target is told of everything."""
+    path = ("alerts",)
+    repeat, quiet = _repeat(reader, {}, (*path, "repeat")), _quiet(reader, {}, path)
+    return Rule("all", frozenset(flow.tables), Severity.WARNING, targets, repeat, quiet)
+
+
+def _tables(reader: _Reader, values: Mapping[str, Any], path: _Path, flow: Flow) -> frozenset[str]:
+    texts = reader.texts(values, path)
+    try:
+        found = select(flow, *(texts or ()))
+    except WaterclockError as error:
+        if reader.is_whole or error.code != "E511":
+            reader.errors.append(reader.config.place(path).placing(error))
+        return frozenset()
+    if found.labels:
+        reader.refuse(
+            path, "E911", "a rule is of whole tables", why="labels are named", fix="leave out what is behind @"
+        )
+    return frozenset(found.tables)
+
+
+def _severity(reader: _Reader, values: Mapping[str, Any], path: _Path) -> Severity | None:
+    said = values.get("severity", Severity.WARNING.value)
+    if said in list(Severity):
+        return Severity(said)
+    names = ", ".join(Severity)
+    fix = did_you_mean(str(said), list(Severity), otherwise=f"write one of {names}")
+    reader.refuse(path, "E912", f"unknown severity {said}", why=f"there are {names}, the loudest first", fix=fix)
+    return None
+
+
+def _repeat(reader: _Reader, values: Mapping[str, Any], path: _Path) -> timedelta | None:
+    path = path if "repeat" in values else ("alerts", "repeat")
+    said = values.get("repeat", reader.said.get("repeat", _REPEAT))
+    if said == _NEVER:
+        return None
+    try:
+        repeat = parse_duration(str(said)).elapsed()
+    except WaterclockError as error:
+        reader.refuse(path, "E916", f"cannot repeat every {said}", why=error.what, fix='write "4 HOURS", or "never"')
+        return None
+    if repeat < _SHORTEST:
+        reader.refuse(
+            path, "E916", f"cannot repeat every {said}", why="that is less than a minute", fix='write "1 HOUR"'
+        )
+    return repeat
+
+
+def _quiet(reader: _Reader, values: Mapping[str, Any], path: _Path) -> Quiet | None:
+    said, at = _said(reader, values, path, "quiet")
+    zone, at_zone = _said(reader, values, path, "zone")
+    if said is None or said == _NEVER:
+        return None
+    hours = _HOURS.fullmatch(str(said).strip())
+    if hours is None or hours.groups()[:2] == hours.groups()[2:]:
+        reader.refuse(at, "E916", f"quiet hours cannot be {said}", fix='write "22:00-07:00", or "never"')
+        return None
+    try:
+        nominal_zone(str(zone or "UTC"))
+    except WaterclockError as error:
+        reader.errors.append(reader.config.place(at_zone).placing(error))
+        return None
+    first, second, third, fourth = map(int, hours.groups())
+    return Quiet(first * 60 + second, third * 60 + fourth, str(zone or "UTC"))
+
+
+def _said(reader: _Reader, values: Mapping[str, Any], path: _Path, key: str) -> tuple[Any, _Path]:
+    """Return what a rule says, else what is said for all, and where."""
+    return (values[key], (*path, key)) if key in values else (reader.said.get(key), ("alerts", key))
+
+
+def _listed(targets: set[str]) -> str:
+    return "[" + ", ".join(f'"{name}"' for name in sorted(targets) or ["TARGET"]) + "]"

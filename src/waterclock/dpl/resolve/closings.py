@@ -1,0 +1,338 @@
+"""CLOSE WHEN settled: what its condition asks of the rows that UNTIL reads, and what it may not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+from sqlglot.optimizer.simplify import simplify
+from sqlglot.tokens import TokenType
+
+from waterclock.dpl.query.builtins import miscalled
+from waterclock.dpl.query.determinism import nondeterministic
+from waterclock.dpl.query.now_texts import now_texts
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.literals import literal
+from waterclock.dpl.resolve.rules import has_aggregate
+from waterclock.dpl.resolve.watermarks import AS_TIMESTAMP
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import ColumnsSaid, Expression
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import Kind, ReadKind, TableType
+from waterclock.flow.closings import END, START, Closes, Least
+
+if TYPE_CHECKING:
+    from sqlglot.tokens import Token
+
+_WORD = "CLOSE WHEN"
+_OF_WINDOW = {"WINDOW_START": START, "WINDOW_END": END}
+_MARK, _BY_HAND = "WATERMARK", "CLOSED_BY_HAND"
+_NOT_HERE = frozenset({"LATEST", "UNTIL", "PAST", "PREVIOUS", "HISTORY", "FLAT", "IS_PARTIAL", "TIMELABEL"})
+_NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
+_FIX = "as in watermark(at, device) >= WINDOW_END()"
+_SAY = f"say what must have come, {_FIX}"
+
+
+def settle_closings(drafts: Mapping[str, Draft], variables: Mapping[str, Any]) -> Iterator[WaterclockError]:
+    """Set `closes` of each draft that says CLOSE WHEN, and yield what is wrong with it."""
+    for draft in drafts.values():
+        if draft.statement.clause(_WORD) is None:
+            continue
+        wrong = list(_misplaced(draft, drafts))
+        yield from wrong
+        said = draft.statement.value(_WORD, Expression)
+        if said is not None and not wrong and not draft.is_incomplete:
+            condition = _Condition(draft, said, _until(draft), drafts, variables)
+            draft.closes = condition.settled()
+            yield from condition.errors
+
+
+def _until(draft: Draft) -> list[str]:
+    return list(dict.fromkeys(read.table for read in draft.reads if read.kind is ReadKind.UNTIL))
+
+
+def _misplaced(draft: Draft, drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
+    at, tables = draft.at(_WORD), _until(draft)
+    if draft.kind is not Kind.TRANSFORM or draft.type is not TableType.PARTITIONED:
+        yield at.refuse(
+            "E261",
+            f"{draft.name} is regular, and has no windows to close",
+            why="each window of a PARTITIONED table is closed by itself",
+            fix=f"say PARTITIONED behind {draft.name}, or leave CLOSE WHEN out",
+        )
+    elif draft.statement.clause("WHEN") is not None:
+        yield at.refuse(
+            "E261",
+            f"windows of {draft.name} choose between queries, and cannot be closed",
+            why="each query would have a condition of its own",
+            fix="make a table of each query, and choose between these",
+        )
+    elif not tables and not draft.is_incomplete:
+        yield at.refuse(
+            "E261",
+            f"{draft.name} reads nothing UNTIL",
+            why="its windows read whole slices, and are closed when these are there",
+            fix="read UNTIL(u, '1 day'): rows may lie in slices up to a day before their window, and in any behind it",
+        )
+    cadences = {name: drafts[name].cadence for name in tables if name in drafts}
+    known = {(cadence.period, cadence.zone) for cadence in cadences.values() if cadence is not None}
+    if len(known) > 1:
+        yield at.refuse(
+            "E262",
+            f"what {draft.name} reads UNTIL has no boundaries in common",
+            why="; ".join(f"{name} is {cadence}" for name, cadence in cadences.items()),
+            fix="let them have the same EVERY and ZONE",
+        )
+
+
+@dataclass(slots=True)
+class _Condition:
+    """One condition while it is read."""
+
+    draft: Draft
+    said: Expression
+    tables: list[str]
+    drafts: Mapping[str, Draft]
+    variables: Mapping[str, Any]
+    errors: list[WaterclockError]
+    marks: list[Least]
+
+    def __init__(
+        self, draft: Draft, said: Expression, tables: list[str], drafts: Mapping[str, Draft], values: Mapping[str, Any]
+    ) -> None:
+        self.draft, self.said, self.tables, self.drafts, self.variables = draft, said, tables, drafts, values
+        self.errors, self.marks = [], []
+
+    def settled(self) -> Closes | None:
+        """Return what the condition comes to; None where something is wrong with it."""
+        self._check_calls()
+        text = "" if self.errors else self._written()
+        if not self.errors:
+            self._check_tree()
+        if self.errors:
+            return None
+        tree = self.said.tree
+        calls = [node for node in tree.find_all(exp.Anonymous) if node.name.upper() == _BY_HAND]
+        is_alone = _bare(tree) in calls
+        return Closes(self.said.text, text, tuple(self.marks), self._asks_rows(), bool(calls), not is_alone)
+
+    def _asks_rows(self) -> bool:
+        return has_aggregate(self.said.tree) or any(True for _ in self._columns())
+
+    def _check_calls(self) -> None:
+        source, tokens = self.said.span.source, self.said.tokens
+        if self.said.tree.find(exp.Query) is not None:
+            self._refuse(
+                self.said.span,
+                "the condition asks other tables",
+                "it looks at the rows that UNTIL reads, up to each boundary",
+                "make what it asks a column of what is read",
+            )
+            return
+        self.errors.extend(now_texts(self.said.tree, source, lambda _: None))
+        for index, token in enumerate(tokens):
+            upper = token.text.upper()
+            wrong = nondeterministic(source, tokens, index, upper) or miscalled(source, tokens, index, upper)
+            if wrong is not None:
+                self.errors.append(wrong)
+            elif upper in _NOT_HERE and _is_call(tokens, index):
+                self._refuse(
+                    source.span(token.start, token.end + 1),
+                    f"{upper}() is not asked in a condition of {_WORD}",
+                    "it looks at the rows that UNTIL reads, up to each boundary",
+                    _SAY,
+                )
+
+    def _written(self) -> str:
+        """Return the condition as Spark is asked it: names in place of watermarks and of the window's time."""
+        text, tokens = self.said.span.source.text, self.said.tokens
+        parts: list[str] = []
+        index = 0
+        while index < len(tokens):
+            token, upper = tokens[index], tokens[index].text.upper()
+            following = tokens[index + 1].text if index + 1 < len(tokens) else ""
+            if token.text == ":" and following in self.variables:
+                parts.append(literal(self.variables[following]))
+                index += 2
+            elif upper in {*_OF_WINDOW, _MARK, _BY_HAND} and _is_call(tokens, index):
+                end = _closing_bracket(tokens, index + 1)
+                inside = tokens[index + 2 : end]
+                parts.append(self._in_place(upper, token, inside, text[token.start : tokens[end].end + 1]))
+                index = end + 1
+            else:
+                parts.append(text[token.start : token.end + 1])
+                index += 1
+        return " ".join(parts)
+
+    def _in_place(self, upper: str, token: Token, inside: Sequence[Token], text: str) -> str:
+        if upper == _MARK:
+            return self._mark(token, inside, " ".join(text.split()))
+        if inside:
+            span = self.said.span.source.span(token.start, inside[-1].end + 2)
+            self._refuse(span, f"{token.text} takes nothing", "", f"write {token.text}()")
+        return _OF_WINDOW.get(upper, "FALSE")
+
+    def _mark(self, token: Token, inside: Sequence[Token], text: str) -> str:
+        span = self.said.span.source.span(token.start, (inside[-1].end if inside else token.end + 1) + 2)
+        paths = _paths(inside)
+        if paths is None:
+            self._refuse(
+                span, f"{text} names no columns", "", f"name a column, then those whose values are parts, {_FIX}"
+            )
+            return "NULL"
+        table, columns = self._table(paths, span)
+        if table is None:
+            return "NULL"
+        for column in columns:
+            self._require(table, column, span)
+        self._require_instant(table, columns[0], span)
+        known = next(
+            (it for it in self.marks if (it.table, it.column, it.parts) == (table, columns[0], columns[1:])), None
+        )
+        if known is None:
+            known = Least(f"wc_mark_{len(self.marks)}", table, columns[0], columns[1:], text)
+            self.marks.append(known)
+        return known.name
+
+    def _table(self, paths: list[list[str]], span: Span) -> tuple[str | None, tuple[str, ...]]:
+        """Return of which table the columns are, and their own names."""
+        named = {".".join(path[:-1]) for path in paths if len(path) > 1}
+        columns = tuple(path[-1] for path in paths)
+        fitting = [name for name in self.tables if all(_is_name_of(said, name) for said in named)]
+        if len(fitting) == 1 and (named or len(self.tables) == 1):
+            return fitting[0], columns
+        if named and not fitting:
+            said = ", ".join(sorted(named))
+            self._refuse(
+                span,
+                f"{said} is not read UNTIL here",
+                f"{self.draft.name} reads UNTIL {', '.join(self.tables)}",
+                did_you_mean(said, self.tables) or "name one of these before the column",
+            )
+        else:
+            fix = f"name it before the column, as in {self.tables[0]}.{columns[0]}"
+            self._refuse(span, f"{columns[0]} may be of several tables", f"read UNTIL: {', '.join(self.tables)}", fix)
+        return None, columns
+
+    def _require(self, table: str, column: str, span: Span) -> None:
+        listed = self.drafts[table].statement.value("COLUMNS", ColumnsSaid) if table in self.drafts else None
+        if listed is None or listed.is_open or column.lower() == "timelabel":
+            return
+        names = [each.name for each in listed.columns]
+        if column.lower() not in {name.lower() for name in names}:
+            fix = did_you_mean(column, names) or f"name one of them, or add {column} to {table}"
+            self._refuse(span, f"{table} has no column {column}", f"it has {', '.join(names)}", fix)
+
+    def _require_instant(self, table: str, column: str, span: Span) -> None:
+        """Refuse a watermark by a column that is known to hold no instants: it is compared with the ends of windows."""
+        listed = self.drafts[table].statement.value("COLUMNS", ColumnsSaid) if table in self.drafts else None
+        known = [] if listed is None else listed.columns
+        said = next((it.type for it in known if it.name.lower() == column.lower()), None)
+        if said is not None and said.upper() not in AS_TIMESTAMP:
+            fix = f"declare it as {column} TIMESTAMP, or ask for max({column})"
+            self._refuse(span, f"{column} of {table} is {said}, no TIMESTAMP", "a watermark is an instant", fix)
+
+    def _columns(self) -> Iterator[Any]:
+        """Yield the columns that stand outside of watermarks."""
+        for column in self.said.tree.find_all(exp.Column):
+            above = column.find_ancestor(exp.Anonymous)
+            while above is not None and above.name.upper() != _MARK:
+                above = above.find_ancestor(exp.Anonymous)
+            if above is None:
+                yield column
+
+    def _check_tree(self) -> None:
+        tree = self.said.tree
+        if self._asks_rows() and len(self.tables) > 1:
+            self._refuse(
+                self.said.span,
+                "rows of several tables are asked together",
+                f"{self.draft.name} reads UNTIL {', '.join(self.tables)}",
+                f"ask for their watermarks, as in watermark({self.tables[0]}.at) >= WINDOW_END() AND ...",
+            )
+            return
+        for column in self._columns():
+            if column.find_ancestor(exp.AggFunc, exp.Anonymous) is None:
+                self._refuse(
+                    self.said.span,
+                    f"{column.sql()} is asked of no single row",
+                    "the condition is asked once of all rows up to a boundary",
+                    f"say which of its values, as in max({column.sql()})",
+                )
+            else:
+                self._require(self.tables[0], column.name, self.said.span)
+        found = simplify(tree.copy())
+        if isinstance(_bare(found), exp.Null) or (isinstance(_bare(found), exp.Boolean) and not _bare(found).this):
+            self.errors.append(
+                self.said.span.refuse(
+                    "E264", f"{self.said.text} is never TRUE", why="it would close no window", fix=_SAY
+                )
+            )
+        for node in tree.find_all(exp.Anonymous):
+            if node.name.upper() == _BY_HAND and not _is_one_side(node, tree):
+                self.errors.append(
+                    self.said.span.refuse(
+                        "E265",
+                        "closed_by_hand() does not close a window here",
+                        why="whoever says `waterclock close` closes it, whatever else the condition says",
+                        fix="say it alone, or OR closed_by_hand() behind the rest",
+                    )
+                )
+
+    def _refuse(self, span: Span, what: str, why: str, fix: str) -> None:
+        self.errors.append(span.refuse("E263", what, why=why or None, fix=fix))
+
+
+def _bare(tree: Any) -> Any:
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    return tree
+
+
+def _is_one_side(node: Any, tree: Any) -> bool:
+    """Tell whether a call is the whole condition or one side of its ORs."""
+    while node is not tree:
+        node = node.parent
+        if not isinstance(node, exp.Paren | exp.Or):
+            return False
+    return True
+
+
+def _is_name_of(said: str, table: str) -> bool:
+    return said.lower() in {table.lower(), table.rsplit(".", 1)[-1].lower()}
+
+
+def _is_call(tokens: Sequence[Token], index: int) -> bool:
+    is_bracket = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
+    return is_bracket and not (index and tokens[index - 1].token_type is TokenType.DOT)
+
+
+def _closing_bracket(tokens: Sequence[Token], index: int) -> int:
+    depth = 0
+    while index < len(tokens):
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(tokens[index].token_type, 0)
+        if depth == 0:
+            return index
+        index += 1
+    return len(tokens) - 1
+
+
+def _paths(tokens: Sequence[Token]) -> list[list[str]] | None:
+    """Return the dotted names between commas; None where something else stands there."""
+    paths: list[list[str]] = [[]]
+    wants_name = True
+    for token in tokens:
+        if wants_name:
+            if token.token_type in {TokenType.COMMA, TokenType.DOT, TokenType.STRING, TokenType.NUMBER, TokenType.STAR}:
+                return None
+            if not token.text.replace("_", "a").isalnum() and token.token_type not in _NAMES:
+                return None
+            paths[-1].append(token.text)
+        elif token.token_type is TokenType.COMMA:
+            paths.append([])
+        elif token.token_type is not TokenType.DOT:
+            return None
+        wants_name = not wants_name
+    return None if wants_name else paths

@@ -1,0 +1,102 @@
+"""Resolves AS (expression) RETIRE 'day': a column that is made of others until it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
+from typing import Any
+
+from sqlglot import exp
+
+from waterclock.dpl.resolve.literals import with_literals
+from waterclock.dpl.resolve.rules import check_expression, has_aggregate
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Expression, ModeSaid, Statement
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
+from waterclock.flow.endings import Ending
+
+
+def ending_of(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Ending | None:
+    """Return when a column ends and what it is made of until then; None where that is not said, or is refused."""
+    if said.retires is None:
+        return None
+    problems = list(_refused(said))
+    made_as = None
+    if said.made_as is not None:
+        problems += check_expression(said.made_as)
+        if has_aggregate(said.made_as.tree):
+            problems.append(_wrongly(said, said.made_as.span, "is made by an aggregate", "it is made row by row"))
+        made_as = with_literals(said.made_as, variables)
+    errors.extend(problems)
+    return None if problems else Ending(date.fromisoformat(said.retires.text), made_as)
+
+
+def refused_endings(statement: Statement) -> Iterator[WaterclockError]:
+    """Refuse what of a table cannot end: what its rows are put together by; and circles of what ends."""
+    columns = statement.value("COLUMNS", ColumnsSaid)
+    ending = {each.name.lower(): each for each in (columns.columns if columns else ()) if each.retires is not None}
+    mode = statement.value("MODE", ModeSaid)
+    if ending and mode is not None and mode.mode is Mode.TEMPORAL:
+        each = next(iter(ending.values()))
+        yield _wrongly(
+            each, each.span, "is of a TEMPORAL table", "its versions say when a value ended", "leave RETIRE out"
+        )
+        return
+    for rule in _rules(statement):
+        for node in rule.tree.find_all(exp.Column):
+            if (said := ending.get(node.parts[0].name.lower())) is not None:
+                yield _wrongly(said, rule.span, "is asked of by a rule, and ends", "it is NULL from that day on")
+    needed = _needed(statement, mode)
+    for name, said in ending.items():
+        if name in needed:
+            yield _wrongly(said, said.span, f"is what {needed[name]} goes by", "its rows are put together by it")
+        for node in said.made_as.tree.find_all(exp.Column) if said.made_as is not None else ():
+            other = ending.get(node.parts[0].name.lower())
+            if other is not None:
+                yield _wrongly(
+                    said,
+                    said.made_as.span if said.made_as else said.span,
+                    f"is made of {'itself' if other is said else other.name}",
+                    "what ends is made of what stays",
+                    "name the column that takes its place, as in full_name STRING AS (name) RETIRE '2027-12-31'",
+                )
+
+
+def expressions_of(columns: Iterable[ColumnSaid]) -> Iterator[Any]:
+    """Return the expressions by which columns are made until they end."""
+    return (each.made_as for each in columns if each.made_as is not None)
+
+
+def _rules(statement: Statement) -> Iterator[Expression]:
+    return (rule.expression for clause in statement.clauses if clause.word == "EXPECT" for rule in clause.value)
+
+
+def _needed(statement: Statement, mode: ModeSaid | None) -> dict[str, str]:
+    by = statement.clause("BY")
+    time = getattr(by.value, "time_column", None) if by else None
+    needed = {time.lower(): "BY DATA TIME"} if time else {}
+    for name in (*mode.keys, *mode.order_by) if mode is not None else ():
+        needed[name.lower()] = mode.mode.name if mode is not None else ""
+    return needed
+
+
+def _refused(said: ColumnSaid) -> Iterator[WaterclockError]:
+    if said.retires is None:
+        return
+    try:
+        date.fromisoformat(said.retires.text)
+    except ValueError:
+        yield said.retires.span.refuse(
+            "E292", f"{said.retires.text!r} is no day", why="RETIRE names the first day without the column",
+            fix="as in RETIRE '2027-12-31'",
+        )  # fmt: skip
+    if said.is_key or said.is_not_null:
+        word = "KEY" if said.is_key else "NOT NULL"
+        yield _wrongly(said, said.span, f"is {word}, and ends", "it is NULL from that day on", f"leave {word} out")
+    if said.rules:
+        yield _wrongly(said, said.span, "has a rule, and ends", "it is NULL from that day on", "leave EXPECT out")
+
+
+def _wrongly(said: ColumnSaid, span: Span, what: str, why: str, fix: str = "leave RETIRE out") -> WaterclockError:
+    return span.refuse("E292", f"{said.name} {what}", why=why, fix=fix)

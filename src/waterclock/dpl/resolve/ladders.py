@@ -1,0 +1,99 @@
+"""Checks what tables do with rows that break their rules: one ladder for a key, names apart, rows that can go alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid
+from waterclock.errors import WaterclockError
+from waterclock.flow.checks import MOST_CHECKS, checks_of, is_nested, loose_types, takes_rows_out
+from waterclock.flow.choices import Action, Kind, Mode, Scope
+
+
+def check_ladders(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
+    """Refuse what the rules of a table cannot mean together."""
+    for draft in drafts:
+        said = draft.statement.value("COLUMNS", ColumnsSaid)
+        columns = said.columns if said else ()
+        yield from _doubled(columns)
+        yield from _of_key(columns)
+        yield from _of_time(draft, columns)
+        yield from _of_fold(draft, columns)
+        if (draft.fold or draft.kind is Kind.PUBLISH) and any(rule.scope is Scope.TABLE for rule in draft.rules):
+            what = "a PUBLISH" if draft.kind is Kind.PUBLISH else f"a {draft.mode.name} table"
+            yield not_yet(f"OVER TABLE of {what}", draft.at("EXPECT"), fix="ask it of a table that reads this one")
+        yield from (
+            not_yet(f"an ELSE behind {column.type}", column.span, fix="set aside by a rule on its fields")
+            for column in columns
+            if column.type and column.name.lower() in loose_types(draft) and is_nested(column.type)
+        )
+        if not takes_rows_out(draft) and not loose_types(draft):
+            continue
+        if draft.kind is Kind.PUBLISH and draft.mode is Mode.MERGE:
+            fix = "set them aside in a transform, and publish that"
+            yield not_yet("a MERGE publish that takes rows out", draft.at("EXPECT"), fix=fix)
+        if len(found := checks_of(draft)) > MOST_CHECKS:
+            yield draft.span.refuse(
+                "E275",
+                f"{draft.name} demands {len(found)} things of a row",
+                why=f"it takes rows out, and up to {MOST_CHECKS} can be told apart",
+                fix="join rules by AND, or set rows aside in two tables",
+            )
+
+
+def _doubled(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
+    seen: set[str] = set()
+    for column in columns:
+        for rule in column.rules:
+            name = rule.name or rule.expression.text
+            if name in seen:
+                yield rule.expression.span.refuse(
+                    "E212", f"two rules are called {name}", fix="name one of them: EXPECT (...) AS name"
+                )
+            seen.add(name)
+
+
+def _of_key(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
+    ladders = [(column.else_of_key, column.span) for column in columns if column.is_key and column.else_of_key]
+    for ladder, span in ladders[1:]:
+        if ladder != ladders[0][0]:
+            yield span.refuse(
+                "E274",
+                "two ladders for one key",
+                why="all KEY columns together are the key of a row",
+                fix="say what happens behind one of them",
+            )
+
+
+def _of_time(draft: Draft, columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
+    """Refuse a ladder behind the type of the column that puts rows into windows."""
+    time = draft.source.time_column if draft.source else None
+    for column in columns:
+        if time is not None and column.name.lower() == time.lower() and column.name.lower() in loose_types(draft):
+            yield _no_window(column.span, column.name)
+
+
+def _of_fold(draft: Draft, columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
+    """Refuse to let rows without a key into a table that goes by it, be it with a warning or once it is released."""
+    keys = {key.lower() for key in draft.fold.keys} if draft.fold else set()
+    for column in columns:
+        first = next((ladder[0].action for ladder in (column.else_of_null, column.else_of_key) if ladder), None)
+        if column.name.lower() in keys and first in {Action.WARN, Action.HOLD}:
+            yield column.span.refuse(
+                "E276",
+                f"a row without {column.name} has no place in {draft.name}",
+                why=f"{draft.mode.name} finds rows by it, and {first.name} would let them in",
+                fix="say ELSE QUARANTINE, ELSE DROP or nothing, which fails the batch",
+            )
+
+
+def _no_window(span: Span, name: str) -> WaterclockError:
+    return span.refuse(
+        "E276",
+        f"rows whose {name} is no time belong to no window",
+        why="a row is set aside with the batch of its window; rows without a time are counted with the batch instead",
+        fix="leave the ELSE behind its type out",
+    )

@@ -1,0 +1,157 @@
+"""The tables that keep late rows: each is a transform of the flow, made of the CLOSE WHEN of the table it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from sqlglot import exp
+
+from waterclock.dpl.query.references import find_in_branches
+from waterclock.dpl.resolve.views import queries_of
+from waterclock.dpl.syntax.parser import parse_text
+from waterclock.dpl.syntax.source_text import SourceText
+from waterclock.dpl.syntax.statements import Clause, Expression, Statement, StatementKind, WatermarkSaid
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import OnRestate, ReadKind
+from waterclock.flow.declarations import Read, Value
+from waterclock.flow.late_rows import REASON, LateRows, late_of
+from waterclock.spark_sql import quoted
+from waterclock.timelabel.duration import Duration
+
+KEEPS_LATE = "LATE ROWS"
+"""The clause, which nobody writes, by which a transform keeps the late rows of a table."""
+
+_SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
+_CLOSES, _MOST = "CLOSE WHEN", "MAX LATENESS"
+
+
+def with_late_rows(
+    statements: Sequence[Statement], variables: Mapping[str, Value], errors: list[WaterclockError]
+) -> list[Statement]:
+    """Return the statements of a project with the transforms that keep the late rows of tables whose books close.
+
+    There is one for each table that is read UNTIL and whose time is known: by a watermark() of the condition, or by the
+    WATERMARK of what is read.
+    """
+    names = {statement.name.lower(): statement for statement in statements}
+    kept: list[Statement] = []
+    for statement in statements:
+        within = statement.value(_MOST, Duration)
+        if statement.clause(_CLOSES) is None or statement.kind is not StatementKind.TRANSFORM:
+            errors.extend(_never_closed(statement))
+            continue
+        # of a table that is read twice, the read that reaches further back tells what is early
+        farthest = sorted(_until(statement, names), key=lambda read: _length(read.span))
+        reads = list({read.table: read for read in farthest}.values())
+        columns = {read: _time_of(statement, read, names, is_only=len(reads) == 1) for read in reads}
+        errors.extend(_unclear(statement, within, columns))
+        for read, column in columns.items():
+            if column is not None and read.span is not None and not statement.failed:
+                own = late_of(statement.name) if len(reads) == 1 else f"{late_of(statement.name)}_{_short(read.table)}"
+                late_rows = LateRows(statement.name, column, read.span, within)
+                if own.lower() not in names:
+                    kept.append(_late_rows(statement, read, own, late_rows, variables))
+                elif len(reads) > 1:  # what ends in _late is refused by the rules of names
+                    errors.append(_is_ours(names[own.lower()], statement))
+    return [*statements, *kept]
+
+
+def _until(statement: Statement, names: Mapping[str, Statement]) -> Iterator[Read]:
+    """Yield what a statement reads UNTIL, itself or through views."""
+    if statement.function is not None:
+        for argument in statement.function.arguments:
+            if argument.read is not None and argument.read.kind is ReadKind.UNTIL:
+                yield argument.read
+            elif argument.read is not None:
+                yield from _through(argument.read.table, names)
+    for said in queries_of(statement):
+        for table in find_in_branches(said).tables:
+            if table.kind is ReadKind.UNTIL:
+                yield Read(table.name, table.kind, table.duration)
+            else:
+                yield from _through(table.name, names)
+
+
+def _through(name: str, names: Mapping[str, Statement]) -> Iterator[Read]:
+    view = names.get(name.lower())
+    if view is not None and view.kind is StatementKind.VIEW:
+        yield from _until(view, {key: value for key, value in names.items() if value is not view})
+
+
+def _time_of(statement: Statement, read: Read, names: Mapping[str, Statement], *, is_only: bool) -> str | None:
+    """Return the column that tells to which window a row of `read` belongs; None where nothing says so."""
+    said = statement.value(_CLOSES, Expression)
+    for call in said.tree.find_all(exp.Anonymous) if said is not None else ():
+        column = call.expressions[0] if call.name.upper() == "WATERMARK" and call.expressions else None
+        if isinstance(column, exp.Column):
+            path = ".".join(part.name for part in column.parts[:-1]).lower()
+            if (is_only and not path) or path in {read.table.lower(), _short(read.table).lower()}:
+                return str(column.name)
+    declared = names[read.table.lower()].value("WATERMARK", WatermarkSaid) if read.table.lower() in names else None
+    return declared.column if declared is not None else None
+
+
+def _late_rows(
+    statement: Statement, read: Read, own: str, late_rows: LateRows, variables: Mapping[str, Value]
+) -> Statement:
+    name, of = (".".join(map(quoted, table.split("."))) for table in (own, read.table))
+    # which rows these are is known of each batch alone: when the books of which windows were closed
+    text = (
+        f"TRANSFORM {name} PARTITIONED COMMENT 'Rows that came too late, or too early, for {statement.name}' "
+        f"AS SELECT *, CAST(NULL AS STRING) AS {REASON} FROM {of};"
+    )
+    found, errors = parse_text(SourceText(f"the late rows of {statement.name}", text), variables=variables)
+    if errors:
+        raise AssertionError(f"the late rows of {statement.name} cannot be read: {errors[0].what}")
+    return replace(
+        found[0], span=statement.span, clauses=(*found[0].clauses, Clause(KEEPS_LATE, late_rows, statement.span))
+    )
+
+
+def _short(table: str) -> str:
+    return table.rsplit(".", 1)[-1]
+
+
+def _never_closed(statement: Statement) -> Iterator[WaterclockError]:
+    clause = statement.clause(_MOST)
+    if clause is not None:
+        yield clause.span.refuse(
+            "E370",
+            f"the books of {statement.name} are never closed",
+            why="MAX LATENESS says how long late rows open a closed window again; what is not closed runs again anyway",
+            fix="say when they are, as in CLOSE WHEN watermark(at) >= WINDOW_END(), or leave MAX LATENESS out",
+        )
+
+
+def _unclear(
+    statement: Statement, within: Duration | None, columns: Mapping[Read, str | None]
+) -> Iterator[WaterclockError]:
+    clause = statement.clause(_MOST)
+    if within is None or clause is None:
+        return
+    for read in (read for read, column in columns.items() if column is None):
+        yield clause.span.refuse(
+            "E371",
+            f"which window a row of {read.table} belongs to is not known",
+            why="late rows are found by the column that a watermark is asked of",
+            fix=f"say WATERMARK at 0 MINUTES in {read.table}, or ask for watermark(at) in CLOSE WHEN",
+        )
+    if statement.value("ON RESTATE", OnRestate) is OnRestate.REPORT:
+        yield clause.span.refuse(
+            "E371",
+            f"late rows cannot open windows of {statement.name} again",
+            why="ON RESTATE REPORT shows what changed, and runs nothing",
+            fix="leave one of both out",
+        )
+
+
+def _is_ours(other: Statement, statement: Statement) -> WaterclockError:
+    return other.span.refuse(
+        "E211", f"{other.name} is ours", why=f"it keeps the late rows of {statement.name}", fix="choose another name"
+    )
+
+
+def _length(span: Duration | None) -> timedelta:
+    return timedelta() if span is None else span.after(_SOME_DAY, "UTC") - _SOME_DAY

@@ -1,0 +1,147 @@
+"""OPTIONS (open_windows 'kept'): the table that holds the open windows of one that closes its books.
+
+It is derived when all else is settled: the same query, cut at the boundaries of what UNTIL reads, as a state that each
+batch replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.fingerprints import digest
+from waterclock.dpl.resolve.table_options import OPEN_WINDOWS, keeps_open_windows
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import OptionsSaid, Statement, StatementKind
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Kind, Mode, OnRestate, ReadKind, Scope, TableType
+from waterclock.flow.declarations import About, Column, Columns, Table
+from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL, open_table_of, view_of
+
+_RELATIONS = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM, StatementKind.VIEW})
+
+
+def check_open_windows(drafts: Mapping[str, Draft], statements: Iterable[Statement]) -> Iterator[WaterclockError]:
+    """Refuse open windows of what closes no books, or whose windows cannot be made before they are closed."""
+    names = {each.name.lower(): each for each in statements if each.kind in _RELATIONS}
+    for draft in drafts.values():
+        if not _is_asked_of(draft):
+            continue
+        span = draft.statement.value("OPTIONS", OptionsSaid).spans[OPEN_WINDOWS]  # type: ignore[union-attr] # asked of
+        if draft.statement.clause("CLOSE WHEN") is None:
+            yield span.refuse(
+                "E268",
+                f"{draft.name} has no open windows",
+                why="each of its batches makes a window once, when all that it reads is there",
+                fix="say CLOSE WHEN, or leave the option out",
+            )
+            continue
+        yield from _unmade(draft, drafts, span)
+        yield from _columns(draft, span)
+        taken = names.get(open_table_of(draft.name).lower())
+        if taken is not None:
+            yield taken.span.refuse(
+                "E211",
+                f"{taken.name} is ours",
+                why=f"it holds the open windows of {draft.name}",
+                fix="choose another name",
+            )
+
+
+def with_open_windows(tables: Mapping[str, Table], drafts: Mapping[str, Draft]) -> dict[str, Table]:
+    """Return the tables of a flow with those that hold open windows."""
+    found = dict(tables)
+    for name, draft in drafts.items():
+        if _is_asked_of(draft) and name in tables and tables[name].closes is not None:
+            beside = _beside(tables[name], tables)
+            found[beside.name] = beside
+    return found
+
+
+def shown_to_queries(name: str, tables: Mapping[str, Statement]) -> str | None:
+    """Say of what a name that no batch reads is made, for people to ask; None of any other name."""
+    for table, statement in tables.items():
+        options = statement.value("OPTIONS", OptionsSaid)
+        if name == open_table_of(table) and keeps_open_windows(options):
+            return f"it holds the open windows of {table}"
+        if name == view_of(table) and statement.value("TYPE OF TABLE", TableType) is TableType.PARTITIONED:
+            return f"it shows {table}, with what is open of it" if keeps_open_windows(options) else f"it shows {table}"
+    return None
+
+
+def _is_asked_of(draft: Draft) -> bool:
+    return draft.kind is Kind.TRANSFORM and keeps_open_windows(draft.statement.value("OPTIONS", OptionsSaid))
+
+
+def _beside(table: Table, tables: Mapping[str, Table]) -> Table:
+    cadences = [tables[read.table].cadence for read in table.reads if read.kind is ReadKind.UNTIL]
+    label = Column(WINDOW_LABEL, table.place, "STRING", bool(table.columns.keys), is_not_null=True)
+    # a rule of a whole window is asked of it once it is whole
+    named = (*table.columns.named, label)
+    return replace(
+        table,
+        name=open_table_of(table.name),
+        type=TableType.REGULAR,
+        mode=Mode.REPLACE,
+        cadence=replace(cadences[0], delay=max((each.delay for each in cadences), default=timedelta(0))),
+        start=None,
+        columns=Columns(named, table.columns.is_open),
+        rules=tuple(rule for rule in table.rules if rule.scope is Scope.ROW),
+        retain=None,
+        manifest=None,
+        is_sequential=False,
+        on_restate=OnRestate.RECOMPUTE,
+        partial_after=None,
+        closes=None,
+        marks=None,
+        late_rows=None,
+        open_of=table.name,
+        about=About(table.about.owner, table.about.tags, f"The open windows of {table.name}"),
+        fingerprint=digest(("open windows", table.fingerprint)),
+    )
+
+
+def _unmade(draft: Draft, drafts: Mapping[str, Draft], span: Span) -> Iterator[WaterclockError]:
+    """Refuse what waits for windows that are closed."""
+    if draft.function is not None and draft.function.step is not None:
+        yield span.refuse(
+            "E268",
+            f"windows of {draft.name} are made of the state before them, and cannot be made while they are open",
+            why="the state before a window is there once the windows before it are closed",
+            fix="leave the option out",
+        )
+    for read in draft.reads:
+        if draft.name in _above(drafts, [read.table]):
+            yield span.refuse(
+                "E268",
+                f"windows of {draft.name} read {read}, and cannot be made while they are open",
+                why="each is made of the window before it, once that is closed"
+                if read.table == draft.name
+                else f"{read.table} is made of closed windows of {draft.name}",
+                fix="leave the option out, or make what does not need it a table of its own",
+            )
+
+
+def _above(drafts: Mapping[str, Draft], names: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    to_do = list(names)
+    while to_do:
+        name = to_do.pop()
+        if name in drafts and name not in found:
+            found.add(name)
+            to_do += [read.table for read in drafts[name].reads]
+    return found
+
+
+def _columns(draft: Draft, span: Span) -> Iterator[WaterclockError]:
+    for column in draft.columns.named:
+        if column.name.lower() in {WINDOW_LABEL, IS_CLOSED}:
+            place = "the table of its open windows" if column.name.lower() == WINDOW_LABEL else f"{draft.name}_view"
+            yield span.refuse(
+                "E268",
+                f"{draft.name} has a column {column.name}",
+                why=f"{place} has one of that name",
+                fix="name it otherwise, or leave the option out",
+            )

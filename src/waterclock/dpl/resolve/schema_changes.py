@@ -1,0 +1,30 @@
+"""Checks ON SCHEMA CHANGE against the column list that it is said beside."""
+
+from __future__ import annotations
+
+from waterclock.dpl.syntax.statements import Statement
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Columns
+from waterclock.flow.schema_changes import OnSchemaChange
+
+
+def refused_change(statement: Statement, columns: Columns) -> WaterclockError | None:
+    """Refuse what a column list leaves no room for."""
+    clause = statement.clause("ON SCHEMA CHANGE")
+    if clause is None or columns.is_open or statement.has_failed("COLUMNS"):
+        return None
+    if columns.on_change is OnSchemaChange.ADD:
+        return clause.span.refuse(
+            "E291",
+            f"{statement.name} takes no new columns, and says ADD",
+            why="its list is closed: what it does not name is left out, so that a new column never leaks",
+            fix="end the list with *, or say IGNORE",
+        )
+    if columns.on_change is OnSchemaChange.TEXT and all(column.type for column in columns.named):
+        return clause.span.refuse(
+            "E291",
+            f"{statement.name} has no column that TEXT could be said of",
+            why="TEXT takes columns without a declared type as STRING; its list is closed, and gives each its type",
+            fix="leave types out, end the list with *, or say IGNORE",
+        )
+    return None

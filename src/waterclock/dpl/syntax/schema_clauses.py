@@ -1,0 +1,43 @@
+"""ON SCHEMA CHANGE and COMPATIBLE: what they say, and what is misspelt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from waterclock.dpl.syntax.cursor import Cursor
+from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.compatibility import Compatibility, Compatible
+from waterclock.flow.schema_changes import OnSchemaChange
+
+
+def take_on_schema_change(cursor: Cursor) -> OnSchemaChange:
+    """Take what becomes of a batch whose source's columns changed."""
+    if cursor.at("HOLD"):
+        raise not_yet("ON SCHEMA CHANGE HOLD", cursor.here(), fix="say FAIL: the batch stops, and `retry` goes on")
+    said = next((each for each in OnSchemaChange if cursor.accept(each.value)), None)
+    if said is None:
+        raise _misspelt(cursor, "ON SCHEMA CHANGE", [each.value for each in OnSchemaChange])
+    return said
+
+
+def take_compatible(cursor: Cursor) -> Compatibility:
+    """Take who may read what, and whether of all versions."""
+    mode = next((each for each in Compatible if cursor.accept(each.value)), None)
+    if mode is None:
+        raise _misspelt(cursor, "COMPATIBLE", [each.value for each in Compatible])
+    is_transitive = cursor.accept("TRANSITIVE")
+    if not is_transitive and cursor.peek().upper.startswith("TRANS"):
+        raise _misspelt(cursor, f"COMPATIBLE {mode.value}", ["TRANSITIVE"])
+    return Compatibility(mode, is_transitive)
+
+
+def _misspelt(cursor: Cursor, clause: str, known: Sequence[str]) -> WaterclockError:
+    listed = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
+    found = "the end of the statement" if cursor.is_done else cursor.here().text
+    return cursor.here().refuse(
+        "E290",
+        f"{clause} does not know {found}" if not cursor.is_done else f"{clause} says nothing",
+        why=f"behind it stands {listed}",
+        fix=did_you_mean(found.upper(), known, otherwise=f"as in {clause} {known[0]}"),
+    )

@@ -1,0 +1,199 @@
+"""Looks where the books of windows are closed: asks the condition of CLOSE WHEN at boundaries, and keeps the answers.
+
+Whoever runs looks before it plans. One query of Spark's asks many boundaries of many windows: the rows are read once,
+and each goes to the boundaries that see it. What was found is kept in the ledger: two runners agree on the first tick.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from waterclock.batches.facts import Closing, LedgerSnapshot
+from waterclock.engine.batch.late_rows import newest_late
+from waterclock.engine.reads.pin import frame_of, pin
+from waterclock.engine.spark.asking import literal_of
+from waterclock.engine.spark.errors import to_error
+from waterclock.engine.spark.user_functions import register_functions
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.closings import END, START, Closes, Least
+from waterclock.flow.declarations import Read
+from waterclock.flow.graph import late_tables
+from waterclock.planner.closings import Books, Pair
+from waterclock.planner.plan import RECOMPUTE, Batch, BoundRead, ReadScope, Status
+from waterclock.planner.planning import Planner
+from waterclock.planner.reads import bind
+from waterclock.planner.request import Request
+from waterclock.spark_sql import quoted
+from waterclock.timelabel.label import TIMELABEL, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_PAIR, _HOLDS, _BEHIND, _LABEL = "wc_pair", "wc_holds", "wc_behind", "wc_label"
+
+
+def look(
+    work: Workplace, planner: Planner, now: datetime, request: Request, past: Callable[[], LedgerSnapshot]
+) -> list[tuple[Books, WaterclockError]]:
+    """Close the books of all windows whose condition holds at a boundary that can be seen; keep how far was looked.
+
+    Gives the tables of which the condition could not be asked, with what Spark says of it.
+    Cost: one query a round, of at most `closings.MOST_PAIRS` boundaries; none where nothing new is settled.
+    """
+    failed: dict[str, tuple[Books, WaterclockError]] = {}
+    for books in planner.books(past(), now, request):
+        try:
+            _take_late_rows(work, books)
+        except WaterclockError as error:
+            failed[books.table.name] = (books, error)
+    while True:
+        found = [(books, books.pairs()) for books in planner.books(past(), now, request)]
+        found = [(books, pairs) for books, pairs in found if pairs and books.table.name not in failed]
+        if not found:
+            return list(failed.values())
+        for books, pairs in found:
+            try:
+                _look_at(work, books, pairs)
+            except WaterclockError as error:
+                failed[books.table.name] = (books, error)
+
+
+def _take_late_rows(work: Workplace, books: Books) -> None:
+    """Open the windows again that somebody wants recomputed, up to the newest late rows that are kept for them."""
+    table, asked = books.table, books.past.requested
+    labels = [label for label, verb in asked.items() if verb == RECOMPUTE and label in books.past.closings]
+    if not labels or not late_tables(work.flow, table.name):
+        return
+    spark = work.sessions.own()
+    try:
+        ticks = newest_late(work, spark, table, labels)
+    except Exception as raised:
+        raise to_error(raised, where=table.name) from raised
+    finally:
+        work.sessions.release(spark)
+    if ticks:
+        others = late_tables(work.flow, table.name)
+        work.ledger.decisions.reopen(
+            table.name, ticks, late_tables=others, who=work.settings.who, why="recompute asked for"
+        )
+
+
+def _look_at(work: Workplace, books: Books, pairs: Sequence[Pair]) -> None:
+    closes = books.table.closes
+    if closes is None:
+        raise AssertionError(f"{books.table.name} closes no books")
+    answers = _asked(work, books, closes, pairs) if closes.is_asked else {}
+    told = books.found(pairs, {pair: holds for pair, (holds, _) in answers.items()})
+    kept = [(window.start, _with_behind(closing, answers, pairs, window.start)) for window, closing in told]
+    others = late_tables(work.flow, books.table.name)
+    work.ledger.decisions.close_books(books.table.name, kept, late_tables=others, who=work.settings.who)
+
+
+def _with_behind(
+    closing: Closing, answers: Mapping[Pair, tuple[bool, str]], pairs: Sequence[Pair], label: datetime
+) -> Closing:
+    """Add which part was furthest behind at the newest boundary of an open window."""
+    of_label = [pair for pair in pairs if pair.window.start == label and pair in answers]
+    is_open = closing.tick is None and of_label
+    return replace(closing, behind=answers[of_label[-1]][1]) if is_open else closing
+
+
+def _asked(work: Workplace, books: Books, closes: Closes, pairs: Sequence[Pair]) -> dict[Pair, tuple[bool, str]]:
+    """Ask the condition at each pair: whether it holds, and which part was furthest behind."""
+    where = f"{books.table.name}@{pairs[0].window.label}"
+    spark = work.sessions.own()
+    try:
+        register_functions(spark, work.root, work.flow, [closes.expression])
+        for index, read in enumerate(books.reads):
+            _seen(work, spark, books, read, pairs).createOrReplaceTempView(f"wc_seen_{index}")
+        tables = [read.table for read in books.reads]
+        rows = spark.sql(_query(closes, tables, pairs)).collect()
+    except Exception as raised:
+        raise to_error(raised, where=where) from raised
+    finally:
+        work.sessions.release(spark)
+    return {pairs[row[_PAIR]]: (row[_HOLDS] is True, row[_BEHIND] or "") for row in rows}
+
+
+def _seen(work: Workplace, spark: SparkSession, books: Books, read: Read, pairs: Sequence[Pair]) -> DataFrame:
+    """Return the rows that the boundaries see, once for each, with its number."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    bounds = [_bound(books, read, pair) for pair in pairs]
+    hull = replace(bounds[0], low=min(each.low for each in bounds), high=max(each.high for each in bounds))
+    batch = Batch(books.table.name, pairs[0].window, Status.READY, "", (hull,))
+    pinned = pin(work.ledger, work.lake, work.flow, [batch])[batch.label][0]
+    rows = frame_of(spark, work.lake, work.flow, pinned)
+    seen = [
+        (label_of(piece.label), number)
+        for number, each in enumerate(bounds)
+        for piece in pinned.slices
+        if each.low <= piece.label < each.high
+    ]
+    numbers = pa.table(
+        {
+            _LABEL: pa.array([label for label, _ in seen], pa.string()),
+            _PAIR: pa.array([number for _, number in seen], pa.int32()),
+        }
+    )
+    by_label = F.broadcast(spark.createDataFrame(numbers))
+    return rows.join(by_label, rows[TIMELABEL] == by_label[_LABEL]).drop(_LABEL)
+
+
+def _bound(books: Books, read: Read, pair: Pair) -> BoundRead:
+    bound = bind(books.table, pair.window, books.flow, books.starts, reads=[read], closing=pair.boundary)[0]
+    return replace(bound, scope=ReadScope.SLICES)
+
+
+def _query(closes: Closes, tables: Sequence[str], pairs: Sequence[Pair]) -> str:
+    """Write the query that answers all pairs; `wc_seen_n` are the rows of each table."""
+    windows = ", ".join(
+        f"({number}, {literal_of(pair.window.start)}, {literal_of(pair.window.end)})"
+        for number, pair in enumerate(pairs)
+    )
+    parts = [f"wc_pairs AS (SELECT * FROM VALUES {windows} AS t({_PAIR}, {START}, {END}))"]
+    parts += [_mark(mark, tables.index(mark.table)) for mark in closes.marks]
+    joined = "".join(f" LEFT JOIN wc_of_{mark.name} USING ({_PAIR})" for mark in closes.marks)
+    names = "".join(f", {mark.name}" for mark in closes.marks)
+    behind = ", ".join(f"CASE WHEN {mark.name} < {END} THEN {mark.name}_of END" for mark in closes.marks if mark.parts)
+    told = f"coalesce({behind}, '')" if behind else "''"
+    parts.append(f"wc_windows AS (SELECT {_PAIR}, {START}, {END}{names}, {told} AS {_BEHIND} FROM wc_pairs{joined})")
+    if not closes.asks_rows:
+        return f"WITH {', '.join(parts)} SELECT {_PAIR}, ({closes.expression}) AS {_HOLDS}, {_BEHIND} FROM wc_windows"
+    grouped = (
+        f"SELECT {_PAIR}, ({closes.expression}) AS {_HOLDS}, {_BEHIND} FROM wc_windows JOIN wc_seen_0 USING ({_PAIR}) "
+        f"GROUP BY {_PAIR}, {START}, {END}{names}, {_BEHIND}"
+    )
+    # of a boundary before which no row has come the aggregates are those of nothing, which a group does not tell
+    of_none = [
+        f"SELECT {number} AS {_PAIR}, ({_of_nothing(closes, pair)}) AS {_HOLDS}, '' AS {_BEHIND} "
+        f"FROM (SELECT * FROM wc_seen_0 WHERE {_PAIR} = {number}) HAVING count(*) = 0"
+        for number, pair in enumerate(pairs)
+    ]
+    return f"WITH {', '.join(parts)} {' UNION ALL '.join([grouped, *of_none])}"
+
+
+def _of_nothing(closes: Closes, pair: Pair) -> str:
+    """Return the condition with what holds of a boundary before which no row has come."""
+    values: dict[str, Any] = {START: pair.window.start, END: pair.window.end}
+    said = {name: literal_of(value) for name, value in values.items()}
+    said |= {mark.name: "CAST(NULL AS TIMESTAMP)" for mark in closes.marks}
+    return re.sub(r"\bwc_\w+\b", lambda name: said.get(name[0], name[0]), closes.expression)
+
+
+def _mark(mark: Least, index: int) -> str:
+    """Write what a watermark is at each boundary, and which part is that far behind."""
+    at, parts = quoted(mark.column), ", ".join(map(quoted, mark.parts))
+    part = f"to_json(struct({parts}))" if parts else "''"
+    return (
+        f"wc_of_{mark.name} AS (SELECT {_PAIR}, min(newest) AS {mark.name}, min_by(part, newest) AS {mark.name}_of "
+        f"FROM (SELECT {_PAIR}, {part} AS part, max({at}) AS newest FROM wc_seen_{index} WHERE {at} IS NOT NULL "
+        f"GROUP BY ALL) GROUP BY {_PAIR})"
+    )

@@ -1,0 +1,59 @@
+"""Notes the columns that a table has from a batch on, where no version of them is known yet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.compatible import KEY, NOT_NULL, RETIRE, broken_promises, retirement_of
+from waterclock.batches.schemas import Side, known_as, newest_of
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.column_types import text_of_type, type_of_json
+from waterclock.flow.declarations import Table
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+def kept(
+    work: Workplace, table: Table, stored: StructType | None, made: StructType, label: datetime
+) -> dict[datetime, dict[str, Any]]:
+    """Return by label the columns of the table as this batch leaves it; nothing where they are known.
+
+    Raises  E772 where they break what COMPATIBLE promises
+    """
+    before = newest_of(work.schemas_of(table.name), Side.TABLE)
+    columns = columns_after(table, stored, made, before.columns if before else {})
+    if known_as(work.schemas_of(table.name), Side.TABLE, label, columns) is not None:
+        return {}
+    broken = broken_promises(table, columns, work.schemas_of(table.name), "E772")
+    if broken:
+        raise broken[0][1]
+    work.forget_schemas(table.name)
+    return {label: {str(Side.TABLE): columns}}
+
+
+def columns_after(
+    table: Table, stored: StructType | None, made: StructType, before: Mapping[str, str]
+) -> dict[str, str]:
+    """Return a table's columns as they are once rows of these columns are in it, with what is asked of them.
+
+    The end of a column that is declared no more is that of the version `before`.
+    """
+    said = {column.name.lower(): column for column in table.columns.named}
+    keys = {name.lower() for name in table.keys}
+    columns: dict[str, str] = {}
+    for schema in (stored, made):
+        for field in json.loads(schema.json())["fields"] if schema is not None else ():
+            name = field["name"]
+            if name == TIMELABEL or name.lower() in {known.lower() for known in columns}:
+                continue
+            column = said.get(name.lower())
+            asked = KEY if name.lower() in keys else NOT_NULL if column and column.is_not_null else ""
+            day = column.ends and column.ends.day if column else retirement_of(before, name)
+            ends = f"{RETIRE}{day}" if day else ""
+            columns[name] = text_of_type(type_of_json(field["type"])) + asked + ends
+    return columns

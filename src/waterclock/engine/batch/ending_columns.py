@@ -1,0 +1,136 @@
+"""Keeps both shapes of a column that ends alive until its day, and leaves it NULL in the labels from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+from waterclock.batches.compatible import retirement_of
+from waterclock.batches.schemas import Side, newest_of
+from waterclock.dpl.query.column_readers import readers_of
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Column, Columns, Table
+from waterclock.flow.endings import Ending
+from waterclock.spark_sql import quoted, sql_text
+from waterclock.storage.types import sql_type
+from waterclock.timelabel.label import TIMELABEL, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+
+def with_endings(
+    work: Workplace,
+    table: Table,
+    rows: tuple[DataFrame, Columns],
+    labels: Sequence[datetime],
+    known: StructType | None,
+) -> tuple[DataFrame, Columns]:
+    """Return rows with the columns that end: made as they say, and NULL in labels from their day on; and their list.
+
+    A column that has ended and is declared no more stays in the table, NULL, as Delta keeps it.
+    Raises  E773 for one that the rows lack before its day, E452 for one whose day nobody was told of
+    """
+    frame, columns = rows
+    stored = {field.name.lower(): field for field in (known.fields if known else ()) if field.name != TIMELABEL}
+    ending = [column for column in table.columns.named if column.ends is not None]
+    over_by_now = _ended(work, table, max(labels)) if stored else []
+    if not ending and not over_by_now:
+        return rows
+    there = {name.lower(): name for name in frame.columns}
+    values: dict[str, str] = {}
+    for column in ending:
+        name = column.name.lower()
+        kind = column.type or (sql_type(stored[name].dataType.jsonValue()) if name in stored else "STRING")
+        values[column.name] = _value(work, table, column, there.get(name), labels, kind)
+    said = {column.name.lower() for column in table.columns.named}
+    over = [stored[name] for name in over_by_now if name in stored and name not in there and name not in said]
+    values |= {field.name: f"CAST(NULL AS {sql_type(field.dataType.jsonValue())})" for field in over}
+    if not values:
+        return rows  # what has ended is brought all the same
+    made = {name.lower() for name in values}
+    others = [quoted(name) for name in frame.columns if name.lower() not in made]
+    frame = frame.selectExpr(*others, *(f"{value} AS {quoted(name)}" for name, value in values.items()))
+    kept = () if columns.is_open else tuple(Column(field.name, table.place) for field in over)
+    return frame, replace(columns, named=(*columns.named, *kept))
+
+
+def _value(
+    work: Workplace, table: Table, column: Column, source: str | None, labels: Sequence[datetime], kind: str
+) -> str:
+    """Write what a column that ends is, as SQL over the rows."""
+    ends = column.ends
+    if ends is None:
+        raise AssertionError(f"{column.name} does not end")
+    # files of before the change bring the old shape itself, also where they are read beside newer ones
+    found = [f"({ends.made_as})"] * (ends.made_as is not None) + [quoted(source or "")] * (source is not None)
+    value = f"coalesce({', '.join(found)})" if found else None
+    at = ends.at(table.cadence.zone)
+    if max(labels) >= at:
+        _refuse_untold(work, table, column, ends)
+    if max(labels) < at or _is_read(work, table, column, ends):
+        if value is None:
+            raise _gone(table, column, min(labels))
+        return value
+    null = f"CAST(NULL AS {kind})"
+    if min(labels) >= at:
+        return null
+    if value is None:
+        raise _gone(table, column, min(labels))
+    return f"if({TIMELABEL} >= {sql_text(label_of(at))}, NULL, {value})"
+
+
+def _is_read(work: Workplace, table: Table, column: Column, ends: Ending) -> bool:
+    readers = readers_of(work.flow, table.name, column.name)
+    if readers:
+        work.note_once(
+            f"{table.name}.{column.name} does not end on {ends.day}: it is read by {', '.join(map(str, readers))}"
+        )
+    return bool(readers)
+
+
+def _refuse_untold(work: Workplace, table: Table, column: Column, ends: Ending) -> None:
+    """Refuse an end that no batch before it has told of: nobody could have moved on."""
+    if retirement_is_told(work, table, column.name, ends.day):
+        return
+    raise in_the_past(table, column.name, ends.day)
+
+
+def retirement_is_told(work: Workplace, table: Table, column: str, day: date) -> bool:
+    """Tell whether a version of the table's columns says that one ends on a day."""
+    versions = (each for each in work.schemas_of(table.name) if each.side is Side.TABLE)
+    return any(retirement_of(each.columns, column) == day for each in versions)
+
+
+def in_the_past(table: Table, column: str, day: date) -> WaterclockError:
+    """Make the error of an end that lies before anybody was told of it."""
+    return WaterclockError(
+        "E452",
+        f"{table.name}.{column} would have ended on {day}, in the past",
+        where=f"{table.name}.{column}",
+        why="no batch before that day has told that it ends, so nobody had time to move on",
+        fix="name a day to come",
+    )
+
+
+def _ended(work: Workplace, table: Table, newest: datetime) -> list[str]:
+    """List the columns that the table's newest version says have ended by a label."""
+    version = newest_of(work.schemas_of(table.name), Side.TABLE)
+    found = {name: retirement_of(version.columns, name) for name in version.columns} if version else {}
+    return [
+        name.lower() for name, day in found.items() if day is not None and Ending(day).at(table.cadence.zone) <= newest
+    ]
+
+
+def _gone(table: Table, column: Column, label: datetime) -> WaterclockError:
+    return WaterclockError(
+        "E773",
+        f"{table.name} has no {column.name} before its end: {column.ends}",
+        where=f"{table.name}@{label_of(label)}",
+        why="until that day both shapes live, and the rows bring none",
+        fix=f"say of what it is made: {column.name} … AS (the_new_column) {column.ends}",
+    )

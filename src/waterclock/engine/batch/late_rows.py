@@ -1,0 +1,181 @@
+"""Tells late rows from those that windows take, and opens windows again that late rows come for in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from waterclock.batches.facts import BEGINNING, FOREVER, ClosedSince
+from waterclock.batches.records import Slice
+from waterclock.engine.reads.pin import PinnedRead, frame_of
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.declarations import Table
+from waterclock.flow.graph import late_tables
+from waterclock.flow.late_rows import CAME_EARLY, CAME_LATE, NO_TIME, REASON, LateRows
+from waterclock.planner.late_rows import closed_by, early_from, may_open
+from waterclock.planner.plan import Batch
+from waterclock.spark_sql import quoted
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.read import frame_of_slices, table_schema
+from waterclock.timelabel.label import TIMELABEL, label_of
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_START, _END, _FOUND = "wc_start", "wc_end", "wc_found"
+
+
+def too_late(work: Workplace, table: Table, late_rows: LateRows, batch: Batch, rows: DataFrame) -> DataFrame:
+    """Return those rows of a slice that no window takes, each with the reason, in the columns of the table.
+
+    Cost: a filter; three short questions to the ledger. Raises  E717 where the rows have no such time, or a column
+    that is called as the reason is
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    of, at = work.flow.tables[late_rows.of], _time(table, late_rows, rows)
+    since = _since(work, of, [batch.label])
+    begins = batch.begins or BEGINNING
+    closed = closed_by(of, late_rows, since, batch.label, begins)
+    is_late = _any(F.lit(False), ((at >= F.lit(low)) & (at < F.lit(high)) for low, high in closed))  # noqa: FBT003
+    is_early = at >= F.lit(early_from(of, late_rows, batch.label, begins))
+    reason = F.when(at.isNull(), NO_TIME).when(is_late, CAME_LATE).when(is_early, CAME_EARLY)
+    return rows.withColumn(REASON, reason).where(F.col(REASON).isNotNull())
+
+
+def open_again(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    batches: Sequence[Batch],
+    pins: Mapping[datetime, tuple[PinnedRead, ...]],
+) -> None:
+    """Open the closed windows again for which the slices of `batches` bring rows within MAX LATENESS.
+
+    It is done before late rows are told: what such a window takes is late in no table. Cost: one query of Spark's for
+    each slice that has rows, where windows may be opened at all; three short questions to the ledger.
+    """
+    late_rows = table.late_rows
+    if late_rows is None or late_rows.within is None:
+        return
+    of = work.flow.tables[late_rows.of]
+    ticks: dict[datetime, datetime] = {}
+    since = _since(work, of, [batch.label for batch in batches])
+    for batch in batches:
+        windows = may_open(of, late_rows, since, batch.label)
+        if windows and any(piece.rows for pinned in pins[batch.label] for piece in pinned.slices):
+            rows = frame_of(spark, work.lake, work.flow, pins[batch.label][0])
+            for label in _with_rows(spark, rows, _time(table, late_rows, rows), windows):
+                ticks[label] = max(batch.window.end, ticks.get(label, batch.window.end))
+    if ticks:
+        others = late_tables(work.flow, of.name)
+        kept = [batch.label for batch in batches]
+        why = f"late rows in {table.name}@{label_of(max(kept))}"
+        work.ledger.decisions.reopen(of.name, ticks, late_tables=others, keep=kept, who=work.settings.who, why=why)
+
+
+def told_late(table: Table, manifest: Manifest) -> tuple[str, ...]:
+    """Say how many rows of a slice no window takes, where there are any."""
+    if table.late_rows is None or not manifest.rows:
+        return ()
+    read = table.reads[0].table
+    return (f"{manifest.rows} rows of {read} came too late for {table.late_rows.of}, or too early",)
+
+
+def newest_late(
+    work: Workplace, spark: SparkSession, table: Table, labels: Iterable[datetime]
+) -> dict[datetime, datetime]:
+    """Return up to which tick windows have late rows, as far as those are kept; windows without are left out.
+
+    Cost: one query of Spark's for each table of late rows that has any.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    found: dict[datetime, datetime] = {}
+    windows = [table.cadence.window_of(label) for label in sorted(labels)]
+    for name in late_tables(work.flow, table.name):
+        kept, late_rows = work.flow.tables[name], work.flow.tables[name].late_rows
+        slices = [piece for piece in work.ledger.reads.slices(name, windows[0].start, FOREVER) if piece.rows]
+        if late_rows is None or not slices:
+            continue
+        rows = _rows_of_slices(work, spark, kept, slices).where(F.col(REASON) == CAME_LATE).drop(REASON)
+        of_windows = _of_windows(spark, rows, _time(kept, late_rows, rows), windows)
+        for number, label in of_windows.groupBy(_FOUND).agg(F.max(TIMELABEL)).collect():
+            tick = kept.cadence.window(label).end
+            start = windows[number].start
+            found[start] = max(tick, found.get(start, tick))
+    return found
+
+
+def _with_rows(spark: SparkSession, rows: DataFrame, at: Column, windows: Sequence[Window]) -> list[datetime]:
+    found = _of_windows(spark, rows, at, windows).select(_FOUND).distinct().collect()
+    return [windows[row[_FOUND]].start for row in found]
+
+
+def _of_windows(spark: SparkSession, rows: DataFrame, at: Column, windows: Sequence[Window]) -> DataFrame:
+    """Return the rows of some windows, each with the number of its window."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    times = pa.timestamp("us", "UTC")
+    columns = {
+        _FOUND: pa.array(range(len(windows)), pa.int32()),
+        _START: pa.array([window.start for window in windows], times),
+        _END: pa.array([window.end for window in windows], times),
+    }
+    spans = F.broadcast(spark.createDataFrame(pa.table(columns)))
+    inside = (at >= F.col(_START)) & (at < F.col(_END))
+    # the hull lets Spark pass by what lies far from all of them
+    hull = (at >= F.lit(windows[0].start)) & (at < F.lit(windows[-1].end))
+    return rows.where(hull).join(spans, inside)
+
+
+def _rows_of_slices(work: Workplace, spark: SparkSession, table: Table, slices: Sequence[Slice]) -> DataFrame:
+    folder = work.folder(table)
+    manifests = [read_manifest(folder, piece.slice_path) for piece in slices]
+    return frame_of_slices(spark, folder, manifests, table_schema(folder))
+
+
+def _since(work: Workplace, of: Table, labels: Sequence[datetime]) -> ClosedSince:
+    return work.ledger.reads.closed_since(of.name, min(labels), of.cadence.floor(max(labels)))
+
+
+def _time(table: Table, late_rows: LateRows, rows: DataFrame) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    types = {field.name.lower(): field.dataType.simpleString() for field in rows.schema.fields}
+    found = types.get(late_rows.column.lower())
+    read = table.reads[0].table
+    if REASON in types:
+        raise WaterclockError(
+            "E717",
+            f"{read} has a column {REASON}",
+            where=str(table.place),
+            why=f"{table.name} says by it of each row why no window of {late_rows.of} takes it",
+            fix=f"give the column of {read} another name",
+        )
+    if found == "timestamp":
+        return F.col(quoted(late_rows.column))
+    what = (
+        f"{late_rows.column} of {read} is {found}, no TIMESTAMP"
+        if found
+        else f"{read} has no column {late_rows.column}"
+    )
+    raise WaterclockError(
+        "E717",
+        what,
+        where=str(table.place),
+        why=f"late rows of {late_rows.of} are told by {late_rows.column}",
+        fix=did_you_mean(late_rows.column, rows.columns)
+        or f"declare {late_rows.column} TIMESTAMP in the columns of {read}",
+    )
+
+
+def _any(found: Column, others: Iterable[Column]) -> Column:
+    for other in others:
+        found = found | other
+    return found

@@ -1,0 +1,63 @@
+"""Makes the rows of windows that are open: by the table's own query, each over what has come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from waterclock.engine.batch.many_windows import Pins
+from waterclock.engine.reads.pin import PinnedRead, labelled
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Table
+from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL
+from waterclock.planner.plan import Batch, BoundRead
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    Parts = list[tuple[Sequence[Batch], DataFrame]]
+    # makes the rows of windows, each with its label in `timelabel`
+    Making = Callable[[Sequence[Batch], Pins], Parts]
+
+
+def open_parts(table: Table, batches: Sequence[Batch], pins: Pins, making: Making) -> Parts:
+    """Return the rows of each state of open windows, every row with the label of its window.
+
+    Where the query allows it, one query makes all windows; rows that several windows read are read for each.
+    """
+    return [([batch], _state(table, batch, pins[batch.label], making)) for batch in batches]
+
+
+def _state(table: Table, batch: Batch, pinned: Sequence[PinnedRead], making: Making) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    windows = [replace(batch, window=each.window, reads=each.reads, opened=()) for each in batch.opened]
+    pins: dict[datetime, tuple[PinnedRead, ...]] = {
+        each.window.start: tuple(_of_window(bound, pinned) for bound in each.reads) for each in batch.opened
+    }
+    frames = [frame for _, frame in making(windows, pins)]
+    rows = reduce(lambda left, right: left.unionByName(right), frames)
+    ours = next((name for name in rows.columns if name.lower() in {WINDOW_LABEL, IS_CLOSED}), None)
+    if ours is not None:
+        raise WaterclockError(
+            "E268",
+            f"the query of {table.open_of} gives a column {ours}",
+            where=f"{table.name}@{batch.window.label}",
+            why=f"{WINDOW_LABEL} says of which window a row is, and {IS_CLOSED} in the view whether that is closed",
+            fix="name it otherwise, or leave open_windows out",
+        )
+    return labelled(rows.withColumn(WINDOW_LABEL, F.col(TIMELABEL)), batch.window.label)
+
+
+def _of_window(bound: BoundRead, pinned: Sequence[PinnedRead]) -> PinnedRead:
+    """Return what one window reads, of what is pinned for all."""
+    if bound.read.kind is not ReadKind.UNTIL:
+        return next(each for each in pinned if each.bound == bound)
+    whole = next(each for each in pinned if each.read == bound.read)
+    slices = tuple(piece for piece in whole.slices if bound.low <= piece.label < bound.high)
+    return replace(whole, bound=bound, slices=slices)

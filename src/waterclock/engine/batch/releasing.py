@@ -1,0 +1,97 @@
+"""Shows a batch that a rule held back, as it was sealed: nothing is made again, and who said so is kept with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from waterclock.batches.facts import BatchStatus
+from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
+from waterclock.engine.batch.claim_record import read_claim_record
+from waterclock.engine.collect.looks import CHANGED, LOOKED
+from waterclock.engine.reads.pin import PinnedRead
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Table
+from waterclock.planner.plan import RELEASE, Group, Status
+from waterclock.planner.planning import Planner
+from waterclock.planner.request import Request
+from waterclock.selection import Labels
+from waterclock.storage.slices.links import link_slice
+from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
+from waterclock.storage.slices.writer import Written
+from waterclock.timelabel.label import label_of
+
+
+def group_to_release(work: Workplace, table: Table, label: datetime, now: datetime, why: str) -> Group:
+    """Return the batch of a held label as it is carried out to be shown, for a reason.
+
+    Raises  E756 where what it reads is not there as it was: somebody restates it, or nobody needs it any more
+    """
+    snapshot = work.ledger.reads.snapshot(work.flow)
+    facts = snapshot.of(table.name)
+    others = {other: found for other, found in facts.troubles.items() if other != label}
+    free = replace(snapshot, tables={**snapshot.tables, table.name: replace(facts, troubles=others)})
+    request = Request(only=(table.name,), labels=Labels.between(label, label), force={table.name: frozenset({label})})
+    plan = Planner(work.flow).plan(free, now, request)
+    found = next((batch for batch in plan.batches if batch.table == table.name and batch.label == label), None)
+    if found is None or found.status is not Status.READY:
+        raise _not_released(table, label, "it is not due any more" if found is None else found.reason)
+    return Group(table.name, (replace(found, verb=RELEASE, reason=why),))
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBatch:
+    """What a held batch left: its sealed slice, the claim that sealed it, and what was to be recorded."""
+
+    manifest: Manifest
+    request: ClaimRequest
+    result: BatchResult
+
+
+def find_held(work: Workplace, table: Table, label: datetime, reads: Sequence[PinnedRead]) -> HeldBatch:
+    """Return what a held batch left; `reads` are those that it is bound to now.
+
+    Raises  E756 where it is gone, or where what it had read has changed since
+    """
+    folder = work.folder(table)
+    attempts = work.ledger.past.audit(table.name, label).attempts
+    claim = next((each.claim for each in reversed(attempts) if each.status == BatchStatus.HELD), None)
+    path = "" if claim is None else work.lake.slice_path(label, claim)
+    record = read_claim_record(folder, path) if path else None
+    if record is None or not is_sealed(folder, path):
+        raise _not_released(table, label, "what was sealed is gone")
+    request, results = record
+    if reads and _read(request.inputs.get(label, ())) != _read([it.input for it in reads]):
+        raise _not_released(table, label, "what it had read has changed since")
+    return HeldBatch(read_manifest(folder, path), request, results[0])
+
+
+def sealed_again(work: Workplace, table: Table, held: HeldBatch, claim: Claim) -> Written:
+    """Seal what was held under a claim of now, by links to it."""
+    folder, manifest = work.folder(table), held.manifest
+    linked = link_slice(
+        manifest,
+        folder,
+        folder=folder,
+        lake=work.lake,
+        claim=claim.number,
+        label=manifest.label,
+        code=manifest.code,
+        name=table.name,
+        # windows that its look found are not shown with it: the next look finds them again
+        source={name: of for name, of in manifest.source.items() if name not in {LOOKED, CHANGED}}
+        | {"released": manifest.slice_path},
+    )
+    return Written((linked,), {manifest.label: {}})
+
+
+def _read(inputs: Sequence[Input]) -> list[tuple[object, ...]]:
+    return [(it.table, it.read, it.low, it.high, it.content) for it in inputs]
+
+
+def _not_released(table: Table, label: datetime, why: str) -> WaterclockError:
+    where = f"{table.name}@{label_of(label)}"
+    fix = f"make it again: waterclock retry {table.name} {label_of(label)}"
+    return WaterclockError("E756", f"{where} cannot be released", where=where, why=why, fix=fix)

@@ -1,0 +1,103 @@
+"""The sieve of a table, from what it declares: which demands are asked as rows are written, and what came of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from waterclock.batches.records import QUARANTINED
+from waterclock.flow.checks import Check, Demand, checks_of, key_ladder, loose_types, takes_rows_out
+from waterclock.flow.choices import Action
+from waterclock.flow.declarations import Table
+from waterclock.flow.ladders import outcome
+from waterclock.spark_sql import quoted
+from waterclock.storage.slices.sieve import DROPPED, HIDDEN, SET_ASIDE, STAYS, Mesh, Sieve, Sifted, Through
+from waterclock.storage.slices.sifting import ROW_TEXT, row_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from waterclock.storage.slices.conform import Conformed
+
+_FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
+
+
+def sieve_of(table: Table) -> Sieve | None:
+    """Return the table's sieve; None where no row is ever taken out alone, counted by its key, or of another type."""
+    if not takes_rows_out(table) and not loose_types(table) and key_ladder(table)[0].most is None:
+        return None
+    checks = checks_of(table)
+    by_key = next((check for check in checks if check.demand is Demand.KEY), None)
+    meshes = tuple(Mesh(check.name, _holds(table, check), _FATES[check.takes_out]) for check in checks)
+    is_unique = not table.is_fold or table.is_snapshot
+    return Sieve(meshes, by_key.columns if by_key else (), is_unique)
+
+
+def through_of(table: Table, shaped: Conformed) -> Through | None:
+    """Return what rows in their table's shape go through as they are written."""
+    sieve = sieve_of(table)
+    return None if sieve is None or shaped.raw is None else Through(sieve, shaped.raw, shaped.came)
+
+
+def together(kept: Conformed, came: Conformed) -> DataFrame:
+    """Return rows that came in two shapes as one frame, each with the row as it came as JSON."""
+    shapes = []
+    for shaped in (kept, came):
+        hidden = set((shaped.raw or {}).values())
+        shown = [name for name in shaped.frame.columns if not name.startswith(HIDDEN) or name not in hidden]
+        row = f"{row_json(shaped.raw or {})} AS {ROW_TEXT}"
+        shapes.append(shaped.frame.selectExpr(*map(quoted, shown), row))
+    return shapes[0].unionByName(shapes[1], allowMissingColumns=True)
+
+
+def merged_schema(first: str, second: str) -> str:
+    """Return the columns of two schemas' JSON, a column of both as the first has it."""
+    fields = {field["name"]: field for text in (second, first) for field in json.loads(text)["fields"]}
+    return json.dumps({"type": "struct", "fields": list(fields.values())})
+
+
+def loose_of(table: Table) -> dict[str, str] | None:
+    """Return what `conform` needs to know of columns of other types; None where no row is taken out."""
+    return None if sieve_of(table) is None else loose_columns(table)
+
+
+def loose_columns(table: Table) -> dict[str, str]:
+    """Return by column, in lower case, the hidden one that tells of a value that was not of its type."""
+    return {name: f"{HIDDEN}bad_{at}" for at, name in enumerate(loose_types(table))}
+
+
+def findings(table: Table, sifted: Sifted) -> Iterator[tuple[Action, str]]:
+    """Say of each demand that rows broke what is done for it; nothing is said of what is dropped."""
+    for check in checks_of(table):
+        broken = sifted.broken.get(check.name, 0)
+        action = outcome(check.ladder, broken, sifted.rows)
+        if action is None or action is Action.DROP:
+            continue
+        yield action, f"{check.name}: {broken} of {sifted.rows} rows {check.broken_words}{_beyond(check, action)}"
+
+
+def measures_of(sifted: Sifted) -> dict[str, object]:
+    """Return what is kept with a batch: how many rows came and went, and how many broke each rule."""
+    return {
+        "in": sifted.rows,
+        QUARANTINED: sifted.aside,
+        "dropped": sifted.dropped,
+        "broken": {name: count for name, count in sifted.broken.items() if count},
+        "first": {name: count for name, count in sifted.first.items() if count},
+    }
+
+
+def _beyond(check: Check, action: Action) -> str:
+    if action is Action.QUARANTINE:
+        return ", set aside"
+    before = [rung for rung in check.ladder if rung.action is not action and rung.most is not None]
+    return f", beyond {before[-1]}" if before else ""
+
+
+def _holds(table: Table, check: Check) -> str:
+    if check.demand is Demand.EXPRESSION:
+        return check.text
+    if check.demand is Demand.TYPE:
+        return f"NOT {quoted(loose_columns(table)[check.columns[0].lower()])}"
+    return "" if check.demand is Demand.KEY else f"{quoted(check.columns[0])} IS NOT NULL"

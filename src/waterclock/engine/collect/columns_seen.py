@@ -1,0 +1,158 @@
+"""Notices what columns a collect's source had, and does what ON SCHEMA CHANGE says where they changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.schemas import SCHEMA, SchemaVersion, Side, change_at, known_as
+from waterclock.connectors.interface import Collected
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Columns, Table
+from waterclock.flow.schema_changes import OnSchemaChange, SchemaChange
+from waterclock.spark_sql import column_name, quoted
+from waterclock.storage.types import sql_type
+from waterclock.timelabel.label import TIMELABEL, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_FILLS = frozenset({OnSchemaChange.ADD, OnSchemaChange.IGNORE, OnSchemaChange.TEXT})
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Collected rows as ON SCHEMA CHANGE lets them in, with the columns of the list that they have."""
+
+    frame: DataFrame
+    columns: Columns
+    left_out: tuple[str, ...] = ()
+
+
+def noticed(
+    work: Workplace, table: Table, collected: Collected, labels: Sequence[datetime]
+) -> dict[datetime, dict[str, Any]]:
+    """Return by label the columns that the source had, where no version is known that has them; tell of changes.
+
+    Raises  E770 where ON SCHEMA CHANGE says FAIL, naming the first label that brings a change
+    """
+    seen = {label: columns for label, columns in _seen(collected, labels).items() if columns}
+    if not seen:
+        return {}
+    versions = list(work.schemas_of(table.name))
+    typed = [column.name for column in table.columns.named if column.type]
+    new: dict[datetime, dict[str, Any]] = {}
+    for label, columns in sorted(seen.items()):
+        if known_as(versions, Side.SOURCE, label, columns) is not None:
+            continue
+        change = change_at(versions, Side.SOURCE, label, columns)
+        if change is not None:
+            _tell(work, table, label, change, typed)
+        number = 1 + sum(each.side is Side.SOURCE for each in versions)
+        versions.append(SchemaVersion(Side.SOURCE, number, label, 0, columns, label))
+        new[label] = {str(Side.SOURCE): dict(columns)}
+        work.forget_schemas(table.name)
+    return new
+
+
+def with_noted(
+    source: Mapping[datetime, Mapping[str, Any]], new: Mapping[datetime, Mapping[str, Any]]
+) -> dict[datetime, Mapping[str, Any]]:
+    """Put what was noticed beside what else a batch notes of its source."""
+    noted: dict[datetime, Mapping[str, Any]] = dict(source)
+    for label, sides in new.items():
+        noted[label] = {**noted.get(label, {}), SCHEMA: {**noted.get(label, {}).get(SCHEMA, {}), **sides}}
+    return noted
+
+
+def fitted(table: Table, collected: Collected, known: StructType | None) -> Fitted:
+    """Leave out what is new and is not to come in, and fill what is gone with NULL, where ON SCHEMA CHANGE says so.
+
+    Rows that are folded keep lacking what they lack: the older value stays.
+    Raises  E771 for a column that is gone and cannot be done without
+    """
+    columns, frame = table.columns, collected.frame
+    if columns.on_change not in _FILLS:
+        return Fitted(frame, columns)
+    stored = {field.name.lower(): field for field in (known.fields if known else ()) if field.name != TIMELABEL}
+    there, said = {name.lower() for name in frame.columns}, {column.name.lower() for column in columns.named}
+    gone = {
+        column.name: column.type for column in columns.named if not column.ends and column.name.lower() not in there
+    }
+    if columns.is_open:
+        gone |= {field.name: None for name, field in stored.items() if name not in there | said}
+    _refuse_needed(table, gone)
+    left_out = _uncalled_for(frame, columns, (stored.keys() or _first_seen(collected)) | said)
+    if left_out:
+        frame = frame.drop(*left_out)
+    if table.is_fold:
+        named = tuple(column for column in columns.named if column.name not in gone)
+        return Fitted(frame, replace(columns, named=named), left_out)
+    if gone:
+        types = {
+            name: sql_type(stored[name.lower()].dataType.jsonValue()) if name.lower() in stored else kind or "STRING"
+            for name, kind in gone.items()
+        }
+        filled = (f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in types.items())
+        frame = frame.selectExpr(*map(quoted, frame.columns), *filled)
+    return Fitted(frame, columns, left_out)
+
+
+def _uncalled_for(frame: DataFrame, columns: Columns, known: AbstractSet[str]) -> tuple[str, ...]:
+    """List what an open list would take, where nothing new is to come into a table that has its columns."""
+    if columns.on_change is not OnSchemaChange.IGNORE or not columns.is_open or not known:
+        return ()
+    return tuple(name for name in frame.columns if name.lower() not in known and name != TIMELABEL)
+
+
+def _first_seen(collected: Collected) -> frozenset[str]:
+    """Return what the oldest label of a table's first batches brought: its columns are the table's."""
+    by_label = collected.seen_by_label
+    return frozenset(column_name(name).lower() for name in (by_label[min(by_label)] if by_label else ()))
+
+
+def _refuse_needed(table: Table, gone: Iterable[str]) -> None:
+    fold = table.fold
+    needed = {name.lower() for name in (*fold.keys, *fold.order_by)} if fold is not None else set()
+    if table.temporal is not None and table.temporal.at:
+        needed.add(table.temporal.at.lower())
+    lost = [name for name in gone if name.lower() in needed]
+    if lost:
+        raise WaterclockError(
+            "E771",
+            f"{table.name} cannot do without {', '.join(lost)}, which its source has no longer",
+            where=f"{table.name}.{lost[0]}",
+            why=f"its rows are put together by it: {table.mode.name}",
+            fix="bring the column back at the source; then `waterclock retry`",
+        )
+
+
+def _seen(collected: Collected, labels: Sequence[datetime]) -> Mapping[datetime, Mapping[str, str]]:
+    if collected.seen_by_label:
+        return collected.seen_by_label
+    return {min(labels): collected.seen} if collected.seen and not collected.is_empty else {}
+
+
+def _tell(work: Workplace, table: Table, label: datetime, change: SchemaChange, typed: Sequence[str]) -> None:
+    """Tell of a change, or refuse it: a type that is declared is cast to, so that none of the source's counts."""
+    cast = {name.lower() for name in typed}
+    refused = replace(
+        change,
+        new={name: kind for name, kind in change.new.items() if name.lower() not in cast},
+        changed={name: kinds for name, kinds in change.changed.items() if name.lower() not in cast},
+    )
+    if table.columns.on_change is OnSchemaChange.FAIL and refused:
+        raise WaterclockError(
+            "E770",
+            f"the columns of {table.name}'s source changed",
+            where=f"{table.name}@{label_of(label)}",
+            why="; ".join(refused.words()) + "; ON SCHEMA CHANGE says FAIL",
+            fix="say ADD or IGNORE instead, and `waterclock retry`: what that batch sees becomes the next version, and "
+            "FAIL can be said again; or mend the source",
+        )
+    work.note_once(f"{table.name}@{label_of(label)}: the columns of its source changed: {'; '.join(change.words())}")

@@ -1,0 +1,79 @@
+"""Answers for `schema.table_quarantine`: the rows of a table's current batches that were set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.records import Slice
+from waterclock.engine.query.ticks import Moment
+from waterclock.engine.reads.as_of import resolved
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Flow, Table
+from waterclock.spark_sql import sql_text
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.setting_aside import aside_frame
+from waterclock.storage.slices.sieve import MASK, ROW
+from waterclock.timelabel.label import TIMELABEL, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SUFFIX = "_quarantine"
+_EMPTY = "timelabel STRING, `row` STRING, broken ARRAY<STRING>, claim BIGINT, code STRING"
+
+
+def quarantines(flow: Flow) -> dict[str, str]:
+    """Return the quarantine of each table by its name: every table has one, mostly without rows."""
+    return {f"{name}{SUFFIX}": name for name in flow.tables}
+
+
+def quarantine_frame(work: Workplace, spark: SparkSession, table: Table, moment: Moment | None) -> DataFrame:
+    """Return what was set aside: the row as it came in JSON, the rules that it broke, label, claim and code.
+
+    Of a REPLACE table what was set aside of the state that it shows, of all others that of all labels. Cost: a look at
+    the manifest of each slice of which rows are set aside; as of a tick, of each slice before it.
+    """
+    folder = work.folder(table)
+    paths = _paths_now(work, table) if moment is None else _paths_then(work, table, moment)
+    found = [manifest for path in paths if (manifest := read_manifest(folder, path)).aside]
+    if not found:
+        return spark.createDataFrame([], _EMPTY)
+    return reduce(lambda left, right: left.unionByName(right), (_rows(spark, folder, each) for each in found))
+
+
+def _paths_now(work: Workplace, table: Table) -> list[str]:
+    aside: Collection[object] = work.ledger.reads.set_aside(table.name)
+    dropped = work.ledger.keeping.dropped_before(table.name, by=FOREVER) or BEGINNING
+    kept = _kept(work, table, [it for it in work.ledger.reads.slices(table.name, dropped, FOREVER) if it.slice_path])
+    return [piece.slice_path for piece in kept if piece.label in aside]
+
+
+def _kept(work: Workplace, table: Table, pieces: list[Slice]) -> list[Slice]:
+    if table.mode is Mode.REPLACE:
+        head = work.ledger.reads.table(table.name).head_label
+        return [piece for piece in pieces if piece.label == head]
+    if table.retain is None or table.mode is not Mode.APPEND or not pieces:
+        return pieces
+    since = table.cadence.ceil(table.retain.before(pieces[-1].end, table.cadence.zone))
+    return [piece for piece in pieces if piece.label >= since]
+
+
+def _paths_then(work: Workplace, table: Table, moment: Moment) -> list[str]:
+    found = resolved(work, table, moment.tick, known_at=moment.known_at)
+    return [step.slice_path for step in found.steps if step.slice_path]
+
+
+def _rows(spark: SparkSession, folder: str, manifest: Manifest) -> DataFrame:
+    names = ", ".join(map(sql_text, manifest.aside_rules))
+    broken = f"filter(array({names}), (it, at) -> ({MASK} & shiftleft(1L, at)) != 0)"
+    return aside_frame(spark, folder, [manifest]).selectExpr(
+        f"'{label_of(manifest.label)}' AS {TIMELABEL}",
+        f"`{ROW}`",
+        f"{broken} AS broken",
+        f"{manifest.claim}L AS claim",
+        f"{sql_text(manifest.code)} AS code",
+    )

@@ -1,0 +1,128 @@
+"""The rows of `<table>_view`.
+
+A window is shown from the table where it is done there, else from a state of its open windows before which all closed
+ones are done: that of the tick which is asked for, else the newest such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from waterclock.engine.query.ticks import Moment
+from waterclock.engine.query.views import openings_of, viewed
+from waterclock.engine.reads.as_of import commit_records, frame_as_of, resolved
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL, open_beside, open_table_of, view_of
+from waterclock.ledger.ledger import Ledger
+from waterclock.planner.open_windows import Shown
+from waterclock.planner.planning import Planner
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.resolving import resolve
+from waterclock.timelabel.label import TIMELABEL
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import local_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def shown_now(flow: Flow, ledger: Ledger, now: datetime, table: str) -> Shown:
+    """Say what a view shows of open windows now: all that is closed before its boundary is done in the table.
+
+    All of it is of one moment of the ledger. Cost: a snapshot, and a row for each window that was closed since the
+    oldest that is not done.
+    """
+    planner, beside = Planner(flow), open_beside(flow, table)
+    if beside is None:
+        return Shown(None)
+    snapshot = ledger.reads.snapshot(flow)
+    done, made = snapshot.of(table).covered, list(snapshot.of(beside.name).covered)
+    openings = openings_of(flow, ledger, planner.starts(snapshot, now), table)
+    undone = (tick for label, tick in openings.closed.items() if not done.covers_instant(label))
+    limit, records = min(undone, default=None), commit_records(ledger, beside.name)
+    for boundary in _newest_first(beside, made, limit):
+        if resolve(beside, boundary, records).steps:  # one that was skipped has none
+            return openings.shown_at(boundary, done, as_they_were=False)
+    return Shown(None)
+
+
+def frame_of_view(
+    work: Workplace,
+    spark: SparkSession,
+    table: str,
+    closed: Callable[[], DataFrame],
+    *,
+    shown: Shown,
+    known_at: datetime | None = None,
+) -> DataFrame:
+    """Return the rows of a view: those of `closed`, the table's own, but for windows that are shown as open, and these.
+
+    Raises  E522 where a state of open windows was skipped, E268 where the table has a column that is the view's
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frames: list[DataFrame] = []
+    labels = [window.label for window in shown.windows]
+    beside = open_beside(work.flow, table)
+    if labels and beside is not None and shown.boundary is not None:
+        if not resolved(work, beside, shown.boundary, known_at=known_at).steps:
+            raise _not_there(beside, shown.boundary)
+        rows = frame_as_of(work, spark, beside, shown.boundary, known_at=known_at)
+        is_ended = F.col(TIMELABEL).isin([window.label for window in shown.windows if window.start in shown.ended])
+        rows = rows.where(F.col(WINDOW_LABEL).isin(labels)).drop(TIMELABEL)
+        frames.append(rows.withColumnRenamed(WINDOW_LABEL, TIMELABEL).withColumn(IS_CLOSED, is_ended))
+    if not frames or table_exists(work.lake.folder(table)):
+        rows = closed()
+        if any(name.lower() == IS_CLOSED for name in rows.columns):
+            raise _has_column(table)
+        frames.append(rows.where(~F.col(TIMELABEL).isin(labels)).withColumn(IS_CLOSED, F.expr("TRUE")))
+    return reduce(lambda left, right: right.unionByName(left, allowMissingColumns=True), frames)
+
+
+def frame_at_moment(work: Workplace, spark: SparkSession, name: str, moment: Moment) -> DataFrame:
+    """Return the rows of a table, or of a view, as of a moment."""
+    table = viewed(work.flow, name)
+    own = work.flow.tables[table or name]
+
+    def closed() -> DataFrame:
+        return frame_as_of(work, spark, own, moment.tick, known_at=moment.known_at)
+
+    if table is None:
+        return closed()
+    return frame_of_view(work, spark, table, closed, shown=moment.shown_open[table], known_at=moment.known_at)
+
+
+def _newest_first(
+    beside: Table, made: Sequence[tuple[datetime, datetime]], limit: datetime | None
+) -> Iterator[datetime]:
+    for low, high in reversed(made):
+        boundary = beside.cadence.floor(high if limit is None else min(high, limit))
+        while boundary > low:
+            yield boundary
+            boundary = beside.cadence.previous(boundary)
+
+
+def _not_there(beside: Table, boundary: datetime) -> WaterclockError:
+    window = Window(beside.cadence.previous(boundary), boundary)
+    return WaterclockError(
+        "E522",
+        f"{view_of(beside.open_of or '')} has no open windows as of {local_text(boundary, beside.cadence.zone)}",
+        where=f"{beside.name}@{window.label}",
+        why="that state was skipped",
+        fix=f"`waterclock recompute {beside.name}@{window.label} --why ...` makes it; or ask as of another tick",
+    )
+
+
+def _has_column(table: str) -> WaterclockError:
+    return WaterclockError(
+        "E268",
+        f"{view_of(table)} would have two columns {IS_CLOSED}",
+        where=table,
+        why="the view says by it whether a window is closed",
+        fix=f"ask {table} and {open_table_of(table)} themselves, or name the column otherwise",
+    )

@@ -1,0 +1,55 @@
+"""`<table>_view`: a table with what is open of it, each window once; which names mean one, and what they stand for.
+
+Any PARTITIONED table that keeps no open windows is its own view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from waterclock.flow.declarations import Flow
+from waterclock.flow.open_windows import open_beside, tables_by_view
+from waterclock.ledger.ledger import Ledger
+from waterclock.planner.open_windows import Openings
+from waterclock.planner.ticks import Ticks
+
+
+def viewed(flow: Flow, name: str) -> str | None:
+    """Return the table of which a name is the view that also shows open windows; None of any other name."""
+    table = tables_by_view(flow).get(name) if name not in flow.tables and name not in flow.views else None
+    return table if table is not None and open_beside(flow, table) is not None else None
+
+
+def without_own_views(flow: Flow, name: str) -> str:
+    """Return the table that a name means, where it is the view of one that keeps no open windows."""
+    table = tables_by_view(flow).get(name) if name not in flow.tables and name not in flow.views else None
+    return name if table is None or open_beside(flow, table) is not None else table
+
+
+def with_views(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[str]) -> tuple[Ticks, list[str]]:
+    """Return the tables that names stand for, and ticks that know which of them are asked by their view.
+
+    Cost: of each such table, a row for each window that was ever closed.
+    """
+    tables: dict[str, None] = {}
+    opened: dict[str, Openings] = {}
+    for name in names:
+        table = viewed(flow, name)
+        beside = None if table is None else open_beside(flow, table)
+        if table is None or beside is None:
+            tables[without_own_views(flow, name)] = None
+            continue
+        tables |= {table: None, beside.name: None}
+        opened[table] = replace(openings_of(flow, ledger, ticks.starts, table), is_alone=table not in names)
+    return replace(ticks, opened=opened), list(tables)
+
+
+def openings_of(flow: Flow, ledger: Ledger, starts: Mapping[str, datetime], table: str) -> Openings:
+    """Return where the windows of a table that keeps its open ones were closed."""
+    beside = open_beside(flow, table)
+    if beside is None:
+        raise AssertionError(f"{table} keeps no open windows")
+    closed = ledger.reads.closed_ticks(table, starts[table])
+    return Openings(flow.tables[table].cadence, beside.cadence, starts[table], closed)

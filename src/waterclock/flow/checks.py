@@ -1,0 +1,139 @@
+"""All that a table demands of each of its rows, in one list, with what happens to rows that break it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol
+
+from waterclock.flow.choices import Action, Scope
+from waterclock.flow.declarations import Column, Columns, Rule
+from waterclock.flow.ladders import FAILS, Ladder, sets_aside
+
+MOST_CHECKS = 62
+"""As many checks as one number holds a bit for, and its sign stays free."""
+
+
+class Demand(StrEnum):
+    """What a check asks of a row: an expression, that a value is of the declared type, that it is there, or its key."""
+
+    EXPRESSION = "expression"
+    TYPE = "type"
+    VALUE = "value"
+    KEY = "key"
+
+
+class Ruled(Protocol):
+    """What demands something of its rows: a table, also one that is being settled."""
+
+    @property
+    def columns(self) -> Columns:
+        """Its column list."""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Its EXPECTs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One demand. `text` is the expression or the type; `columns` are those of which it is asked."""
+
+    name: str
+    demand: Demand
+    text: str
+    ladder: Ladder
+    columns: tuple[str, ...] = ()
+
+    @property
+    def takes_out(self) -> Action | None:
+        """What is done with a row that breaks it, as it is written; None: the row stays."""
+        return sets_aside(self.ladder)
+
+    @property
+    def broken_words(self) -> str:
+        """Say of rows that they break it."""
+        if self.demand is Demand.EXPRESSION:
+            return f"are not ({self.text})"
+        if self.demand is Demand.TYPE:
+            return f"hold no {self.text} in {self.columns[0]}"
+        if self.demand is Demand.VALUE:
+            return f"hold nothing in {self.columns[0]}"
+        return "have no key, or one that occurs more than once"
+
+
+def checks_of(table: Ruled) -> tuple[Check, ...]:
+    """Return what is asked of each row, in the order written, the key last: of what all others let through.
+
+    A type whose breach fails the batch is none of them: such a value fails the rows' own pass.
+    """
+    return (*_of_columns(table), *_of_rules(table.rules), *_of_key(table))
+
+
+def takes_rows_out(table: Ruled) -> bool:
+    """Tell whether single rows may be set aside or dropped as the table's batches are written."""
+    return any(check.takes_out for check in checks_of(table))
+
+
+def keeps_aside(table: Ruled) -> bool:
+    """Tell whether the table's batches may have rows in its quarantine."""
+    return any(check.takes_out is Action.QUARANTINE for check in checks_of(table))
+
+
+def loose_types(table: Ruled) -> dict[str, str]:
+    """Return the columns, in lower case, whose values may be of another type than declared, and the check of each."""
+    return {check.columns[0].lower(): check.name for check in checks_of(table) if check.demand is Demand.TYPE}
+
+
+def columns_as_asked(table: Ruled) -> Columns:
+    """Return the columns as a source is asked for them, where a value of another type is to be set aside.
+
+    Numbers and truths are asked for as text, which any value is; times and dates as the source has them.
+    """
+    loose = loose_types(table)
+    if not loose:
+        return table.columns
+    named = (replace(it, type=_asked(it.type)) if it.name.lower() in loose else it for it in table.columns.named)
+    return replace(table.columns, named=tuple(named))
+
+
+def is_nested(type_text: str) -> bool:
+    """Tell whether a type holds others: such a value cannot come as text."""
+    return type_text.lstrip().upper().startswith(("ARRAY", "MAP", "STRUCT", "BINARY"))
+
+
+def _asked(type_text: str | None) -> str | None:
+    is_time = (type_text or "").strip().upper().startswith(("TIMESTAMP", "DATE"))
+    return None if is_time else "STRING"
+
+
+def key_ladder(table: Ruled) -> Ladder:
+    """Return what happens where the key is NULL or not unique; all columns of it say the same, or nothing."""
+    return next((column.else_of_key for column in table.columns.named if column.else_of_key), FAILS)
+
+
+def _of_columns(table: Ruled) -> Iterator[Check]:
+    in_key = key_ladder(table) != FAILS
+    for column in table.columns.named:
+        yield from _of_column(column, in_key=in_key)
+        yield from _of_rules(column.rules)
+
+
+def _of_column(column: Column, *, in_key: bool) -> Iterator[Check]:
+    if column.type and column.else_of_type not in ((), FAILS):
+        yield Check(f"{column.name} {column.type}", Demand.TYPE, column.type, column.else_of_type, (column.name,))
+    if column.is_not_null or (column.is_key and not in_key):
+        yield Check(column.name, Demand.VALUE, "", column.else_of_null or FAILS, (column.name,))
+
+
+def _of_rules(rules: tuple[Rule, ...]) -> Iterator[Check]:
+    for rule in rules:
+        if rule.scope is Scope.ROW:
+            yield Check(rule.name, Demand.EXPRESSION, rule.expression, rule.rungs)
+
+
+def _of_key(table: Ruled) -> Iterator[Check]:
+    keys, ladder = table.columns.keys, key_ladder(table)
+    if keys and ladder != FAILS:
+        yield Check(f"KEY ({', '.join(keys)})", Demand.KEY, "", ladder, keys)

@@ -1,0 +1,107 @@
+"""The alerts that are open, what waits to be sent, and what was said of rows since a look."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from waterclock.batches.alerts import Acknowledged, Alert, Outgoing, Told, Trouble, Warned, WarnedSince
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.instants import from_micros
+from waterclock.ledger.store.schema import IS_DONE, AnyRow, alerts, alerts_look, batches, claims, messages, revisions
+
+LOOKED_BEFORE = timedelta(days=1)  # how far back a first look goes
+_OVERLAP = timedelta(hours=1)  # between the clock of a claim's end and the sequence by which it is known
+_ALERTS = sa.select(alerts).order_by(alerts.c.number)
+_UNSENT = sa.select(messages).where(messages.c.sent_at.is_(None)).order_by(messages.c.number)
+_LOOK = sa.select(alerts_look)
+_AS_TEXT = sa.cast(revisions.c.measures, sa.Text)
+_RECORDED = (
+    sa.select(revisions.c.table_name, revisions.c.label, revisions.c.measures)
+    .join(
+        claims,
+        sa.and_(claims.c.number == revisions.c.claim, IS_DONE, claims.c.closed_at >= sa.bindparam("at_")),
+    )
+    .where(
+        revisions.c.recorded_sequence > sa.bindparam("after"),
+        revisions.c.recorded_sequence <= sa.bindparam("up_to"),
+        _AS_TEXT.like('%"warnings": [%'),
+        _AS_TEXT.not_like('%"warnings": []%'),
+    )
+    .order_by(revisions.c.table_name, revisions.c.label)
+)
+_NEWEST = (
+    sa.select(revisions.c.table_name, revisions.c.label, revisions.c.measures)
+    .join(
+        batches,
+        sa.and_(
+            batches.c.table_name == revisions.c.table_name,
+            batches.c.label == revisions.c.label,
+            batches.c.current_claim == revisions.c.claim,
+        ),
+    )
+    .where(batches.c.table_name == sa.bindparam("of"))
+    .order_by(batches.c.label.desc())
+    .limit(1)
+)
+
+
+def alerts_known(database: Database, *, finished: int = 0) -> tuple[Alert, ...]:
+    """Return the alerts that are not finished, oldest first, behind the newest `finished` of the others."""
+    with database.read() as connection:
+        rows = list(map(alert_of_row, connection.execute(_ALERTS.where(sa.not_(alerts.c.is_finished)))))
+        if finished:
+            ended = sa.select(alerts).where(alerts.c.is_finished).order_by(alerts.c.number.desc()).limit(finished)
+            rows += map(alert_of_row, connection.execute(ended))
+        return tuple(sorted(rows, key=lambda alert: alert.number))
+
+
+def outgoing(database: Database) -> tuple[Outgoing, ...]:
+    """Return the messages that wait to be sent, oldest first."""
+    with database.read() as connection:
+        return tuple(map(outgoing_of_row, connection.execute(_UNSENT)))
+
+
+def warned_since_look(database: Database, up_to: int, also: Collection[str] = ()) -> WarnedSince:
+    """Return the batches whose rows were warned of, recorded since the last look and up to a sequence.
+
+    Of their tables, and of those of `also`, what was said of the newest batch is told too.
+    Cost: a look at the claims that ended since then, and one at each of these tables.
+    """
+    with database.read() as connection:
+        seen = connection.execute(_LOOK).first()
+        at = database.clock() - LOOKED_BEFORE if seen is None else seen.at
+        since = 0 if seen is None else seen.sequence
+        said = {"at_": at - _OVERLAP, "after": since, "up_to": up_to}
+        recorded = tuple(map(_warned, connection.execute(_RECORDED, said)))
+        names = dict.fromkeys((*(warned.table for warned in recorded), *also))
+        newest = [connection.execute(_NEWEST, {"of": name}).first() for name in names]
+        return WarnedSince(since, up_to, recorded, {row.table_name: _warned(row) for row in newest if row is not None})
+
+
+def alert_of_row(row: AnyRow) -> Alert:
+    """Read an alert from its row."""
+    known = row.acknowledged_at
+    return Alert(
+        number=row.number,
+        trouble=Trouble.of_dict(row.trouble),
+        opened=row.opened_at,
+        resolved=row.resolved_at,
+        acknowledged=None if known is None else Acknowledged(known, row.acknowledged_by, row.acknowledged_why),
+        told={
+            target: Told(from_micros(told["first"]), from_micros(told["last"]), told["times"], told["of_end"])
+            for target, told in row.told.items()
+        },
+        is_finished=bool(row.is_finished),
+    )
+
+
+def outgoing_of_row(row: AnyRow) -> Outgoing:
+    """Read a message from its row."""
+    return Outgoing(row.number, row.target, row.at, row.body, row.attempts, row.try_at, row.error or "")
+
+
+def _warned(row: AnyRow) -> Warned:
+    return Warned(row.table_name, row.label, tuple(map(str, row.measures.get("warnings", ()))))

@@ -1,0 +1,140 @@
+"""What the ledger knows of where the books of windows are closed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.batches.facts import BEGINNING, BatchStatus, ClosedSince, Closing
+from waterclock.flow.declarations import Flow
+from waterclock.ledger.read.current import covered as covered_windows
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import AnyRow, batches, closings
+from waterclock.timelabel.intervals import IntervalSet
+
+_OF_TABLE = sa.select(closings).where(closings.c.table_name == sa.bindparam("of"))
+_OF_UNDONE = (
+    _OF_TABLE.outerjoin(
+        batches, sa.and_(batches.c.table_name == closings.c.table_name, batches.c.label == closings.c.label)
+    )
+    # nearly all done windows lie in the first span that is covered: they are not even looked at
+    .where(sa.or_(closings.c.label < sa.bindparam("low"), closings.c.label >= sa.bindparam("high")))
+    .where(batches.c.current_claim.is_(None))
+)
+_SINCE = _OF_TABLE.where(closings.c.tick >= sa.bindparam("since"))
+_TICKS = sa.select(closings.c.label, sa.func.coalesce(closings.c.first, closings.c.tick).label("tick")).where(
+    closings.c.table_name == sa.bindparam("of"), closings.c.label >= sa.bindparam("low"), closings.c.tick.is_not(None)
+)
+_FIRST = sa.select(sa.func.min(closings.c.label)).where(closings.c.table_name == sa.bindparam("of"))
+_SKIPPED = sa.select(batches.c.label).where(
+    batches.c.table_name == sa.bindparam("of"),
+    batches.c.label < sa.bindparam("high"),
+    batches.c.status == BatchStatus.SKIPPED.value,
+    batches.c.current_claim.is_(None),
+)
+_OPEN_AT = sa.select(closings.c.label, closings.c.tick).where(
+    closings.c.table_name == sa.bindparam("of"),
+    closings.c.tick > sa.bindparam("at"),
+    closings.c.label < sa.bindparam("high"),
+)
+_CLOSED_IN = sa.select(closings.c.label).where(
+    closings.c.table_name == sa.bindparam("of"),
+    closings.c.tick.is_not(None),
+    closings.c.label >= sa.bindparam("low"),
+    closings.c.label < sa.bindparam("high"),
+)
+_OF_LABELS = _OF_TABLE.where(closings.c.label.in_(sa.bindparam("labels", expanding=True)))
+_CHUNK = 500
+Found = Mapping[str, Mapping[datetime, Closing]]
+
+
+def closings_of(
+    connection: sa.Connection,
+    flow: Flow,
+    covered: Mapping[str, IntervalSet],
+    doubted: Mapping[str, Collection[datetime]],
+    reads: Mapping[str, Collection[AnyRow]],
+    since: Mapping[str, datetime],
+) -> Found:
+    """Return by table what is known of windows that are not done, of `doubted` ones, and of the last before each gap.
+
+    Of tables of which another holds the open windows, all from `since` on are given. Where a done window has none,
+    it was closed where its recorded input ends: `reads` are those of doubted ones.
+    Cost: two queries for each table that closes books, one more of each in `since`; none of any other.
+    """
+    found: defaultdict[str, dict[datetime, Closing]] = defaultdict(dict)
+    for name in (name for name in covered if name in flow.tables and flow.tables[name].closes is not None):
+        for _, label, _, read, _, high, _ in (tuple(row) for row in reads.get(name, ())):
+            if read.startswith("UNTIL("):
+                known = found[name].get(label, Closing(high)).tick
+                found[name][label] = Closing(max(high, known or high))
+        cadence = flow.tables[name].cadence
+        low, high = next(iter(covered[name]), (BEGINNING, BEGINNING))
+        rows = list(connection.execute(_OF_UNDONE, {"of": name, "low": low, "high": high}))
+        if name in since:
+            rows += connection.execute(_SINCE, {"of": name, "since": since[name]})
+        wanted = {cadence.previous(high) for _, high in covered[name]} | set(doubted.get(name, ()))
+        for row in (*rows, *_of_labels(connection, name, wanted)):
+            found[name][row.label] = _closing(row)
+    return found
+
+
+def opened_since(
+    flow: Flow, covered: Mapping[str, IntervalSet], *again: Mapping[str, Collection[datetime]]
+) -> dict[str, datetime]:
+    """Return from which tick on all closings are needed, of each table of which another holds the open windows.
+
+    A state that is made later than the newest needs those from there on, one that is made `again` those from its own.
+    """
+    found: dict[str, datetime] = {}
+    for name, table in flow.tables.items():
+        if table.open_of is not None and table.open_of in covered:
+            made = list(covered.get(name, ()))
+            labels = (label for asked in again for label in asked.get(name, ()))
+            found[table.open_of] = min([made[-1][1], *labels]) if made else BEGINNING
+    return found
+
+
+def ticks_from(database: Database, table: str, low: datetime) -> dict[datetime, datetime]:
+    """Return where the windows of a table from one on were closed at first, by label; open ones are left out."""
+    with database.read() as connection:
+        return {row.label: row.tick for row in connection.execute(_TICKS, {"of": table, "low": low})}
+
+
+def closings_in(database: Database, table: str, labels: Collection[datetime] | None = None) -> dict[datetime, Closing]:
+    """Return by label what is known of the books of a table's windows: of some, or of all that were looked at."""
+    with database.read() as connection:
+        rows = connection.execute(_OF_TABLE, {"of": table}) if labels is None else _of_labels(connection, table, labels)
+        return {row.label: _closing(row) for row in rows}
+
+
+def _of_labels(connection: sa.Connection, table: str, labels: Collection[datetime]) -> Iterable[AnyRow]:
+    wanted = sorted(labels)
+    for start in range(0, len(wanted), _CHUNK):
+        yield from connection.execute(_OF_LABELS, {"of": table, "labels": wanted[start : start + _CHUNK]})
+
+
+def _closing(row: AnyRow) -> Closing:
+    texts = (row.behind or "", row.asked or "", row.who, row.why or "")
+    return Closing(row.tick, row.looked, row.reason, *texts, at=row.at, first=row.first)
+
+
+def closed_since(database: Database, table: str, at: datetime, high: datetime) -> ClosedSince:
+    """Return what tells of each window of a table before `high` whether it was closed by `at`, or by any tick after it.
+
+    Cost: a walk over the table's batches, three short questions, and one for each span before `high` that is not done.
+    """
+    done = covered_windows(database, table)
+    with database.read() as connection:
+        first = connection.execute(_FIRST, {"of": table}).scalar()
+        skipped = frozenset(connection.execute(_SKIPPED, {"of": table, "high": high}).scalars())
+        if first is None:
+            return ClosedSince(None, done, frozenset(), {}, skipped)
+        later = {row.label: row.tick for row in connection.execute(_OPEN_AT, {"of": table, "at": at, "high": high})}
+        closed: set[datetime] = set()
+        for low, end in done.gaps(first, high):
+            closed |= set(connection.execute(_CLOSED_IN, {"of": table, "low": low, "high": end}).scalars())
+        return ClosedSince(first, done, frozenset(closed), later, skipped)

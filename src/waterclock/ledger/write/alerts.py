@@ -1,0 +1,187 @@
+"""What becomes of alerts at a look, what is to be told of them, and what became of that.
+
+None of it says anything of batches, so the ledger's sequence stays as it is: no runner wakes for it. Those that look
+take turns at one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.batches.alerts import ACKNOWLEDGED, Acknowledged, Alert, AlertsNow, Decide, KnownAlerts, Outgoing
+from waterclock.errors import WaterclockError
+from waterclock.ledger.read.alerts import LOOKED_BEFORE, alert_of_row, outgoing_of_row
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.instants import to_micros
+from waterclock.ledger.store.schema import alerts, alerts_look, messages
+
+_RECENT = timedelta(hours=1)
+_KEPT = timedelta(days=30)  # how long messages stay that were sent
+_TAKE_TURN = sa.update(alerts_look).values(id=alerts_look.c.id)
+_FIRST_TURN = sa.insert(alerts_look)
+_SEEN = sa.select(alerts_look.c.sequence)
+_LOOKED = sa.update(alerts_look).values(sequence=sa.bindparam("up_to"), at=sa.bindparam("looked_at"))
+_UNFINISHED = sa.select(alerts).where(sa.not_(alerts.c.is_finished)).order_by(alerts.c.number)
+_LAST_ALERT = sa.select(sa.func.coalesce(sa.func.max(alerts.c.number), 0))
+_LAST_MESSAGE = sa.select(sa.func.coalesce(sa.func.max(messages.c.number), 0))
+_NEWEST = sa.select(messages.c.target, messages.c.at).where(messages.c.at >= sa.bindparam("since"))
+_WAITING = sa.select(messages.c.target).where(messages.c.sent_at.is_(None)).distinct()
+_ONE = sa.select(alerts).where(alerts.c.number == sa.bindparam("which"))
+_PUT = sa.insert(alerts)
+_DROP = sa.delete(alerts).where(alerts.c.number == sa.bindparam("which"))
+_ACKNOWLEDGE = sa.update(alerts).where(alerts.c.number == sa.bindparam("which"))
+_ADD = sa.insert(messages)
+_FORGET = sa.delete(messages).where(messages.c.sent_at < sa.bindparam("before"))
+_IS_FREE = sa.or_(messages.c.taken_until.is_(None), messages.c.taken_until <= sa.bindparam("now"))
+_NEXT = (
+    sa.select(messages)
+    .where(messages.c.sent_at.is_(None), messages.c.target == sa.bindparam("to"))
+    .order_by(messages.c.number)
+    .limit(1)
+)
+_TAKE = (
+    sa.update(messages)
+    .where(messages.c.number == sa.bindparam("which"), messages.c.sent_at.is_(None), _IS_FREE)
+    .values(taken_until=sa.bindparam("until"))
+)
+_SENT = (
+    sa.update(messages)
+    .where(messages.c.number == sa.bindparam("which"))
+    .values(sent_at=sa.bindparam("at_"), taken_until=None, error=None, attempts=messages.c.attempts + 1)
+)
+_LOST = (
+    sa.update(messages)
+    .where(messages.c.number == sa.bindparam("which"))
+    .values(
+        try_at=sa.bindparam("again"),
+        taken_until=None,
+        error=sa.bindparam("said"),
+        attempts=messages.c.attempts + 1,
+    )
+)
+
+
+def look(database: Database, decide: Decide, *, since: int, up_to: int) -> AlertsNow | None:
+    """Have it decided what becomes of the alerts and what is to be told, and keep both, all or nothing.
+
+    `up_to`: the sequence of the ledger that was looked at; `since`: that of the look before. None, and nothing is
+    decided, where another look came between.
+    """
+    with database.beside() as (connection, now):
+        if not connection.execute(_TAKE_TURN).rowcount:
+            connection.execute(_FIRST_TURN, {"id": 1, "sequence": 0, "at": now - LOOKED_BEFORE})
+        if connection.execute(_SEEN).scalar_one() != since:
+            return None
+        come = decide(_known(connection, now), now)
+        for alert in come.changed:
+            connection.execute(_DROP, {"which": alert.number})
+            connection.execute(_PUT, _row(alert))
+        number = connection.execute(_LAST_MESSAGE).scalar_one()
+        for target, body in come.messages:
+            number += 1
+            row = {"number": number, "target": target, "at": now, "body": dict(body), "attempts": 0}
+            connection.execute(_ADD, row)
+        connection.execute(_FORGET, {"before": now - _KEPT})
+        connection.execute(_LOOKED, {"up_to": up_to, "looked_at": now})
+        return come
+
+
+def acknowledge(database: Database, number: int, *, who: str, why: str) -> Alert:
+    """Note that somebody knows of an open alert; what was acknowledged before keeps the newest reason.
+
+    Raises  E457 where there is no such alert, E458 where it is over
+    """
+    with database.write() as write:
+        write.execute(_TAKE_TURN)
+        row = write.execute(_ONE, {"which": number}).first()
+        if row is None:
+            raise _unknown_alert(number, [known.number for known in write.execute(_UNFINISHED)])
+        alert = alert_of_row(row)
+        if alert.resolved is not None:
+            raise _alert_is_over(number, alert.resolved)
+        said = {"acknowledged_at": write.at, "acknowledged_by": who, "acknowledged_why": why}
+        write.execute(_ACKNOWLEDGE.values(**said), {"which": number})
+        write.log(ACKNOWLEDGED, who=who, data={"alert": number, "why": why, "what": alert.trouble.what})
+        return Alert(alert.number, alert.trouble, alert.opened, None, Acknowledged(write.at, who, why), alert.told)
+
+
+def take_message(database: Database, target: str, lease: timedelta) -> Outgoing | None:
+    """Take the oldest message that waits for a target, so that nobody else sends it for a while.
+
+    None where none waits, where another runner sends it, or where it is not to be tried yet.
+    """
+    with database.beside() as (connection, now):
+        row = connection.execute(_NEXT, {"to": target}).first()
+        if row is None or (row.try_at is not None and row.try_at > now):
+            return None
+        taken = connection.execute(_TAKE, {"which": row.number, "until": now + lease, "now": now})
+        return outgoing_of_row(row) if taken.rowcount else None
+
+
+def note_sent(database: Database, number: int) -> None:
+    """Note that a message has reached its target."""
+    with database.beside() as (connection, now):
+        connection.execute(_SENT, {"which": number, "at_": now})
+
+
+def note_lost(database: Database, number: int, error: str, again: timedelta) -> None:
+    """Note why a message did not reach its target, and how long it waits before it is tried again."""
+    with database.beside() as (connection, now):
+        connection.execute(_LOST, {"which": number, "said": error, "again": now + again})
+
+
+def _known(connection: sa.Connection, now: datetime) -> KnownAlerts:
+    recent: dict[str, tuple[datetime, ...]] = {}
+    for row in connection.execute(_NEWEST, {"since": now - _RECENT}):
+        recent[row.target] = (*recent.get(row.target, ()), row.at)
+    return KnownAlerts(
+        alerts=tuple(map(alert_of_row, connection.execute(_UNFINISHED))),
+        recent=recent,
+        waiting=frozenset(connection.execute(_WAITING).scalars()),
+        next_number=connection.execute(_LAST_ALERT).scalar_one() + 1,
+    )
+
+
+def _row(alert: Alert) -> Mapping[str, Any]:
+    known = alert.acknowledged
+    return {
+        "number": alert.number,
+        "opened_at": alert.opened,
+        "resolved_at": alert.resolved,
+        "acknowledged_at": None if known is None else known.at,
+        "acknowledged_by": None if known is None else known.who,
+        "acknowledged_why": None if known is None else known.why,
+        "trouble": alert.trouble.to_dict(),
+        "told": {
+            target: {
+                "first": to_micros(told.first),
+                "last": to_micros(told.last),
+                "times": told.times,
+                "of_end": told.of_end,
+            }
+            for target, told in alert.told.items()
+        },
+        "is_finished": alert.is_finished,
+    }
+
+
+def _unknown_alert(number: int, known: Sequence[int]) -> WaterclockError:
+    return WaterclockError(
+        "E457",
+        f"there is no alert {number}",
+        why=f"open are {', '.join(map(str, known))}" if known else "no alert is open",
+        fix="`waterclock alerts` lists them",
+    )
+
+
+def _alert_is_over(number: int, at: datetime) -> WaterclockError:
+    return WaterclockError(
+        "E458",
+        f"alert {number} is over since {at:%Y-%m-%d %H:%MZ}",
+        why="what is over is not repeated",
+        fix="`waterclock alerts` lists what is open",
+    )

@@ -1,0 +1,192 @@
+"""Where the books of windows are closed, and up to where open ones were looked at (CLOSE WHEN).
+
+The first tick that is written down of a window stays, whoever found it and whatever is restated since (`first`). Late
+rows may open the window again up to a later one (`tick`), which it is read up to from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.batches.audit_trail import CLOSED, REOPENED
+from waterclock.batches.facts import BACKFILL, BY_HAND, FOLLOW, LATE_ROWS, REOPEN, BatchStatus, Closing
+from waterclock.batches.records import BatchResult
+from waterclock.ledger import refusals
+from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.schema import AnyRow, batches, closings
+from waterclock.timelabel.label import label_of
+
+_KNOWN = sa.select(closings.c.label, closings.c.tick, closings.c.first, closings.c.looked, closings.c.asked).where(
+    closings.c.table_name == sa.bindparam("of"), closings.c.label.in_(sa.bindparam("labels", expanding=True))
+)
+_MADE_FROM = (
+    sa.select(batches.c.table_name, batches.c.label)
+    .where(batches.c.table_name.in_(sa.bindparam("names", expanding=True)), batches.c.label >= sa.bindparam("at"))
+    .where(sa.or_(batches.c.current_claim.is_not(None), batches.c.status == BatchStatus.RUNNING.value))
+)
+_WITH_ROWS = sa.select(batches.c.table_name, batches.c.label).where(
+    batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
+    batches.c.label >= sa.bindparam("low"),
+    batches.c.label < sa.bindparam("high"),
+    sa.or_(batches.c.rows > 0, batches.c.status == BatchStatus.RUNNING.value),
+)
+_REOPEN = (
+    sa.update(batches)
+    .where(
+        batches.c.table_name == sa.bindparam("of"),
+        batches.c.label == sa.bindparam("label_"),
+        sa.or_(batches.c.current_claim.is_not(None), batches.c.status == BatchStatus.RUNNING.value),
+        sa.or_(batches.c.requested.is_(None), batches.c.requested.in_([FOLLOW, BACKFILL])),
+    )
+    .values(requested=REOPEN, requested_sequence=sa.bindparam("sequence"))
+)
+_ADD = sa.insert(closings)
+_SAID = ("tick", "first", "looked", "reason", "behind", "asked", "who", "why", "at")
+_SET = (
+    sa.update(closings)
+    .where(closings.c.table_name == sa.bindparam("of"), closings.c.label == sa.bindparam("label_"))
+    .values({name: sa.bindparam(f"{name}_") for name in _SAID})
+)
+_CHUNK = 500
+
+
+def close_books(
+    database: Database,
+    table: str,
+    found: Sequence[tuple[datetime, Closing]],
+    *,
+    late_tables: Sequence[str] = (),
+    who: str,
+) -> bool:
+    """Write down what a look at some windows found, oldest first; False where another had found something else.
+
+    Nothing is written behind a window of which another tick stands: what follows it was found without knowing that.
+    What `late_tables` hold of slices from a new tick on, told while the window was open, is told anew.
+    """
+    with database.write() as write:
+        return add_closings(write, table, found, late_tables=late_tables, who=who)
+
+
+def close_by_hand(
+    database: Database,
+    table: str,
+    label: datetime,
+    tick: datetime,
+    *,
+    late_tables: Sequence[str] = (),
+    who: str,
+    why: str,
+) -> None:
+    """Close the books of a window at a tick because somebody says so; an event tells who and why.
+
+    What `late_tables` hold of slices from the tick on is told anew. Raises  E266 where they are closed already
+    """
+    with database.write() as write:
+        row = write.execute(_KNOWN, {"of": table, "labels": [label]}).first()
+        if row is not None and row.tick is not None:
+            raise refusals.closed_already(table, label, row.tick)
+        looked = None if row is None else row.looked
+        _put(write, table, label, Closing(tick, looked, BY_HAND, who=who, why=why), is_new=row is None)
+        _tell_anew(write, late_tables, tick)
+        write.log(CLOSED, who=who, table=table, labels=[label], data={"why": why, "tick": tick.isoformat()})
+
+
+def reopen(
+    database: Database,
+    table: str,
+    found: Mapping[datetime, datetime],
+    *,
+    late_tables: Sequence[str],
+    keep: Collection[datetime] = (),
+    who: str,
+    why: str,
+) -> tuple[datetime, ...]:
+    """Open closed windows again, each up to a later tick, and ask that they are made again; give which were.
+
+    What `late_tables` hold of slices between both ticks is asked for again too, but for the labels
+    to `keep`, which are being made with the new ticks. A window that is open, or reaches as far already, stays so.
+    """
+    with database.write() as write:
+        known = {row.label: row for row in write.execute(_KNOWN, {"of": table, "labels": sorted(found)})}
+        opened = {
+            label: row for label, tick in found.items() if (row := known.get(label)) and row.tick and row.tick < tick
+        }
+        if not opened:
+            return ()
+        for label, row in opened.items():
+            moved = Closing(found[label], row.looked, LATE_ROWS, asked=row.asked or "", who=who, why=why)
+            _put(write, table, label, replace(moved, first=row.first or row.tick), is_new=False)
+        _ask(write, [(table, label) for label in opened])
+        span = {"low": min(row.tick for row in opened.values()), "high": max(found[label] for label in opened)}
+        held = write.execute(_WITH_ROWS, {"names": list(late_tables), **span}).all()
+        _ask(write, [(row.table_name, row.label) for row in held if row.label not in keep])
+        ticks = {label_of(label): found[label].isoformat() for label in opened}
+        write.log(REOPENED, who=who, table=table, labels=sorted(opened), data={"why": why, "ticks": ticks})
+        return tuple(sorted(opened))
+
+
+def _ask(write: Write, asked: Sequence[tuple[str, datetime]]) -> None:
+    """Ask for batches again that are done or being made; one that is not done yet is made with the new tick anyway."""
+    for table, label in asked:
+        write.execute(_REOPEN, {"of": table, "label_": label, "sequence": write.sequence})
+
+
+def _tell_anew(write: Write, late_tables: Sequence[str], tick: datetime) -> None:
+    """Ask that late rows of slices from a tick on are told once more: a window was open when they were."""
+    if late_tables:
+        made = write.execute(_MADE_FROM, {"names": list(late_tables), "at": tick}).all()
+        _ask(write, [(row.table_name, row.label) for row in made])
+
+
+def add_closings(
+    write: Write,
+    table: str,
+    found: Sequence[tuple[datetime, Closing]],
+    *,
+    late_tables: Sequence[str] = (),
+    who: str,
+) -> bool:
+    """Do what `close_books` does, within a transaction."""
+    known: dict[datetime, AnyRow] = {}
+    for start in range(0, len(found), _CHUNK):
+        labels = [label for label, _ in found[start : start + _CHUNK]]
+        known |= {row.label: row for row in write.execute(_KNOWN, {"of": table, "labels": labels})}
+    ticks: list[datetime] = []
+    is_agreed = True
+    for label, closing in found:
+        row = known.get(label)
+        if row is not None and row.tick is not None:
+            if closing.tick is None or closing.in_order != (row.first or row.tick):
+                is_agreed = False
+                break
+            if row.tick >= closing.tick:
+                continue
+        before = row.looked if row is not None and row.asked in {None, closing.asked} else None
+        seen = [at for at in (closing.looked, before) if at is not None]
+        kept = replace(closing, looked=max(seen, default=None), who=closing.who or who)
+        _put(write, table, label, kept, is_new=row is None)
+        ticks += [kept.tick] if kept.tick is not None else []
+    if ticks:
+        _tell_anew(write, late_tables, min(ticks))
+    return is_agreed
+
+
+def add_told(write: Write, table: str, results: Iterable[BatchResult], *, who: str) -> None:
+    """Write down where the books of batches were closed, as these themselves tell, unless the ledger knows of it."""
+    told = ((each.label, each.source["closing"]) for each in results if "closing" in each.source)
+    for label, said in sorted(told, key=lambda it: it[0]):
+        add_closings(write, table, [(label, Closing.of_dict(said))], who=who)
+
+
+def _put(write: Write, table: str, label: datetime, closing: Closing, *, is_new: bool) -> None:
+    said = {"tick": closing.tick, "first": closing.first, "looked": closing.looked, "reason": closing.reason}
+    said |= {name: getattr(closing, name) or None for name in ("behind", "asked", "why")}
+    said |= {"who": closing.who, "at": closing.at or write.at}
+    if is_new:
+        write.execute(_ADD, {"table_name": table, "label": label, **said})
+    else:
+        write.execute(_SET, {"of": table, "label_": label, **{f"{name}_": value for name, value in said.items()}})

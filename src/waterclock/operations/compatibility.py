@@ -1,0 +1,68 @@
+"""Holds the columns that are declared against the versions that the ledger keeps, before anything runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waterclock.batches.compatible import KEY, NOT_NULL, broken_promises, type_of_version
+from waterclock.batches.schemas import SchemaVersion, Side, newest_of
+from waterclock.dpl.syntax.source_text import SourceText
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Table
+
+if TYPE_CHECKING:
+    from waterclock.dpl.project import Project
+
+
+def compatibility_errors(project: Project) -> list[WaterclockError]:
+    """Return what the declared columns break of what COMPATIBLE promises, each at its column.
+
+    Cost: one question to the ledger for each table that promises; it is not opened where none does
+    """
+    promising = [table for table in project.flow.tables.values() if table.compatible is not None]
+    if not promising:
+        return []
+    from waterclock.engine.ledger_opening import ledger_url
+    from waterclock.ledger.ledger import Ledger
+
+    ledger = Ledger.open(ledger_url(project), create=False)
+    if ledger is None:
+        return []
+    with ledger:
+        return [error for table in promising for error in _of_table(project, table, ledger.reads.schemas(table.name))]
+
+
+def _of_table(project: Project, table: Table, versions: tuple[SchemaVersion, ...]) -> list[WaterclockError]:
+    newest = newest_of(versions, Side.TABLE)
+    if newest is None:
+        return []
+    found = []
+    for broken, error in broken_promises(table, declared_after(table, newest), versions, "E450"):
+        column = next((each for each in table.columns.named if each.name.lower() == broken.misfit.path.lower()), None)
+        place = column.place if column else table.place
+        text = project.sources.get(place.file)
+        if text is not None:
+            source = SourceText(place.file, text)
+            source.span(source.offset(place)).placing(error)
+        found.append(error)
+    return found
+
+
+def declared_after(table: Table, newest: SchemaVersion) -> dict[str, str]:
+    """Return the columns that a table will have by its declaration: types that it does not say are those of before."""
+    before = {name.lower(): (name, said) for name, said in newest.columns.items()}
+    keys = {name.lower() for name in table.keys}
+    columns: dict[str, str] = {}
+    for column in table.columns.named:
+        known = before.get(column.name.lower(), (column.name, None))[1]
+        kind = column.type or type_of_version(known or "")
+        if kind:
+            asked = KEY if column.name.lower() in keys else NOT_NULL if column.is_not_null else ""
+            columns[column.name] = kind + asked
+    if table.columns.is_open:
+        said = {name.lower() for name in columns}
+        for lower, (name, known) in before.items():
+            if lower not in said:
+                kind = type_of_version(known)
+                columns[name] = kind + (KEY if lower in keys else "")
+    return columns

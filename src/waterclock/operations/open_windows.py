@@ -1,0 +1,61 @@
+"""Tells of tables whose open windows are kept beside them how many there are, and as of when the view shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from waterclock.flow.open_windows import open_beside, view_of
+from waterclock.operations.json import instant_text
+from waterclock.operations.words import count_words, instant_words
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from waterclock.operations.opening import Reading
+
+_INSTANT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWindows:
+    """The open windows of a table: how many have begun, the first of them, and the boundary of their newest state.
+
+    `shown` is None where that is not made yet.
+    """
+
+    table: str
+    zone: str
+    windows: int
+    first: datetime
+    shown: datetime | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for scripts."""
+        return {"windows": self.windows, "first": label_of(self.first), "shown": instant_text(self.shown)}
+
+    def words(self) -> str:
+        """Say it in a line."""
+        begun = f"{count_words(self.windows, 'window')} open from {label_of(self.first)} on"
+        if self.shown is None:
+            return f"{begun}; {view_of(self.table)} shows none of them yet"
+        return f"{begun}; {view_of(self.table)} shows them as of {instant_words(self.shown, self.zone)}"
+
+
+def open_windows(at: Reading, names: Collection[str]) -> dict[str, OpenWindows]:
+    """Return what is open of those tables that keep their open windows. Cost: a look at what is due, for each."""
+    return {found.table: found for name in names for found in _of(at, name)}
+
+
+def _of(at: Reading, name: str) -> Iterator[OpenWindows]:
+    beside = open_beside(at.flow, name)
+    if beside is None:
+        return
+    books = at.planner.books_of(at.snapshot, at.now, name)
+    cadence = books.table.cadence
+    begun, first = cadence.window_of(at.now - _INSTANT), books.first_open()
+    start = max(books.starts[name], begun.start if first is None else first.start)
+    made = list(at.snapshot.of(beside.name).covered)
+    count = cadence.count(start, max(begun.end, start))
+    yield OpenWindows(name, cadence.zone, count, start, made[-1][1] if made else None)

@@ -1,0 +1,64 @@
+"""Tells of the versions of a table's columns and of its source's, and which of them a batch had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from waterclock.batches.schemas import SchemaVersion, Side, changes_of
+from waterclock.flow.schema_changes import SchemaChange
+from waterclock.operations.json import instant_text
+from waterclock.operations.words import count_words
+from waterclock.timelabel.label import label_of
+
+OF_SIDE = {Side.SOURCE: "its source's columns", Side.TABLE: "its own columns"}
+
+
+def told(versions: Sequence[SchemaVersion], side: Side) -> list[tuple[SchemaVersion, SchemaChange | None]]:
+    """Return the versions of a side, oldest first, each with what changed."""
+    return changes_of([each for each in versions if each.side is side])
+
+
+def change_words(version: SchemaVersion, change: SchemaChange | None) -> str:
+    """Say what a version brought."""
+    if change is None:
+        return f"the first: {count_words(len(version.columns), 'column')}"
+    return "; ".join(change.words()) or "as the one before"
+
+
+def of_batch(versions: Iterable[SchemaVersion], claim: int) -> dict[Side, SchemaVersion]:
+    """Return the versions that a claim brought or, where it brought none, those that were the newest then."""
+    known: dict[Side, SchemaVersion] = {}
+    for each in sorted(versions, key=lambda one: one.number):
+        if each.claim <= claim:
+            known[each.side] = each
+    return known
+
+
+def batch_words(versions: Sequence[SchemaVersion], claim: int) -> list[str]:
+    """Say which versions a batch had, and what those changed that it brought itself."""
+    lines = []
+    for side, version in sorted(of_batch(versions, claim).items(), reverse=True):
+        change = {each.number: change for each, change in told(versions, side)}[version.number]
+        brought = f": {change_words(version, change)}" if version.claim == claim else ""
+        lines.append(f"version {version.number} of {OF_SIDE[side]}{brought}")
+    return lines
+
+
+def versions_json(versions: Sequence[SchemaVersion]) -> list[dict[str, Any]]:
+    """Return all versions for scripts, those of the source first, oldest first."""
+    return [
+        {
+            "of": str(side),
+            "version": version.number,
+            "label": label_of(version.label),
+            "claim": version.claim,
+            "at": instant_text(version.at),
+            "columns": dict(version.columns),
+            "new": dict(change.new) if change else {},
+            "gone": dict(change.gone) if change else {},
+            "changed": {name: list(kinds) for name, kinds in change.changed.items()} if change else {},
+        }
+        for side in Side
+        for version, change in told(versions, side)
+    ]

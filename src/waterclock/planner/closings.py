@@ -1,0 +1,289 @@
+"""Where the books of a window are closed (CLOSE WHEN): at which boundaries to look, and what was found there. Pure.
+
+    c(L) = the first boundary b >= e(L) of what UNTIL reads at which the condition holds, and c(L) >= c(L-1)
+
+Windows close in order: a window is open as long as the one before it is. A boundary is looked at once, when all slices
+before it are settled; with PARTIAL AFTER p the first at e + p or later closes the books whatever the condition says.
+Where the condition has changed since, all of them are looked at anew; closed windows stay so.
+Which rows come too late for them, and which windows those open again, is `late_rows`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from hashlib import sha256
+from itertools import groupby, islice
+
+from waterclock.batches.facts import AT_LAST, BY_HAND, CONDITION, Closing, TableFacts
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.planner.reads import bind
+from waterclock.planner.settlement import Settlement
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import local_text
+
+MOST_PAIRS = 48
+"""How many boundaries are looked at together, of all windows: each takes the rows that it sees once more."""
+_OF_OPEN, _OF_NEW = 24, 4
+"""Of a window that was open at the last look, and of one that may well be closed at its first boundaries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A window and a boundary at which its books may be closed."""
+
+    window: Window
+    boundary: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """All by which the books of one table's windows are closed, at one moment.
+
+    `missing`: the windows that are to be made. `settled` is that of the tables that are read.
+    """
+
+    table: Table
+    flow: Flow
+    past: TableFacts
+    missing: IntervalSet
+    settlement: Settlement
+    starts: Mapping[str, datetime]
+    now: datetime
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """The references that are read until the books are closed."""
+        return until_reads(self.table)
+
+    @property
+    def cadence(self) -> Cadence:
+        """The cadence of what UNTIL reads: books are closed at its boundaries."""
+        return self.flow.tables[until_reads(self.table)[0].table].cadence
+
+    @property
+    def asked(self) -> str:
+        """What is asked at a boundary, in short: what was seen of another condition tells nothing of this one."""
+        return sha256(repr((self.table.closes, str(self.table.partial_after))).encode()).hexdigest()[:12]
+
+    def last(self, window: Window) -> datetime | None:
+        """Return the boundary at which a window's books are closed whatever the condition says; None for never."""
+        after = self.table.partial_after
+        return None if after is None else self.cadence.ceil(after.after(window.end, self.table.cadence.zone))
+
+    def windows(self) -> Iterator[Window]:
+        """Yield the windows that are to be made, oldest first."""
+        return (window for low, high in self.missing for window in self.table.cadence.windows(low, high))
+
+    def before(self, window: Window) -> datetime | None:
+        """Return where the books before a window's were closed; None where that bounds nothing."""
+        closing = self.past.closings.get(self.table.cadence.previous(window.start))
+        return None if closing is None else closing.in_order
+
+    def first_open(self) -> Window | None:
+        """Return the oldest window whose books are open."""
+        return next((window for window in self.windows() if not self.is_closed(window)), None)
+
+    def is_closed(self, window: Window) -> bool:
+        """Tell whether a window's books are closed."""
+        closing = self.past.closings.get(window.start)
+        return closing is not None and closing.tick is not None
+
+    def settled_up_to(self, window: Window) -> datetime | None:
+        """Return the newest boundary before which all that a window reads is settled; None where none is.
+
+        What has come after `now` is not seen: a replay of the past closes where the past did.
+        """
+        ends = [self._settled(read, window) for read in until_reads(self.table)]
+        known = [end for end in ends if end is not None]
+        return min(known) if len(known) == len(ends) else None
+
+    def _settled(self, read: Read, window: Window) -> datetime | None:
+        cadence = self.flow.tables[read.table].cadence
+        newest = cadence.last_due(self.now)
+        low = bind(self.table, window, self.flow, self.starts, reads=[read])[0].low
+        if low >= newest:
+            return None
+        gap = self.settlement.settled[read.table].first_gap(low, newest)
+        return newest if gap is None else cadence.floor(gap[0]) if gap[0] > low else None
+
+    def _was_looked_at(self, window: Window) -> bool:
+        closing = self.past.closings.get(window.start, Closing())
+        return closing.looked is not None and closing.asked == self.asked
+
+    def begins(self, window: Window, *, is_first: bool) -> datetime:
+        """Return the first boundary of a window to look at; c(L-1) is known of the oldest open one alone."""
+        closing = self.past.closings.get(window.start, Closing())
+        bounds = [self.cadence.ceil(window.end)]
+        if closing.looked is not None and self._was_looked_at(window):
+            bounds.append(self.cadence.next(closing.looked))
+        before = self.before(window) if is_first else None
+        return max([*bounds, *([before] if before is not None else [])])
+
+    @property
+    def is_to_be_looked_at(self) -> bool:
+        """Whether there are boundaries to look at, or windows that are asked for, which take their late rows in."""
+        return bool(self.past.requested) or bool(self.pairs())
+
+    def is_decided(self, boundary: datetime) -> bool:
+        """Tell whether it is known of each window if it was closed by a boundary: looks have gone beyond it."""
+        first, closes = self.first_open(), self.table.closes
+        if first is None or closes is None:
+            return True
+        begins = self.begins(first, is_first=True)
+        if not closes.is_asked:  # who closes by hand does so behind all that has come
+            last = self.last(first)
+            return last is None or max(begins, last) > boundary
+        return begins > boundary
+
+    def pairs(self) -> tuple[Pair, ...]:
+        """Return where to look, windows oldest first; none where nothing new can be found."""
+        first = self.first_open()
+        limit = None if first is None else self.settled_up_to(first)
+        found: list[Pair] = []
+        if first is None or limit is None or self.table.closes is None:
+            return ()
+        for window in (it for it in self.windows() if it.start >= first.start and not self.is_closed(it)):
+            is_first = window == first
+            most = _OF_OPEN if is_first and self._was_looked_at(window) else _OF_NEW
+            new = list(islice(self._boundaries(window, limit, is_first=is_first), most))
+            if not new or len(found) + len(new) > MOST_PAIRS:
+                break
+            found += (Pair(window, boundary) for boundary in new)
+        return tuple(found)
+
+    def _boundaries(self, window: Window, limit: datetime, *, is_first: bool) -> Iterator[datetime]:
+        boundary, last = self.begins(window, is_first=is_first), self.last(window)
+        if last is not None:
+            limit = min(limit, max(last, boundary))
+        if self.table.closes is not None and not self.table.closes.is_asked:  # by hand alone: there is nothing to see
+            if last is None:
+                return
+            boundary = max(boundary, last)
+        while boundary <= limit:
+            yield boundary
+            boundary = self.cadence.next(boundary)
+
+    def found(self, pairs: Sequence[Pair], holds: Mapping[Pair, bool]) -> list[tuple[Window, Closing]]:
+        """Return what a look at `pairs` tells: the windows that close, and how far it went of one that does not."""
+        told: list[tuple[Window, Closing]] = []
+        before: datetime | None = None
+        for window, run in groupby(pairs, key=lambda pair: pair.window):
+            own = self.before(window)
+            before = own if before is None else before if own is None else max(before, own)
+            seen = [pair for pair in run if before is None or pair.boundary >= before]
+            closing = self._closed_at(window, seen, holds, before)
+            if closing is None:
+                if seen:
+                    told.append((window, Closing(looked=seen[-1].boundary, asked=self.asked)))
+                return told
+            told.append((window, replace(closing, asked=self.asked)))
+            before = closing.tick
+        return told
+
+    def _closed_at(
+        self, window: Window, seen: Iterable[Pair], holds: Mapping[Pair, bool], before: datetime | None
+    ) -> Closing | None:
+        last = self.last(window)
+        if last is not None and before is not None:
+            last = max(last, before)
+        for pair in seen:
+            if holds.get(pair):
+                return Closing(pair.boundary, reason=CONDITION)
+            if last is not None and pair.boundary >= last:
+                return Closing(pair.boundary, reason=AT_LAST)
+        return None
+
+
+def until_reads(table: Table) -> tuple[Read, ...]:
+    """Return the references of a table that are read until its books are closed."""
+    return tuple(read for read in table.reads if read.kind is ReadKind.UNTIL)
+
+
+def open_words(books: Books, window: Window) -> str:
+    """Say of an open window how far it was looked at, and what it waits for."""
+    closes, closing = books.table.closes, books.past.closings.get(window.start, Closing())
+    if closes is None:
+        raise AssertionError(f"{books.table.name} closes no books")
+    zone, last = books.table.cadence.zone, books.last(window)
+    looked = "not looked at yet" if closing.looked is None else f"looked at up to {local_text(closing.looked, zone)}"
+    behind = f"; furthest behind: {part_words(closing.behind)}" if closing.behind else ""
+    at_last = "" if last is None else f"; closes at {local_text(last, zone)} at the latest"
+    return f"open, {looked}: waits for {closes.text}{behind}{at_last}"
+
+
+def part_words(behind: str) -> str:
+    """Name the part that is furthest behind, by its columns."""
+    try:
+        columns = json.loads(behind)
+    except ValueError:
+        return behind
+    return ", ".join(f"{name} {value}" for name, value in columns.items()) if isinstance(columns, dict) else behind
+
+
+def closed_words(closing: Closing, zone: str, written: Callable[[datetime, str], str] = local_text) -> str:
+    """Say of a closed window where its books were closed, and why."""
+    if closing.tick is None:
+        raise AssertionError("its books are open")
+    told = f": {closing.why}" if closing.why else ""
+    by_hand = f"by hand, by {closing.who}{told}"
+    why = {CONDITION: "its condition held", BY_HAND: by_hand, AT_LAST: "by PARTIAL AFTER, its condition did not hold"}
+    reason = f", {why[closing.reason]}" if closing.reason in why else ""
+    return f"books closed at {written(closing.tick, zone)}{reason}"
+
+
+def newest_closed(past: TableFacts, cadence: Cadence) -> datetime | None:
+    """Return the end of the newest window whose books are known to be closed, or that is done."""
+    ends = [cadence.next(label) for label, closing in past.closings.items() if closing.tick is not None]
+    return max([*ends, *(high for _, high in past.covered)], default=None)
+
+
+def closed_windows(past: TableFacts, cadence: Cadence) -> IntervalSet:
+    """Return the windows that are known to be closed."""
+    labels = (label for label, closing in past.closings.items() if closing.tick is not None)
+    return IntervalSet.from_intervals((label, cadence.next(label)) for label in labels)
+
+
+def by_hand(books: Books, window: Window) -> datetime:
+    """Return the boundary at which a window is closed by hand: the newest before which all that it reads is settled.
+
+    Raises  E266 where it has none, is closed or cannot be closed by hand, or where one before it is open
+    """
+    table, closes = books.table, books.table.closes
+    first, where = books.first_open(), f"{table.name}@{window.label}"
+    if closes is None or not closes.is_by_hand:
+        why = f"CLOSE WHEN {closes.text}" if closes else "it has no CLOSE WHEN"
+        fix = f"{'OR' if closes else 'CLOSE WHEN'} closed_by_hand() allows it"
+        raise _not_by_hand(where, f"windows of {table.name} are not closed by hand", why, fix)
+    closing = books.past.closings.get(window.start)
+    if books.past.covered.covers_instant(window.start) or (closing is not None and closing.tick is not None):
+        raise _not_by_hand(where, f"the books of {where} are closed", "a window is closed once")
+    begin, zone = books.starts[table.name], table.cadence.zone
+    if window.start < begin:
+        first_label = f"{table.name}@{table.cadence.window_of(begin).label}"
+        raise _not_by_hand(where, f"{where} lies before START", f"its first window is {first_label}")
+    if window.end > books.now or first is None:
+        raise _not_by_hand(where, f"{where} has not ended", f"it can be closed from {local_text(window.end, zone)} on")
+    if first.start < window.start:
+        fix = f"waterclock close {table.name}@{first.label} --why ..."
+        raise _not_by_hand(where, f"the books of {first.label} are open", "windows are closed in order", fix)
+    tick = books.settled_up_to(window)
+    if tick is None or tick < books.cadence.ceil(window.end):
+        raise _not_by_hand(
+            where,
+            f"not all that {where} reads is settled",
+            f"it is closed at a boundary from {local_text(window.end, zone)} on, before which all is",
+            f"`waterclock plan {', '.join(read.table for read in books.reads)}` says what is missing",
+        )
+    before = books.before(window)
+    return tick if before is None else max(tick, before)
+
+
+def _not_by_hand(where: str, what: str, why: str, fix: str | None = None) -> WaterclockError:
+    return WaterclockError("E266", what, where=where, why=why, fix=fix)

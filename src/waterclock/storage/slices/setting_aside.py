@@ -1,0 +1,42 @@
+"""Reads the rows that were set aside beside slices, as JSON or in the columns in which they came."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from waterclock.spark_sql import quoted
+from waterclock.storage.slices.digest import JSON_OPTIONS
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.read import frame_of_files
+from waterclock.storage.slices.sieve import ASIDE, MASK, ROW
+from waterclock.timelabel.label import TIMELABEL, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_READ = StructType([StructField(ASIDE, StructType([StructField(ROW, StringType()), StructField(MASK, LongType())]))])
+
+
+def aside_frame(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
+    """Return what was set aside of slices: the row as JSON, and the bits of what it broke."""
+    paths = [file.path for manifest in manifests for file in manifest.aside]
+    return frame_of_files(spark, folder, paths, _READ.json()).select(f"{ASIDE}.{ROW}", f"{ASIDE}.{MASK}")
+
+
+def rows_as_they_came(spark: SparkSession, folder: str, manifest: Manifest) -> DataFrame | None:
+    """Return the rows of one slice that were set aside, in the columns in which they came; None for none.
+
+    A column that they lack is NULL: what one batch set aside may have come in two shapes, once kept and once anew.
+    """
+    if not manifest.aside:
+        return None
+    came = StructType.fromJson(json.loads(manifest.aside_schema))
+    read = F.from_json(F.col(ROW), came, JSON_OPTIONS)
+    rows = aside_frame(spark, folder, [manifest]).select(read.alias(ROW))
+    label = F.lit(label_of(manifest.label)).alias(TIMELABEL)
+    return rows.select(label, *(F.col(f"{ROW}.{quoted(field.name)}") for field in came.fields))

@@ -1,0 +1,97 @@
+"""What takes single rows out of a batch as it is written: which rows stay, which are set aside, which are dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+HIDDEN = "_waterclock_"
+BROKEN = f"{HIDDEN}broken"
+FATE = f"{HIDDEN}fate"
+ASIDE = f"{HIDDEN}aside"
+ROW, MASK, HASH = "row", "broken", "hash"
+QUARANTINE = "_quarantine"
+"""The folder of a slice that holds the rows which were set aside."""
+STAYS, SET_ASIDE, DROPPED = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """One demand on each row: `holds` is SQL that is TRUE of a row that keeps to it, empty for the key.
+
+    `fate` is what becomes of a row that breaks it and none before it.
+    """
+
+    name: str
+    holds: str
+    fate: int = STAYS
+
+
+@dataclass(frozen=True, slots=True)
+class Sieve:
+    """All demands of a table, at most 62; the one on the key, with its columns, comes last.
+
+    `is_unique`: keys are demanded to differ, not only to be there.
+    """
+
+    meshes: tuple[Mesh, ...]
+    keys: tuple[str, ...] = ()
+    is_unique: bool = True
+
+    @property
+    def drops(self) -> bool:
+        """Whether rows may go for good."""
+        return any(mesh.fate == DROPPED for mesh in self.meshes)
+
+    def bits(self, *fates: int) -> int:
+        """Return the bits of all demands with one of these fates."""
+        return sum(1 << at for at, mesh in enumerate(self.meshes) if mesh.fate in fates)
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """The sieve that rows go through, and the row as it came: as `storage.slices.conform` gives it.
+
+    `row`: the hidden column that holds that row as JSON already, where it came in several shapes.
+    """
+
+    sieve: Sieve
+    raw: Mapping[str, str]
+    came: str
+    row: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sifted:
+    """What the sieve found in one label's rows: how many came, stayed aside and were dropped, and how many broke what.
+
+    `broken` counts every row that breaks a demand; `first` those that were taken out for it and for none before it, so
+    that these sum to what was taken out.
+    """
+
+    rows: int
+    aside: int
+    dropped: int
+    broken: Mapping[str, int]
+    first: Mapping[str, int]
+
+
+def counted(sieve: Sieve, masks: Mapping[int, int], stayed: int) -> Sifted:
+    """Count what broke what: `masks` holds how many rows broke which set of demands, `stayed` how many rows stayed."""
+    out = sieve.bits(SET_ASIDE, DROPPED)
+    broken = {mesh.name: 0 for mesh in sieve.meshes}
+    first = {mesh.name: 0 for mesh in sieve.meshes if mesh.fate != STAYS}
+    gone = {SET_ASIDE: 0, DROPPED: 0}
+    for mask, rows in masks.items():
+        for at, mesh in enumerate(sieve.meshes):
+            broken[mesh.name] += rows if mask & 1 << at else 0
+        if mask & out:
+            at = ((mask & out) & -(mask & out)).bit_length() - 1
+            first[sieve.meshes[at].name] += rows
+            gone[sieve.meshes[at].fate] += rows
+    return Sifted(stayed + sum(gone.values()), gone[SET_ASIDE], gone[DROPPED], broken, first)
+
+
+def names_broken(rules: Sequence[str], mask: int) -> list[str]:
+    """Return the names of the demands that a row broke."""
+    return [name for at, name in enumerate(rules) if mask & 1 << at]

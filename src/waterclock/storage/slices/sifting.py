@@ -1,0 +1,123 @@
+"""Marks rows by what they break, in the pass that writes them: what they are made of is evaluated once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from waterclock.filesystem import at, readable
+from waterclock.spark_sql import quoted, sql_text
+from waterclock.storage.slices.digest import JSON_OPTIONS_SQL
+from waterclock.storage.slices.manifest import DataFile
+from waterclock.storage.slices.sieve import (
+    ASIDE,
+    BROKEN,
+    DROPPED,
+    FATE,
+    HASH,
+    HIDDEN,
+    MASK,
+    ROW,
+    SET_ASIDE,
+    STAYS,
+    Sieve,
+    Through,
+)
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_MASK_LEAF = f"{ASIDE}.{MASK}"
+_HASH_LEAF = f"{ASIDE}.{HASH}"
+_LOW = 0xFFFFFFFF
+
+
+def sift(frame: DataFrame, through: Through) -> DataFrame:
+    """Add to each row what becomes of it (`FATE`), and to those that break something what they broke (`ASIDE`).
+
+    Of a row that is set aside its columns are kept as JSON, as they came. Cost: one expression a demand; an exchange
+    where the key is one of them.
+    """
+    sieve = through.sieve
+    shown = [name for name in frame.columns if not name.startswith(HIDDEN)]
+    plain = [mesh for mesh in sieve.meshes if mesh.holds]
+    marks = [f"CASE WHEN ({mesh.holds}) THEN 0L ELSE {1 << at}L END" for at, mesh in enumerate(plain)]
+    needed = list(dict.fromkeys([*shown, *through.raw.values(), *([through.row] if through.row else [])]))
+    marked = frame.selectExpr(*map(quoted, needed), f"{' | '.join(marks) or '0L'} AS {BROKEN}")
+    if sieve.keys:
+        found = _key_mark(sieve, has_label=TIMELABEL in shown)
+        marked = marked.selectExpr(*map(quoted, needed), f"{BROKEN} | {found} AS {BROKEN}")
+    fated = marked.selectExpr(*map(quoted, needed), BROKEN, f"{_fate(sieve)} AS {FATE}")
+    as_it_came = quoted(through.row) if through.row else row_json(through.raw)
+    row = f"CASE WHEN {FATE} = {SET_ASIDE} THEN {as_it_came} END"
+    told = fated.selectExpr(*map(quoted, shown), BROKEN, FATE, f"{row} AS {ROW_TEXT}")
+    aside = (
+        f"CASE WHEN {BROKEN} != 0 THEN named_struct('{ROW}', {ROW_TEXT}, '{MASK}', {BROKEN}, "
+        f"'{HASH}', CASE WHEN {FATE} = {SET_ASIDE} THEN xxhash64({ROW_TEXT}, {BROKEN}) END) END AS {ASIDE}"
+    )
+    return told.selectExpr(*(_kept(name, sieve) for name in shown), FATE, aside)
+
+
+ROW_TEXT = f"{HIDDEN}row"
+
+
+def row_json(raw: Mapping[str, str]) -> str:
+    """Write the row as it came as JSON: its columns by name, each found in the frame under another."""
+    parts = ", ".join(f"{sql_text(name)}, {quoted(at)}" for name, at in raw.items())
+    return f"to_json(named_struct({parts}), {JSON_OPTIONS_SQL})"
+
+
+def _kept(name: str, sieve: Sieve) -> str:
+    """Write a column; of what is dropped no value is written, only that it was."""
+    if not sieve.drops or name == TIMELABEL:
+        return quoted(name)
+    return f"CASE WHEN {FATE} != {DROPPED} THEN {quoted(name)} END AS {quoted(name)}"
+
+
+def _fate(sieve: Sieve) -> str:
+    out, dropping = sieve.bits(SET_ASIDE, DROPPED), sieve.bits(DROPPED)
+    first = f"(({BROKEN} & {out}L) & -({BROKEN} & {out}L))"
+    gone = f"CASE WHEN {first} & {dropping}L != 0 THEN {DROPPED} ELSE {SET_ASIDE} END" if dropping else str(SET_ASIDE)
+    return f"CASE WHEN {BROKEN} & {out}L = 0 THEN {STAYS} ELSE {gone} END"
+
+
+def _key_mark(sieve: Sieve, *, has_label: bool) -> str:
+    """Write the mark of a row whose key is NULL or, among the rows of its label that stay, not the only one."""
+    bit, out = 1 << len(sieve.meshes) - 1, sieve.bits(SET_ASIDE, DROPPED) & ~(1 << len(sieve.meshes) - 1)
+    lacking = " OR ".join(f"{quoted(key)} IS NULL" for key in sieve.keys)
+    if not sieve.is_unique:
+        return f"CASE WHEN {lacking} THEN {bit}L ELSE 0L END"
+    by = ", ".join([*([TIMELABEL] if has_label else []), *map(quoted, sieve.keys)])
+    stays = f"{BROKEN} & {out}L = 0"
+    others = f"count_if({stays}) OVER (PARTITION BY {by}) > 1"
+    return f"CASE WHEN {lacking} OR ({stays} AND {others}) THEN {bit}L ELSE 0L END"
+
+
+def masks_in(folder: str, files: Sequence[DataFile]) -> Counter[int]:
+    """Count the rows of files that broke something, by what they broke. Cost: one column of each file, no Spark job."""
+    found: Counter[int] = Counter()
+    for file in files:
+        with pq.ParquetFile(readable(at(folder, file.path), file.size)) as parquet:
+            column = parquet.read(columns=[_MASK_LEAF]).column(ASIDE)
+        masks = pc.drop_null(pc.struct_field(column, MASK))
+        for each in pc.value_counts(masks).to_pylist():
+            found[each["values"]] += each["counts"]
+    return found
+
+
+def aside_digest(folder: str, files: Sequence[DataFile]) -> str:
+    """Digest the rows that were set aside, as a slice's own rows are: their number and sums of their hashes."""
+    rows = high = low = 0
+    for file in files:
+        with pq.ParquetFile(readable(at(folder, file.path), file.size)) as parquet:
+            column = parquet.read(columns=[_HASH_LEAF]).column(ASIDE)
+        hashes = pc.struct_field(column, HASH)
+        rows += len(hashes)
+        high += pc.sum(pc.shift_right(hashes, 32)).as_py()
+        low += pc.sum(pc.bit_wise_and(hashes, _LOW)).as_py()
+    return f"{rows}:{high}:{low}" if rows else ""

@@ -1,0 +1,153 @@
+"""A column that ends by date: both shapes live until then, it ends only if nobody reads it, and then it can go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.tiny import Tiny, day, described, evening, labels
+from waterclock.batches.schemas import Side
+from waterclock.engine.upkeep.rebuild_all import rebuild_all
+from waterclock.operations.retirements import retirement_errors
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COLLECTS = """
+COLLECT shop.people PARTITIONED (
+    id BIGINT, at TIMESTAMP, name STRING, full_name STRING AS (upper(name)) RETIRE '2020-01-03')
+  FROM shop.people EVERY DAY BY DATA TIME at;
+COLLECT shop.alone PARTITIONED (id BIGINT, at TIMESTAMP, full_name STRING AS (name) RETIRE '2020-01-03', *)
+  FROM shop.people EVERY DAY BY DATA TIME at;
+"""
+READER = """
+TRANSFORM sales.greeted PARTITIONED AS SELECT id, name FROM shop.people WHERE full_name <> 'BOB';
+PUBLISH shop.people (id, full_name) TO out.people;
+"""
+MOVED = """
+TRANSFORM sales.greeted PARTITIONED AS SELECT id, name FROM shop.people WHERE name <> 'bob';
+PUBLISH shop.people (id, name) TO out.people;
+"""
+ROWS = [(number, f"2020-01-{number:02d} 12:00:00", name) for number, name in enumerate(["ann", "bob", "cyd"], 1)]
+
+
+def run(tiny: Tiny, now: datetime) -> None:
+    outcome = tiny.run(now)
+    assert not outcome.failed, described(outcome)
+    assert tiny.open_claims() == 0
+
+
+def names(tiny: Tiny, table: str) -> list[tuple[object, ...]]:
+    return tiny.rows(f"SELECT id, full_name FROM {table} ORDER BY id")
+
+
+def test_both_shapes_live_until_the_day_and_the_old_one_ends_once_nobody_reads_it(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("people", "id INTEGER, at TEXT, name TEXT", ROWS)
+    tiny.declare(COLLECTS + READER)
+    run(tiny, day(2))
+    assert names(tiny, "shop.people") == [(1, "ANN")]
+    with tiny.ledger() as ledger:
+        [version] = [each for each in ledger.reads.schemas("shop.people") if each.side is Side.TABLE]
+    assert version.columns["full_name"] == "string RETIRE 2020-01-03"
+    assert not retirement_errors(tiny.load(), day(2))
+
+    run(tiny, day(4))  # two labels in one group, the day between them
+    assert names(tiny, "shop.people") == [(1, "ANN"), (2, "BOB"), (3, "CYD")]
+    assert names(tiny, "shop.alone") == [(1, "ann"), (2, "bob"), (3, None)]
+    [error] = retirement_errors(tiny.load(), day(4))
+    assert (error.code, error.where) == ("E451", "flows/flow.dpl:6:43")
+    assert (
+        error.why
+        == "by sales.greeted (by its name), the publish out.people (by its name); until none reads it, it lives on"
+    )
+    assert any("shop.people.full_name does not end on 2020-01-03" in said for said in tiny.heard.said_)
+
+    tiny.declare(COLLECTS + MOVED)
+    assert not retirement_errors(tiny.load(), day(4))
+    tiny.shop("INSERT INTO people VALUES (4, '2020-01-04 12:00:00', 'dan')")
+    run(tiny, day(5))
+    assert names(tiny, "shop.people")[-1] == (4, None)
+
+    # once it has ended it can go from the list, and does not come back
+    tiny.declare(COLLECTS.replace(", full_name STRING AS (upper(name)) RETIRE '2020-01-03'", "") + MOVED)
+    tiny.shop("INSERT INTO people VALUES (5, '2020-01-05 12:00:00', 'eve')")
+    run(tiny, day(6))
+    assert names(tiny, "shop.people")[-2:] == [(4, None), (5, None)]
+    assert tiny.done("shop.people") == labels(1, 2, 3, 4, 5)
+
+
+def test_files_of_before_a_rename_keep_what_they_say(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(
+        "COLLECT web.people PARTITIONED (id INT, name STRING, full_name STRING AS (name) RETIRE '2020-02-01') "
+        "FROM land.acme.people EVERY DAY BY ARRIVAL TIME START '2020-01-01' ON SCHEMA CHANGE IGNORE;"
+    )
+    tiny.land("people", evening(1), "id,full_name\n1,ann\n")
+    tiny.land("people", evening(2), "id,name\n2,bob\n")
+    run(tiny, day(3))
+    assert tiny.rows("SELECT id, full_name, name FROM web.people ORDER BY id") == [(1, "ann", None), (2, "bob", "bob")]
+
+
+FOLDS = """
+COLLECT shop.newest (id BIGINT KEY, at TIMESTAMP, name STRING, full_name STRING AS (name) RETIRE '2020-01-03')
+  FROM shop.people EVERY DAY BY DATA TIME at MERGE ORDER BY at;
+COLLECT shop.rows PARTITIONED (id BIGINT, at TIMESTAMP, name STRING) FROM shop.people EVERY DAY BY DATA TIME at;
+TRANSFORM sales.people PARTITIONED (id BIGINT, full_name STRING AS (name) RETIRE '2020-01-03', *)
+AS SELECT id, name FROM shop.rows;
+"""
+
+
+def test_merged_rows_lose_it_when_they_change_and_a_set_made_anew_ends_it_as_it_was_told(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("people", "id INTEGER, at TEXT, name TEXT", [*ROWS, (1, "2020-01-03 13:00:00", "anne")])
+    tiny.declare(FOLDS)
+    run(tiny, day(2))
+    run(tiny, day(4))
+    assert names(tiny, "shop.newest") == [(1, None), (2, "bob"), (3, None)]
+    made = [(1, "ann"), (1, None), (2, "bob"), (3, None)]
+    assert sorted(names(tiny, "sales.people"), key=str) == made
+    with tiny.opened() as work:
+        rebuild_all(work, day(4))
+    assert sorted(names(tiny, "sales.people"), key=str) == made
+
+    tiny.declare(FOLDS.replace(", full_name STRING AS (name) RETIRE '2020-01-03'", ""))
+    run(tiny, day(4))
+    with tiny.opened() as work:
+        rebuild_all(work, day(4))
+    assert [len(row) for row in tiny.rows("SELECT * EXCEPT (timelabel) FROM sales.people")] == [2] * 4
+
+
+def test_an_end_that_nobody_was_told_of_or_that_comes_too_early_is_refused(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    plain = (
+        "COLLECT shop.people PARTITIONED (id BIGINT, at TIMESTAMP, name STRING) "
+        "FROM shop.people EVERY DAY BY DATA TIME at;"
+    )
+    tiny.source("people", "id INTEGER, at TEXT, name TEXT", ROWS)
+    tiny.declare(plain)
+    run(tiny, day(2))
+    tiny.declare(plain.replace("name STRING", "name STRING RETIRE '2020-01-02'"))
+    [error] = retirement_errors(tiny.load(), day(3))
+    assert error.code == "E452"
+    outcome = tiny.run(day(3))
+    assert [report.error.code for report in outcome.failed if report.error] == ["E452"]
+
+    tiny.declare(plain.replace("name STRING", "name STRING RETIRE '2020-02-01'"))
+    assert not retirement_errors(tiny.load(), day(3))
+    tiny.source("people", "id INTEGER, at TEXT", [(2, "2020-01-02 12:00:00")])
+    with tiny.opened() as work:
+        work.ledger.decisions.retry("shop.people", [day(2)], who="ann")
+    outcome = tiny.run(day(3))
+    assert [report.error.code for report in outcome.failed if report.error] == ["E773"]
+    assert "AS (the_new_column) RETIRE '2020-02-01'" in described(outcome)

@@ -1,0 +1,153 @@
+"""What a source had is a version, noticed on the batch that brings it, and handled as ON SCHEMA CHANGE says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.tiny import Tiny, day, described, evening, labels
+from waterclock.batches.schemas import Side
+from waterclock.operations.compatibility import compatibility_errors
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import SparkSession
+
+    from waterclock.engine.runner import RunOutcome
+
+pytestmark = pytest.mark.spark
+
+
+def run(tiny: Tiny, now: datetime) -> None:
+    outcome = tiny.run(now)
+    assert not outcome.failed, described(outcome)
+    assert tiny.open_claims() == 0
+
+
+def code_of(outcome: RunOutcome) -> list[str]:
+    return [report.error.code for report in outcome.failed if report.error]
+
+
+def versions(tiny: Tiny, table: str, side: Side = Side.SOURCE) -> list[tuple[int, datetime, dict[str, str]]]:
+    with tiny.ledger() as ledger:
+        found = [each for each in ledger.reads.schemas(table) if each.side is side]
+    return sorted((each.number, each.label, dict(each.columns)) for each in found)
+
+
+FILES = """
+COLLECT web.plain PARTITIONED FROM land.acme.visits EVERY DAY BY ARRIVAL TIME START '2020-01-01';
+COLLECT web.shut PARTITIONED (id INT) FROM land.acme.visits EVERY DAY BY ARRIVAL TIME START '2020-01-01';
+COLLECT web.stays PARTITIONED FROM land.acme.visits EVERY DAY BY ARRIVAL TIME START '2020-01-01'
+  ON SCHEMA CHANGE IGNORE;
+COLLECT web.grows PARTITIONED (id INT, *) FROM land.acme.visits EVERY DAY BY ARRIVAL TIME START '2020-01-01'
+  ON SCHEMA CHANGE ADD;
+COLLECT web.strict PARTITIONED FROM land.acme.visits EVERY DAY BY ARRIVAL TIME START '2020-01-01'
+  ON SCHEMA CHANGE FAIL;
+"""
+
+
+def test_files_with_other_columns_are_noticed_on_the_label_that_brings_them(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(FILES)
+    tiny.land("visits", evening(1), "id,page\n1,a\n")
+    tiny.land("visits", evening(2), "id,page\n2,b\n")
+    tiny.land("visits", evening(3), "id,page,note\n3,c,x\n")
+    outcome = tiny.run(day(4))
+    assert code_of(outcome) == ["E770"], described(outcome)
+    assert "new: note STRING" in described(outcome)
+    assert tiny.done("web.strict") == labels(1, 2)
+    first = {"id": "STRING", "page": "STRING"}
+    for table in ("web.plain", "web.shut", "web.stays", "web.grows"):
+        assert versions(tiny, table) == [(1, day(1), first), (2, day(3), first | {"note": "STRING"})]
+    assert versions(tiny, "web.strict") == [(1, day(1), first)]
+    said = [line for line in tiny.heard.said_ if "columns of its source changed" in line]
+    assert min(said) == f"web.grows@{labels(3)[0]}: the columns of its source changed: new: note STRING"
+    assert tiny.rows("SELECT id, page, note FROM web.plain ORDER BY id")[-1] == ("3", "c", "x")
+    assert tiny.rows("SELECT * EXCEPT (timelabel) FROM web.stays ORDER BY id") == [("1", "a"), ("2", "b"), ("3", "c")]
+    assert versions(tiny, "web.stays", Side.TABLE) == [(1, day(1), {"id": "string", "page": "string"})]
+
+    # accepted for one run, and FAIL again: what was seen is a version like any other
+    tiny.declare(FILES.replace("FAIL", "ADD"))
+    with tiny.opened() as work:
+        work.ledger.decisions.retry("web.strict", [day(3)], who="ann", why="it is meant")
+    run(tiny, day(4))
+    tiny.declare(FILES)
+    tiny.land("visits", evening(4), "id,page,note\n4,d,y\n")
+    run(tiny, day(5))
+    assert tiny.done("web.strict") == labels(1, 2, 3, 4)
+
+    # a column that is gone
+    tiny.land("visits", evening(5), "id,note\n5,z\n")
+    outcome = tiny.run(day(6))
+    assert sorted(code_of(outcome)) == ["E610", "E770"]  # what says nothing stops at a loss, and so does FAIL
+    assert tiny.rows("SELECT id, page, note FROM web.grows ORDER BY id")[-1] == (5, None, "z")
+    assert tiny.rows("SELECT id, page FROM web.stays ORDER BY id")[-1] == ("5", None)
+    assert tiny.rows("SELECT id FROM web.shut ORDER BY id")[-1] == (5,)
+    assert versions(tiny, "web.grows")[-1] == (3, day(5), {"id": "STRING", "note": "STRING"})
+    assert versions(tiny, "web.grows", Side.TABLE)[-1][2] == {"id": "int", "page": "string", "note": "string"}
+
+
+DATABASE = """
+COLLECT shop.plain PARTITIONED FROM shop.orders EVERY DAY BY DATA TIME at;
+COLLECT shop.texts PARTITIONED (at TIMESTAMP, *) FROM shop.orders EVERY DAY BY DATA TIME at ON SCHEMA CHANGE TEXT;
+COLLECT shop.merged (id BIGINT KEY, note STRING, at TIMESTAMP) FROM shop.orders EVERY DAY BY DATA TIME at
+  MERGE ORDER BY at ON SCHEMA CHANGE IGNORE;
+"""
+
+
+def test_a_database_whose_columns_change_type_is_taken_as_text_where_that_is_said(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(DATABASE)
+    tiny.source("orders", "id INTEGER, amount INTEGER, note TEXT, at TEXT", [(1, 10, "n", "2020-01-01 12:00:00")])
+    run(tiny, day(2))
+    tiny.source("orders", "id INTEGER, amount REAL, at TEXT", [(1, 2.5, "2020-01-02 12:00:00")])
+    outcome = tiny.run(day(3))
+    assert code_of(outcome) == ["E610"], described(outcome)  # of shop.plain: note is gone
+    assert tiny.rows("SELECT amount, note FROM shop.texts ORDER BY timelabel") == [("10", "n"), ("2.5", None)]
+    assert tiny.rows("SELECT id, note, at FROM shop.merged")[0][:2] == (1, "n")  # a fold keeps what it is not told
+    _, label, columns = versions(tiny, "shop.texts")[-1]
+    assert (label, columns) == (day(2), {"id": "BIGINT", "amount": "DOUBLE", "at": "STRING"})
+    # what is collected anew of an older label has the columns of today, which are no news
+    before = versions(tiny, "shop.texts")
+    with tiny.opened() as work:
+        work.ledger.decisions.request_restate("shop.texts", [day(1)], verb="recollect", who="ann", why="try")
+    tiny.run(day(3))
+    assert versions(tiny, "shop.texts") == before
+
+
+PROMISED = """
+COLLECT shop.orders PARTITIONED (id BIGINT, at TIMESTAMP, *) FROM shop.orders EVERY DAY BY DATA TIME at
+  COMPATIBLE FULL TRANSITIVE;
+"""
+
+
+def test_a_batch_that_breaks_what_was_promised_is_refused_before_it_is_written(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(PROMISED)
+    tiny.source("orders", "id INTEGER, at TEXT", [(1, "2020-01-01 12:00:00")])
+    run(tiny, day(2))
+    tiny.source("orders", "id INTEGER, at TEXT, note TEXT", [(2, "2020-01-02 12:00:00", "n")])
+    run(tiny, day(3))  # what may be null may come
+    assert [number for number, *_ in versions(tiny, "shop.orders", Side.TABLE)] == [1, 2]
+    tiny.declare(PROMISED.replace("id BIGINT,", "id BIGINT NOT NULL,"))
+    tiny.source("orders", "id INTEGER, at TEXT, note TEXT", [(3, "2020-01-03 12:00:00", "n")])
+    outcome = tiny.run(day(4))
+    assert code_of(outcome) == ["E772"]
+    assert "id may be null as it is written, and may not where it is read" in described(outcome)
+    assert "version 2 (since 20200102000000)" in described(outcome)
+    assert tiny.done("shop.orders") == labels(1, 2)
+    [error] = compatibility_errors(tiny.load())
+    assert error.code == "E450"
+    assert error.where == "flows/flow.dpl:5:34"
+    assert error.fix == "say id BIGINT, as before"
+    tiny.declare(PROMISED.replace("FULL TRANSITIVE", "FORWARD").replace("id BIGINT,", "id BIGINT NOT NULL,"))
+    assert not compatibility_errors(tiny.load())

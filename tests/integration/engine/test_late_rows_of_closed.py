@@ -1,0 +1,105 @@
+"""What comes after the books of its window were closed is kept, opens it again in time, or is taken by a recompute."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integration.engine.test_closing import fill
+from tests.tiny import Tiny, day, described, labels
+from waterclock.engine.batch.late_rows import too_late
+from waterclock.engine.upkeep.rebuild_all import rebuild_all
+from waterclock.errors import WaterclockError
+from waterclock.planner.plan import Batch, Status
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+FLOW = """
+COLLECT web.readings PARTITIONED (device STRING, id BIGINT, at TIMESTAMP, came TIMESTAMP)
+  FROM shop.readings EVERY 6 HOURS BY DATA TIME came;
+TRANSFORM web.daily PARTITIONED EVERY DAY CLOSE WHEN watermark(at) >= WINDOW_END()
+AS SELECT id FROM UNTIL(web.readings, '1 day') WHERE at >= WINDOW_START() AND at < WINDOW_END();
+TRANSFORM web.patient PARTITIONED EVERY DAY CLOSE WHEN watermark(at) >= WINDOW_END() MAX LATENESS 30 HOURS
+AS SELECT id FROM UNTIL(web.readings, '1 day') WHERE at >= WINDOW_START() AND at < WINDOW_END();
+"""
+
+MADE = ("web.daily", "web.daily_late", "web.patient", "web.patient_late")
+
+
+def test_late_rows_are_kept_or_open_their_window_again(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(FLOW)
+    rows: list[tuple[str, int, datetime, datetime]] = [
+        ("a", 1, day(1, 5), day(1, 5)),
+        ("a", 2, day(2, 1), day(2, 1)),  # closes the first day at day 2, 06:00
+        ("a", 3, day(1, 23), day(2, 7)),  # late for it by a slice
+        ("a", 4, day(4, 1), day(2, 8)),  # a clock that runs ahead: early, and closes day 2 at its end
+        ("a", 5, day(1, 22), day(3, 7)),  # later than 30 hours behind the first day
+    ]
+    fill(tiny, rows)
+    first = tiny.run(day(3, 12))
+    assert not first.failed, described(first)
+    assert tiny.done("web.daily") == labels(1, 2)
+    assert tiny.rows("SELECT timelabel, id FROM web.daily ORDER BY id") == [
+        ("20200101000000", 1),
+        ("20200102000000", 2),
+    ]
+    assert tiny.rows("SELECT id, late_reason FROM web.daily_late ORDER BY id") == [
+        (3, "late"),
+        (4, "early"),
+        (5, "late"),
+    ]
+    with tiny.ledger() as ledger:
+        warned = ledger.past.audit("web.daily_late", day(2, 6)).current
+        assert warned is not None
+        assert warned.revision is not None
+        assert warned.revision.measures["warnings"] == [
+            "2 rows of web.readings came too late for web.daily, or too early"
+        ]
+    # within 30 hours the window was opened again, behind that it was not
+    assert tiny.rows("SELECT id FROM web.patient ORDER BY id") == [(1,), (2,), (3,)]
+    assert tiny.rows("SELECT id, late_reason FROM web.patient_late ORDER BY id") == [(4, "early"), (5, "late")]
+
+    # whoever recomputes a closed window takes what came late for it
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("web.daily", [day(1)], "recompute", who="ann", why="late rows")
+    second = tiny.run(day(3, 12))
+    assert not second.failed, described(second)
+    assert tiny.rows("SELECT id FROM web.daily ORDER BY id") == [(1,), (2,), (3,), (5,)]
+    assert tiny.rows("SELECT id, late_reason FROM web.daily_late ORDER BY id") == [(4, "early")]
+
+    # a whole set made anew closes its windows where they were closed
+    before = {name: tiny.rows(f"SELECT timelabel, id FROM {name} ORDER BY id") for name in MADE}
+    with tiny.opened() as work:
+        rebuild_all(work, day(3, 12))
+    assert {name: tiny.rows(f"SELECT timelabel, id FROM {name} ORDER BY id") for name in MADE} == before
+    third = tiny.run(day(3, 12))
+    assert third.done == 0, described(third)
+
+
+@pytest.mark.parametrize(
+    ("columns", "what"),
+    [
+        ("id INT, ta TIMESTAMP", "web.readings has no column at"),
+        ("id INT, at STRING", "at of web.readings is string, no TIMESTAMP"),
+        ("at TIMESTAMP, Late_Reason STRING", "web.readings has a column late_reason"),
+    ],
+)
+def test_rows_that_cannot_be_told_are_refused(tmp_path: Path, spark: SparkSession, columns: str, what: str) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(FLOW)
+    with tiny.opened() as work:
+        table = work.flow.tables["web.daily_late"]
+        assert table.late_rows is not None
+        batch = Batch(table.name, table.cadence.window_of(day(1)), Status.READY, "due")
+        rows = spark.createDataFrame([], columns)
+        with pytest.raises(WaterclockError) as refused:
+            too_late(work, table, table.late_rows, batch, rows)
+    assert (refused.value.code, refused.value.what) == ("E717", what)
+    assert refused.value.fix

@@ -1,0 +1,39 @@
+"""What happens to rows and batches that break rules."""
+
+from __future__ import annotations
+
+import waterclock as wc
+
+wc.connection("landing", type="files")
+wc.connection("ops", type="sqlite")
+wc.connection("out", type="files")
+wc.collect(
+    "raw.orders",
+    partitioned=True,
+    columns=(
+        "id BIGINT KEY ELSE QUARANTINE, amount DECIMAL(12, 2) ELSE QUARANTINE AT MOST 1 PERCENT ELSE HOLD "
+        "NOT NULL ELSE DROP, kind STRING EXPECT (kind IN ('a', 'b')) AS known ELSE WARN AT MOST 10 ELSE HOLD "
+        "AT MOST 100 ELSE FAIL, at TIMESTAMP"
+    ),
+    from_="landing.orders",
+    every="day",
+    start="2024-01-01",
+    by="data time at",
+    expect=[
+        "amount > 0 AS positive ELSE QUARANTINE AT MOST 0.5 PERCENT ELSE FAIL",
+        "id < 100 ELSE DROP AT MOST :late_minutes",
+        "count(*) > 0 AS some ELSE HOLD",
+        "sum(amount) > 0 ELSE WARN",
+        "count(DISTINCT id) = count(*) AS once OVER TABLE ELSE HOLD",
+    ],
+)
+wc.transform(
+    "core.orders",
+    partitioned=True,
+    columns="id KEY ELSE WARN, amount DOUBLE ELSE WARN, *",
+    every="day",
+    expect=["CASE WHEN id > 1 THEN TRUE ELSE FALSE END AS by_case ELSE QUARANTINE"],
+    when=[("WINDOW_START() < '2024-01-01'", "SELECT id, amount FROM raw.orders")],
+    as_="SELECT id, amount + 1 AS amount FROM raw.orders",
+)
+wc.publish("core.orders", to="ops.orders", expect=["id > 0 ELSE QUARANTINE AT MOST 3"])

@@ -1,0 +1,65 @@
+"""A real server on this machine that takes what alerts post, and can be away or refuse."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+
+@dataclass
+class Heard:
+    """What came in, in order; `answer` is the status it is answered with, and what is refused is not kept."""
+
+    port: int = 0
+    answer: int = 200
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    tokens: list[str | None] = field(default_factory=list)
+    tries: int = 0
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook"
+
+    @property
+    def titles(self) -> list[str]:
+        return [str(body["title"]) for body in self.bodies]
+
+    @property
+    def statuses(self) -> list[str]:
+        return [str(body["status"]) for body in self.bodies]
+
+
+@contextmanager
+def listening() -> Iterator[Heard]:
+    """Serve until the end of the block."""
+    heard = Heard()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            heard.tries += 1
+            if heard.answer == 200:
+                heard.bodies.append(json.loads(body))
+                heard.tokens.append(self.headers.get("Authorization"))
+            self.send_response(heard.answer)
+            self.send_header("Location", "/elsewhere")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    heard.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield heard
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

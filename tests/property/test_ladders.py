@@ -1,0 +1,85 @@
+"""Ladders and the sieve against brute force: each row that came is in the table, set aside or dropped, once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waterclock.flow.choices import Action
+from waterclock.flow.ladders import SETS_ASIDE, Ladder, Rung, outcome
+from waterclock.storage.slices.sieve import DROPPED, SET_ASIDE, STAYS, Mesh, Sieve, counted, names_broken
+
+FATES = st.sampled_from([STAYS, SET_ASIDE, DROPPED])
+
+
+@given(st.lists(FATES, min_size=1, max_size=6), st.data())
+def test_what_came_is_in_the_table_set_aside_or_dropped(fates: list[int], data: st.DataObject) -> None:
+    meshes = tuple(Mesh(f"r{at}", "TRUE", fate) for at, fate in enumerate(fates))
+    sieve = Sieve(meshes)
+    rows = data.draw(st.lists(st.lists(st.booleans(), min_size=len(fates), max_size=len(fates)), max_size=30))
+    stayed, aside, dropped = 0, 0, 0
+    first: Counter[str] = Counter()
+    broken: Counter[str] = Counter()
+    masks: Counter[int] = Counter()
+    for breaks in rows:
+        taken = next((at for at, (bad, fate) in enumerate(zip(breaks, fates, strict=True)) if bad and fate), None)
+        stayed += taken is None
+        aside += taken is not None and fates[taken] == SET_ASIDE
+        dropped += taken is not None and fates[taken] == DROPPED
+        first.update([] if taken is None else [f"r{taken}"])
+        names = [f"r{at}" for at, bad in enumerate(breaks) if bad]
+        broken.update(names)
+        mask = sum(1 << at for at, bad in enumerate(breaks) if bad)
+        assert names_broken([mesh.name for mesh in meshes], mask) == names
+        if mask:
+            masks[mask] += 1
+    found = counted(sieve, masks, stayed)
+    assert found.rows == len(rows) == stayed + found.aside + found.dropped
+    assert (found.aside, found.dropped) == (aside, dropped)
+    assert Counter(found.broken) == broken
+    assert Counter(found.first) == first
+    assert sum(found.first.values()) == found.aside + found.dropped
+
+
+LIMITS = st.one_of(
+    st.none(),
+    st.tuples(st.integers(0, 20).map(Decimal), st.just(False)),
+    st.tuples(st.decimals(0, 100, places=1), st.just(True)),
+)
+
+
+@st.composite
+def ladders(draw: st.DrawFn) -> Ladder:
+    """A ladder as the language takes it: each step but the last has a limit, and does more than the one before."""
+    of_rows = draw(st.sampled_from([None, Action.QUARANTINE, Action.DROP]))
+    actions = [of_rows] if of_rows else draw(st.sampled_from([[], [Action.WARN]]))
+    actions = [*actions, *draw(st.sampled_from([[], [Action.HOLD], [Action.FAIL], [Action.HOLD, Action.FAIL]]))]
+    rungs = []
+    for action in actions or [Action.FAIL]:
+        limit = draw(LIMITS.filter(bool)) if action is not Action.FAIL else None
+        rungs.append(Rung(action, *limit) if limit else Rung(action))
+    return tuple(rungs)
+
+
+@given(ladders(), st.integers(0, 40), st.integers(0, 40))
+def test_a_step_is_taken_while_its_limit_bears_what_is_broken(ladder: Ladder, broken: int, others: int) -> None:
+    of = broken + others
+    wanted: Action | None = Action.FAIL
+    for rung in reversed(ladder):
+        share = Fraction(broken * 100, of) if of else Fraction(0)
+        within = rung.most is None or (share if rung.is_percent else broken) <= Fraction(rung.most)
+        wanted = rung.action if within else wanted
+    assert outcome(ladder, broken, of) == (wanted if broken else None)
+
+
+@given(ladders(), st.integers(1, 40), st.integers(0, 40))
+def test_more_broken_rows_never_come_to_less(ladder: Ladder, broken: int, others: int) -> None:
+    strength = [Action.WARN, *SETS_ASIDE, Action.HOLD, Action.FAIL]
+    less, more = outcome(ladder, broken, broken + others), outcome(ladder, broken + 1, broken + 1 + others)
+    assert less is not None
+    assert more is not None
+    assert strength.index(less) <= strength.index(more)

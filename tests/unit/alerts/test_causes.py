@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.ledgers import flow, table
+from waterclock.alerts.causes import Looked, Refused, found_at
+from waterclock.alerts.telling import MOST, decide
+from waterclock.alerts.wording import Words
+from waterclock.batches.alerts import Alert, Kind, KnownAlerts, Warned
+from waterclock.batches.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
+from waterclock.errors import WaterclockError
+from waterclock.flow.alerting import Alerting, Rule, Severity, Target, TargetKind
+from waterclock.flow.declarations import Flow
+from waterclock.planner.planning import Planner
+from waterclock.timelabel.intervals import IntervalSet
+
+FIRST = datetime(2026, 11, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+NOW = datetime(2026, 11, 21, 1, tzinfo=UTC)
+ALL = frozenset({"raw.a"})
+
+
+def day(number: int) -> datetime:
+    return FIRST + (number - 1) * DAY
+
+
+def failed(error: str) -> Trouble:
+    return Trouble(BatchStatus.FAILED, 1, 1, error, is_transient=False)
+
+
+def looked_at(of: Flow, troubles: dict[str, dict[datetime, Trouble]], **more: object) -> Looked:
+    done = IntervalSet.from_intervals([(day(1), day(20))])
+    facts = {}
+    for name in of.tables:
+        wrong = troubles.get(name, {})
+        gaps = IntervalSet.from_intervals([(label, label + DAY) for label in wrong])
+        facts[name] = TableFacts(start=day(1), covered=done - gaps, troubles=wrong)
+    snapshot = LedgerSnapshot(facts)
+    plan = Planner(of).plan(snapshot, NOW)
+    return Looked(of, snapshot, plan, **more)  # type: ignore[arg-type]
+
+
+def messages(looked: Looked) -> tuple[list[str], list[Alert]]:
+    """Return the titles of what a target is told, and the alerts."""
+    every = frozenset(looked.flow.tables)
+    rule = Rule("all", every, Severity.WARNING, ("ops",), timedelta(days=1))
+    alerting = Alerting({"ops": Target("ops", TargetKind.WEBHOOK, "http://x")}, (rule,), is_on=True)
+    made = decide(KnownAlerts(), found_at(looked), alerting, NOW)
+    words = Words("shop", "prod", looked.flow)
+    return [str(words.body(each, NOW)["title"]) for each in made.messages], list(made.changed)
+
+
+def collects(count: int) -> list[str]:
+    return [f"raw.t{number:04}" for number in range(count)]
+
+
+def test_a_thousand_tables_that_one_failure_holds_up_are_one_message_that_names_it() -> None:
+    readers = [table(f"marts.t{number:04}", partitioned=True, reads=["raw.a"]) for number in range(999)]
+    looked = looked_at(
+        flow(table("raw.a", partitioned=True, start=day(1)), *readers),
+        {"raw.a": {day(19): failed("E731 amount is no number")}, **{each.name: {} for each in readers}},
+    )
+    facts = {
+        name: TableFacts(day(1), IntervalSet.from_intervals([(day(1), day(19)), (day(20), day(20))]), one.troubles)
+        for name, one in looked.snapshot.tables.items()
+    }
+    snapshot = LedgerSnapshot(facts)
+    looked = Looked(looked.flow, snapshot, Planner(looked.flow).plan(snapshot, NOW))
+    (title,), (alert,) = messages(looked)
+    assert title == "[shop] raw.a @ 2026-11-19 failed: amount is no number (E731)"
+    assert len(alert.trouble.blocks) == 999
+
+
+def test_a_thousand_tables_whose_source_is_away_are_one_message() -> None:
+    names = collects(1000)
+    error = "E801 connection erp does not answer\n  {}@20261119000000\nwhy  timeout after 10 s\nfix  start it"
+    looked = looked_at(
+        flow(*(table(name, partitioned=True, start=day(1)) for name in names)),
+        {name: {day(19): failed(error.format(name))} for name in names},
+    )
+    (title,), (alert,) = messages(looked)
+    assert title == "[shop] raw.t0000 @ 2026-11-19 and 999 more tables failed: connection erp does not answer (E801)"
+    assert alert.trouble.fix == "start it"
+
+
+def test_a_thousand_labels_of_a_table_that_fail_alike_are_one_message() -> None:
+    labels = [FIRST + number * timedelta(minutes=15) for number in range(1000)]
+    of = flow(table("raw.a", partitioned=True, every="15 MINUTES", start=day(1)))
+    facts = TableFacts(
+        start=day(1),
+        troubles={label: failed(f"E740 not as expected: qty: {at} of 90 rows") for at, label in enumerate(labels)},
+    )
+    snapshot = LedgerSnapshot({"raw.a": facts})
+    (title,), (alert,) = messages(Looked(of, snapshot, Planner(of).plan(snapshot, NOW)))
+    assert "raw.a @ 2026-11-01 00:00 .. 2026-11-11 09:45 (1\u2009000 batches) failed" in title
+    assert len(alert.trouble.batches["raw.a"]) == 1000
+
+
+def test_a_thousand_failures_of_as_many_causes_are_told_together() -> None:
+    names = collects(1000)
+    looked = looked_at(
+        flow(*(table(name, partitioned=True, start=day(1)) for name in names)),
+        {name: {day(19): failed(f"E740 not as expected: {name}_rule: 3 of 10 rows")} for name in names},
+    )
+    titles, alerts = messages(looked)
+    assert titles == ["[shop] 1\u2009000 alerts"]
+    assert len(alerts) == 1000
+    assert len(titles) <= MOST
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_one"),
+    [
+        ("E801 connection erp does not answer", "E801 connection erp does not answer", True),
+        ("E801 connection erp does not answer", "E801 connection crm does not answer", False),
+        ("E740 qty: 3 of 10 rows", "E740 qty: 5 of 12 rows", False),
+        ("E730 no column price", "E730 no column price", True),
+        ("E730 no column price", "E730 no column qty", False),
+        ("E711 the disk of raw.a is full", "E711 the disk of raw.b is full", True),
+        ("E801 timed out after 10 s", "E802 timed out after 10 s", False),
+    ],
+)
+def test_what_failed_alike_is_one_cause_and_what_rows_broke_is_one_of_each_table(
+    one: str, other: str, *, is_one: bool
+) -> None:
+    of = flow(table("raw.a", partitioned=True, start=day(1)), table("raw.b", partitioned=True, start=day(1)))
+    found = found_at(looked_at(of, {"raw.a": {day(3): failed(one)}, "raw.b": {day(3): failed(other)}}))
+    assert len(found.troubles) == (1 if is_one else 2)
+
+
+def of_one() -> Flow:
+    return flow(table("raw.a", partitioned=True, start=day(1)))
+
+
+def keys(looked: Looked) -> list[str]:
+    return [trouble.key for trouble in found_at(looked).troubles]
+
+
+def test_a_batch_that_is_tried_again_is_not_mended_and_one_that_is_done_or_gone_is() -> None:
+    of = of_one()
+    (trouble,) = found_at(looked_at(of, {"raw.a": {day(3): failed("E731 no")}})).troubles
+    missing = IntervalSet.from_intervals([(day(1), day(3)), (day(4), day(20))])
+    again = LedgerSnapshot({"raw.a": TableFacts(start=day(1), covered=missing)})
+    being_tried = Looked(of, again, Planner(of).plan(again, NOW))
+    assert found_at(being_tried).unsettled(trouble) == {"raw.a": frozenset({day(3)})}
+    assert found_at(looked_at(of, {})).unsettled(trouble) == {}
+    assert found_at(looked_at(flow(table("raw.b")), {})).unsettled(trouble) == {}
+
+
+def test_a_look_at_an_earlier_instant_mends_nothing_that_came_later() -> None:
+    of = of_one()
+    (trouble,) = found_at(looked_at(of, {"raw.a": {day(19): failed("E731 no")}})).troubles
+    facts = looked_at(of, {"raw.a": {day(19): failed("E731 no")}}).snapshot
+    earlier = Looked(of, facts, Planner(of).plan(facts, day(10)))
+    assert found_at(earlier).unsettled(trouble) == {"raw.a": frozenset({day(19)})}
+
+
+def test_a_batch_that_fails_for_another_reason_has_another_cause() -> None:
+    of = of_one()
+    (trouble,) = found_at(looked_at(of, {"raw.a": {day(3): failed("E731 no")}})).troubles
+    now = found_at(looked_at(of, {"raw.a": {day(3): failed("E711 the disk is full")}}))
+    assert now.troubles[0].key != trouble.key
+    assert now.unsettled(trouble) == {}
+
+
+@pytest.mark.parametrize(("code", "kind"), [("E754", Kind.DAMAGED), ("E609", Kind.STOPPED)])
+def test_what_a_run_could_not_do_stands_until_a_run_can(code: str, kind: Kind) -> None:
+    of = of_one()
+    refused = Refused("raw.a", frozenset({day(20)}), WaterclockError(code, "raw.a is not to be had"))
+    (trouble,) = found_at(looked_at(of, {}, refused=(refused,), of_run=ALL)).troubles
+    assert trouble.kind is kind
+    assert found_at(looked_at(of, {})).unsettled(trouble), "no run looked"
+    assert found_at(looked_at(of, {}, of_run=frozenset({"raw.b"}))).unsettled(trouble)
+    assert not found_at(looked_at(of, {}, of_run=ALL)).unsettled(trouble)
+
+
+def test_a_warning_stands_while_the_newest_batch_warns_and_has_passed_else() -> None:
+    of = of_one()
+    old = Warned("raw.a", day(3), ("few: 3 of 10 rows", "null_price: 1 of 10 rows"))
+    newest = Warned("raw.a", day(4), ("few: 2 of 12 rows",))
+    found = found_at(looked_at(of, {}, warned=(old, newest), newest={"raw.a": newest}))
+    assert [trouble.what for trouble in found.troubles] == ["few: 2 of 12 rows"]
+    assert [trouble.what for trouble in found.passed] == ["null_price: 1 of 10 rows"]
+    assert not found.unsettled(found.troubles[0])
+
+
+def test_nothing_is_wrong_where_nothing_stands() -> None:
+    assert keys(looked_at(of_one(), {})) == []

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from waterclock.alerts.targets import check_target, target_errors
+from waterclock.errors import WaterclockError
+from waterclock.flow.alerting import Target, TargetKind
+from waterclock.flow.declarations import Secret
+from waterclock.secrets import Secrets
+
+
+def test_a_target_of_a_library_that_is_missing_says_how_to_have_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    target = Target("chat", TargetKind.APPRISE, "json://here", place="waterclock.toml:9:1")
+    (error,) = target_errors([target], Secrets(tmp_path, {}))
+    assert (error.code, error.where) == ("E915", "waterclock.toml:9:1")
+    assert error.fix == "install waterclock with it: pip install 'waterclock[alerts]'"
+
+
+def test_a_secret_that_holds_no_address_is_refused_without_being_shown(tmp_path: Path) -> None:
+    target = Target("desk", TargetKind.WEBHOOK, Secret("desk"))
+    with pytest.raises(WaterclockError) as refused:
+        check_target(target, Secrets(tmp_path, {"WATERCLOCK_SECRET_DESK": "s3cret"}))
+    assert refused.value.code == "E914"
+    assert "s3cret" not in str(refused.value)

@@ -1,0 +1,53 @@
+"""`release` and `replay` where nothing is held or set aside, and what waits for what is held."""
+
+from __future__ import annotations
+
+from tests.unit.cli.conftest import Shop, day
+from waterclock.batches.facts import BatchStatus
+
+
+def test_a_release_of_what_is_not_held_says_what_is(busy_shop: Shop) -> None:
+    found = busy_shop.ask("release", "shop.orders@2024-11-18", "--because", "it is right", "--yes")
+    assert found.exit_code == 1
+    assert "E440 nothing of shop.orders@2024-11-18 is held" in found.stdout + found.stderr
+    assert "no batch of it is held back by a rule" in found.stdout + found.stderr
+
+
+def test_a_release_needs_a_reason(busy_shop: Shop) -> None:
+    found = busy_shop.ask("release", "shop.orders", "--because", " ", "--yes")
+    assert found.exit_code == 1
+    assert "E903" in found.stdout + found.stderr
+
+
+def test_what_is_held_and_what_it_holds_up_is_told(busy_shop: Shop) -> None:
+    ledger = busy_shop.ledger
+    ledger.decisions.retry("shop.orders", [day(19)], who="ann")
+    claim = ledger.claims.take(busy_shop._request(busy_shop._batch("shop.orders", 19)))
+    said = "E755 shop.orders is held: positive: 3 of 5 rows are not (amount > 0)"
+    ledger.claims.record_failed(claim, error=said, is_transient=False, status=BatchStatus.HELD)
+    assert f"shop.orders@20241119000000 held: {said}" in " ".join(busy_shop.ask("status").stdout.split())
+    assert "blocks" in busy_shop.ask("status").stdout
+    assert "1 held" in busy_shop.ask("plan").stdout
+
+
+def test_a_replay_of_labels_of_which_no_row_is_set_aside_is_refused(busy_shop: Shop) -> None:
+    found = busy_shop.ask("replay", "shop.orders@2024-11-18", "--now", "2024-11-20T08:00", "--yes")
+    assert found.exit_code == 1
+    assert "E441 no rows of shop.orders are set aside there" in found.stdout + found.stderr
+
+
+def test_a_replay_where_nothing_is_set_aside_has_nothing_to_do(busy_shop: Shop) -> None:
+    found = busy_shop.ask("replay", "shop.*", "--now", "2024-11-20T08:00", "--no-run", "--yes")
+    assert found.exit_code == 0
+    assert "no rows are set aside there" in found.stdout
+
+
+def test_recompute_makes_what_is_held_again(busy_shop: Shop) -> None:
+    ledger = busy_shop.ledger
+    ledger.decisions.retry("shop.orders", [day(19)], who="ann")
+    claim = ledger.claims.take(busy_shop._request(busy_shop._batch("shop.orders", 19)))
+    ledger.claims.record_failed(claim, error="E755 held", is_transient=False, status=BatchStatus.HELD)
+    found = busy_shop.ask("recompute", "shop.orders", "--no-run", "--yes", "--why", "mended")
+    assert "held: 1 label of shop.orders (2024-11-19)" in found.stdout
+    assert "asked for; the next run makes them again" in found.stdout
+    assert ledger.reads.held("shop.orders") == {}

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+from tests.ledgers import SOMEWHERE, table
+from waterclock.flow.checks import (
+    Demand,
+    checks_of,
+    columns_as_asked,
+    keeps_aside,
+    key_ladder,
+    loose_types,
+    takes_rows_out,
+)
+from waterclock.flow.choices import Action, Scope
+from waterclock.flow.declarations import Column, Columns, Rule, Table
+from waterclock.flow.ladders import FAILS, Rung, outcome, words
+
+ASIDE = (Rung(Action.QUARANTINE),)
+DROPS = (Rung(Action.DROP),)
+WARNS = (Rung(Action.WARN),)
+
+
+def ruled(*columns: Column, rules: tuple[Rule, ...] = ()) -> Table:
+    return replace(table("a.b"), columns=Columns(columns), rules=rules)
+
+
+def rule(name: str, action: Action, scope: Scope = Scope.ROW) -> Rule:
+    return Rule(f"{name} > 0", name, scope, action, SOMEWHERE)
+
+
+def test_demands_are_asked_in_the_order_written_and_the_key_last() -> None:
+    found = checks_of(
+        ruled(
+            Column("id", SOMEWHERE, "BIGINT", is_key=True, else_of_key=ASIDE),
+            Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_type=ASIDE, rules=(rule("big", Action.WARN),)),
+            rules=(rule("n", Action.DROP), rule("many", Action.HOLD, Scope.BATCH)),
+        )
+    )
+    assert [(check.name, check.demand, check.takes_out) for check in found] == [
+        ("n INT", Demand.TYPE, Action.QUARANTINE),
+        ("n", Demand.VALUE, None),
+        ("big", Demand.EXPRESSION, None),
+        ("n", Demand.EXPRESSION, Action.DROP),
+        ("KEY (id)", Demand.KEY, Action.QUARANTINE),
+    ]
+
+
+def test_a_key_without_a_ladder_is_demanded_to_be_there() -> None:
+    of = ruled(Column("id", SOMEWHERE, "BIGINT", is_key=True))
+    assert [(check.name, check.demand, check.ladder) for check in checks_of(of)] == [("id", Demand.VALUE, FAILS)]
+    assert key_ladder(of) == FAILS
+
+
+def test_only_what_takes_rows_out_makes_a_quarantine() -> None:
+    warned = ruled(Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_null=WARNS))
+    dropped = ruled(Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_null=DROPS))
+    aside = ruled(rules=(rule("n", Action.QUARANTINE),))
+    assert [takes_rows_out(of) for of in (warned, dropped, aside)] == [False, True, True]
+    assert [keeps_aside(of) for of in (warned, dropped, aside)] == [False, False, True]
+
+
+def test_what_may_be_of_another_type_is_asked_for_as_text() -> None:
+    of = ruled(Column("n", SOMEWHERE, "INT", else_of_type=WARNS), Column("m", SOMEWHERE, "INT", else_of_type=FAILS))
+    assert loose_types(of) == {"n": "n INT"}
+    assert [column.type for column in columns_as_asked(of).named] == ["STRING", "INT"]
+    assert columns_as_asked(ruled()) == Columns(())
+
+
+def test_a_time_is_asked_for_as_its_source_has_it() -> None:
+    """A text of an instant has lost its zone."""
+    at = Column("at", SOMEWHERE, "TIMESTAMP", else_of_type=ASIDE)
+    assert [column.type for column in columns_as_asked(ruled(at)).named] == [None]
+
+
+def test_a_limit_is_borne_itself_and_a_share_is_of_what_came() -> None:
+    ladder = (Rung(Action.QUARANTINE, Decimal("0.5"), is_percent=True), Rung(Action.HOLD, Decimal(3)))
+    found = [outcome(ladder, *of) for of in ((0, 0), (1, 200), (2, 200), (3, 200), (4, 200))]
+    assert found == [None, Action.QUARANTINE, Action.HOLD, Action.HOLD, Action.FAIL]
+    assert words(ladder) == "quarantine at most 0.5 percent, else hold at most 3"

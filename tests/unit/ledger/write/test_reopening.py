@@ -1,0 +1,126 @@
+"""Closed windows are opened again by late rows, up to a later tick, and whoever made them without is made again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.ledgers import Desk, day, table
+from waterclock.batches.audit_trail import REOPENED
+from waterclock.batches.facts import BY_HAND, CONDITION, LATE_ROWS, REOPEN, Closing
+from waterclock.flow.closings import Closes
+from waterclock.ledger.refusals import ClaimRefused
+
+DAILY = replace(table("web.daily", partitioned=True), closes=Closes("closed_by_hand()", "FALSE"))
+
+
+@pytest.fixture(autouse=True)
+def _tables(at_desk: Desk) -> None:
+    at_desk.apply(DAILY, table("web.daily_late", partitioned=True))
+    closed = [(day(number), Closing(day(number + 1), reason=CONDITION)) for number in range(3)]
+    at_desk.ledger.decisions.close_books("web.daily", closed, who="a test")
+
+
+def reopen(at_desk: Desk, ticks: dict[float, float], *, keep: tuple[float, ...] = ()) -> list[float]:
+    found = at_desk.ledger.decisions.reopen(
+        "web.daily",
+        {day(label): day(tick) for label, tick in ticks.items()},
+        late_tables=("web.daily_late",),
+        keep=[day(label) for label in keep],
+        who="a test",
+        why="late rows",
+    )
+    return [(label - day(0)).days for label in found]
+
+
+def requested(at_desk: Desk, name: str) -> dict[int, str]:
+    found = at_desk.ledger.reads.snapshot(at_desk.flow).of(name).requested
+    return {(label - day(0)).days: verb for label, verb in found.items()}
+
+
+def closing(at_desk: Desk, label: float) -> Closing:
+    return at_desk.ledger.reads.snapshot(at_desk.flow).of("web.daily").closings[day(label)]
+
+
+def told(closing: Closing) -> tuple[object, ...]:
+    return closing.tick, closing.first, closing.reason, closing.why
+
+
+def test_a_window_is_opened_up_to_a_later_tick_and_made_again(at_desk: Desk) -> None:
+    at_desk.done("web.daily", 0)
+    assert reopen(at_desk, {0: 3, 1: 4}) == [0, 1]
+    assert requested(at_desk, "web.daily") == {0: REOPEN}  # what was not made yet is made with the later tick anyway
+    assert told(closing(at_desk, 0)) == (day(3), day(1), LATE_ROWS, "late rows")
+    assert reopen(at_desk, {0: 5}) == [0]
+    assert told(closing(at_desk, 0)) == (day(5), day(1), LATE_ROWS, "late rows")
+    kinds = [event.kind for event in at_desk.ledger.past.audit("web.daily", day(0)).events]
+    assert kinds.count(REOPENED) == 2
+
+
+def test_a_window_that_reaches_as_far_or_is_open_stays_as_it_is(at_desk: Desk) -> None:
+    at_desk.done("web.daily", 0)
+    assert reopen(at_desk, {0: 1, 7: 9}) == []
+    assert requested(at_desk, "web.daily") == {}
+
+
+def test_late_rows_between_both_ticks_are_told_anew(at_desk: Desk) -> None:
+    for label, rows in ((0, 1), (1, 1), (2, 0), (3, 1), (4, 1)):
+        at_desk.done("web.daily_late", label, digest=f"{rows}:2:3")
+    reopen(at_desk, {0: 4}, keep=(3,))
+    assert requested(at_desk, "web.daily_late") == {1: REOPEN}
+
+
+def test_a_claim_that_was_planned_before_is_refused(at_desk: Desk) -> None:
+    planned = replace(at_desk.request("web.daily", 0), closed={day(0): day(1)})
+    reopen(at_desk, {0: 3})
+    with pytest.raises(ClaimRefused) as refused:
+        at_desk.ledger.claims.take(planned)
+    assert (refused.value.code, refused.value.transient) == ("E456", True)
+    at_desk.ledger.claims.take(replace(planned, closed={day(0): day(3)}))
+
+
+def test_a_batch_that_is_being_made_is_made_once_more(at_desk: Desk) -> None:
+    held = at_desk.claim("web.daily", 0)
+    reopen(at_desk, {0: 3})
+    at_desk.done("web.daily", 0, claim=held)
+    assert requested(at_desk, "web.daily") == {0: REOPEN}
+
+
+def test_the_request_of_late_rows_is_not_taken_back(at_desk: Desk) -> None:
+    at_desk.done("web.daily", 0)
+    reopen(at_desk, {0: 3})
+    assert at_desk.ledger.decisions.withdraw("web.daily", [day(0)], who="ann") == ()
+    assert requested(at_desk, "web.daily") == {0: REOPEN}
+
+
+def test_late_rows_that_were_told_before_a_window_was_closed_are_told_anew(at_desk: Desk) -> None:
+    for label in (4, 5, 6):
+        at_desk.done("web.daily_late", label, digest="0:0:0")
+    late = ("web.daily_late",)
+    at_desk.ledger.decisions.close_by_hand("web.daily", day(3), day(6), late_tables=late, who="ann", why="b")
+    assert closing(at_desk, 3).reason == BY_HAND
+    assert requested(at_desk, "web.daily_late") == {6: REOPEN}
+    # another condition may hold at a boundary that was looked at before
+    found = [(day(4), Closing(day(5), reason=CONDITION))]
+    assert at_desk.ledger.decisions.close_books("web.daily", found, late_tables=late, who="a test")
+    assert requested(at_desk, "web.daily_late") == {5: REOPEN, 6: REOPEN}
+
+
+def test_what_another_runner_found_of_a_reopened_window_is_what_is_known(at_desk: Desk) -> None:
+    reopen(at_desk, {0: 3})
+    again = [(day(0), Closing(day(1), reason=CONDITION)), (day(3), Closing(day(4), reason=CONDITION))]
+    assert at_desk.ledger.decisions.close_books("web.daily", again, who="another")
+    assert closing(at_desk, 0).tick == day(3)
+    assert closing(at_desk, 3).tick == day(4)
+
+
+def test_the_ledger_tells_which_windows_were_closed_when(at_desk: Desk) -> None:
+    at_desk.done("web.daily", 0)
+    reopen(at_desk, {0: 6})
+    found = at_desk.ledger.reads.closed_since("web.daily", day(2), day(9))
+    assert found.first == day(0)
+    assert found.covered.covers_instant(day(0))
+    assert found.closed == {day(1), day(2)}
+    assert found.later == {day(0): day(6), day(2): day(3)}
+    assert found.skipped == frozenset()

@@ -1,0 +1,135 @@
+"""Each row that comes is in its window, late, early, or its window is open: by brute force over random closings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.ledgers import table
+from waterclock.batches.facts import ClosedSince
+from waterclock.flow.declarations import Table
+from waterclock.flow.late_rows import LateRows
+from waterclock.planner.late_rows import closed_by, early_from, may_open
+from waterclock.planner.reads import until_begins
+from waterclock.timelabel.duration import parse_duration
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.window import Window
+
+HOUR = timedelta(hours=1)
+# windows on both sides of the hour that is left out in spring, of the one that is twice in autumn, and of a leap day
+BEGINNINGS = (datetime(2024, 2, 27, tzinfo=UTC), datetime(2024, 3, 29, tzinfo=UTC), datetime(2024, 10, 25, tzinfo=UTC))
+
+
+class Books:
+    """Windows of a table with the ticks at which their books were closed, and what of them is done."""
+
+    def __init__(self, random: Random) -> None:
+        every, reach = random.choice([("DAY", "1 day"), ("DAY", "5 hours"), ("HOUR", "3 hours"), ("8 HOURS", "1 day")])
+        self.table: Table = table(
+            "web.daily", partitioned=True, every=every, zone=random.choice(["UTC", "Europe/Rome"])
+        )
+        self.u: Table = table("web.readings", partitioned=True, every=random.choice(["HOUR", "6 HOURS"]))
+        within = random.choice([None, "2 hours", "1 day", "3 days"])
+        self.late_rows = LateRows("web.daily", "at", parse_duration(reach), parse_duration(within) if within else None)
+        cadence = self.table.cadence
+        self.start = cadence.floor(random.choice(BEGINNINGS))
+        self.windows: list[Window] = []
+        while len(self.windows) < random.randrange(1, 14):
+            begin = self.windows[-1].end if self.windows else self.start
+            self.windows.append(cadence.window_of(begin))
+        self.ticks: dict[datetime, datetime] = {}
+        before = self.start
+        for window in self.windows[: random.randrange(len(self.windows) + 1)]:
+            late = random.choice([0, 0, 1, 4]) * self.u.cadence.count(self.start, self.start + 6 * HOUR)
+            before = max(before, self.u.cadence.shift(self.u.cadence.ceil(window.end), late))
+            self.ticks[window.start] = before
+        for label in random.sample(sorted(self.ticks), k=len(self.ticks) // 4):  # opened again by late rows
+            self.ticks[label] = self.u.cadence.shift(self.ticks[label], random.randrange(1, 9))
+        self.done = {label for label in self.ticks if random.random() < 0.7}
+
+    def since(self, at: datetime, high: datetime) -> ClosedSince:
+        """Return what the ledger tells of the windows before `high`."""
+        covered = IntervalSet.from_intervals((label, self.table.cadence.next(label)) for label in self.done)
+        return ClosedSince(
+            min(self.ticks, default=None),
+            covered,
+            frozenset(label for label in self.ticks if label < high and label not in self.done),
+            {label: tick for label, tick in self.ticks.items() if tick > at and label < high},
+        )
+
+
+def fate(books: Books, at: datetime, slice_: datetime) -> str:
+    """Say by the rule itself what becomes of a row."""
+    window = books.table.cadence.window_of(at)
+    if window.start < books.start:
+        return "before START"
+    if until_begins(books.table, books.late_rows.reach, window.start) > slice_:
+        return "early"
+    tick = books.ticks.get(window.start)
+    if tick is None:
+        return "open"
+    return "taken" if slice_ < tick else "late"
+
+
+def told(books: Books, since: ClosedSince, at: datetime, slice_: datetime) -> str:
+    """Say what the planner tells of a row."""
+    if closed_by(books.table, books.late_rows, since, slice_, books.start).covers_instant(at):
+        return "late"
+    return "early" if at >= early_from(books.table, books.late_rows, slice_, books.start) else "neither"
+
+
+@given(st.randoms(use_true_random=False))
+def test_a_row_is_late_or_early_exactly_where_no_window_takes_it(random: Random) -> None:
+    books = Books(random)
+    slices = [books.u.cadence.shift(books.u.cadence.ceil(books.start), n) for n in random.sample(range(-8, 60), 4)]
+    since = books.since(min(slices), books.table.cadence.floor(max(slices)))  # asked once for all of them
+    for slice_ in slices:
+        for _ in range(8):
+            at = books.start + random.randrange(-30, 400) * HOUR + timedelta(minutes=random.choice([0, 59]))
+            found, right = told(books, since, at, slice_), fate(books, at, slice_)
+            expected = right if right in {"late", "early"} else "neither"
+            assert found == expected, (books.ticks, at, slice_, right)
+
+
+@given(st.randoms(use_true_random=False))
+def test_windows_open_again_where_a_row_would_be_late_within_the_time(random: Random) -> None:
+    books = Books(random)
+    slice_ = books.u.cadence.shift(books.u.cadence.ceil(books.start), random.randrange(40))
+    since = books.since(slice_, books.table.cadence.floor(slice_))
+    within = books.late_rows.within
+    right = [
+        window
+        for window in books.windows
+        if within is not None
+        and window.end <= slice_
+        and fate(books, window.start, slice_) == "late"
+        and within.after(window.end, books.table.cadence.zone) > slice_
+    ]
+    assert list(may_open(books.table, books.late_rows, since, slice_)) == right
+
+
+@pytest.mark.parametrize("ticks", [{}, {datetime(2024, 1, 2, tzinfo=UTC): datetime(2024, 1, 3, tzinfo=UTC)}])
+def test_nothing_is_late_before_a_window_is_closed(ticks: Mapping[datetime, datetime]) -> None:
+    of, late_rows = table("web.daily", partitioned=True), LateRows("web.daily", "at", parse_duration("1 day"))
+    since = ClosedSince(min(ticks, default=None), IntervalSet(), frozenset(), ticks)
+    assert not closed_by(of, late_rows, since, datetime(2024, 1, 2, 18, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC))
+
+
+def test_a_window_that_was_left_out_takes_its_rows_with_it() -> None:
+    of, late_rows = table("web.daily", partitioned=True), LateRows("web.daily", "at", parse_duration("1 day"))
+    first, second, third = (datetime(2024, 1, number, tzinfo=UTC) for number in (1, 2, 3))
+    covered = IntervalSet.from_intervals([(first, third)])
+    since = ClosedSince(first, covered, frozenset(), {}, frozenset([first]))
+    assert closed_by(of, late_rows, since, third, first) == IntervalSet.from_intervals([(second, third)])
+
+
+def test_what_was_done_before_its_books_were_closed_has_read_as_far_as_until_says() -> None:
+    of, late_rows = table("web.daily", partitioned=True), LateRows("web.daily", "at", parse_duration("1 day"))
+    first, second, third = (datetime(2024, 1, number, tzinfo=UTC) for number in (1, 2, 3))
+    since = ClosedSince(None, IntervalSet.from_intervals([(first, third)]), frozenset(), {})
+    assert closed_by(of, late_rows, since, third, first) == IntervalSet.from_intervals([(first, second)])
