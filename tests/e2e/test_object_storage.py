@@ -8,18 +8,15 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests import s3
-from tests.flights import Digests, digests, prepared, run, run_here
+from tests.flights import Digests, digests, prepared, run
 from tests.stores import fresh_bucket
 from tests.unit.cli.conftest import ask
 from waterclock.filesystem import at, copy_file, files_below, read_bytes
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -61,7 +58,7 @@ def published(folder: Path) -> dict[str, list[bytes]]:
 
 @pytest.mark.parametrize("days", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_a_flow_in_buckets_comes_to_what_it_comes_to_in_folders(
-    tmp_path: Path, at_home: Callable[[int], tuple[Path, Digests]], spark: SparkSession, days: int
+    tmp_path: Path, at_home: Callable[[int], tuple[Path, Digests]], days: int
 ) -> None:
     """Though the store is away for a while in the middle: the run waits, or says so, and the next one goes on."""
     folder, home = at_home(days)
@@ -76,7 +73,9 @@ def test_a_flow_in_buckets_comes_to_what_it_comes_to_in_folders(
     said, _ = process.communicate(timeout=600)
     if process.returncode:
         assert "the object store cannot be reached" in said
-        run_here(away, spark, days)
+        again = run(away, days)
+        said, _ = again.communicate(timeout=600)
+        assert again.returncode == 0, said
     found = digests(away)
     assert {status for status, _ in found.values()} == {"done"}
     assert found == home
