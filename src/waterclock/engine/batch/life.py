@@ -353,12 +353,23 @@ class _Attempt:
                 digest=manifest.digest,
                 slice_path=manifest.slice_path,
                 stands_from=stands.get(manifest.label),
-                measures={**measures, **self._sifted(manifest), "warnings": list(verdicts[manifest.label].warnings)},
+                measures={
+                    **measures,
+                    **self._sifted(manifest),
+                    **self._without_parent(notes, manifest),
+                    "warnings": list(verdicts[manifest.label].warnings),
+                },
                 timings={step: round(seconds, 4) for step, seconds in self.spent.items()},
                 source=notes.source.get(manifest.label, {}),
             )
             for manifest in manifests
         ]
+
+    def _without_parent(self, notes: Notes, manifest: Manifest) -> Mapping[str, Any]:
+        """Count the facts of a FLAT whose parent is not there: told, no warning, as some lack it by nature."""
+        sifted = self.sifted.get(manifest.label)
+        found = notes.without_parent(manifest.label, manifest.rows if sifted is None else sifted.rows)
+        return {"without parent": dict(found)} if found else {}
 
     def _sifted(self, manifest: Manifest) -> Mapping[str, Any]:
         if self.held is not None:

@@ -23,6 +23,7 @@ from waterclock.engine.collect.collect import gather
 from waterclock.engine.collect.columns_seen import fitted, noticed, with_noted
 from waterclock.engine.collect.linked import LinkedPin, gather_linked
 from waterclock.engine.collect.looks import Look
+from waterclock.engine.reads.absent_parents import AbsentParents
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -110,9 +111,9 @@ def _made(
         notes = Notes(
             with_noted(bound.look.noted_with(gathered.source), new),
             gathered.collected.set_aside,
-            (*shaped.left_out, *gathered.collected.left_out, *fits.left_out),
-            gathered.after,
-            gathered.collected.close,
+            left_out=(*shaped.left_out, *gathered.collected.left_out, *fits.left_out),
+            after=gathered.after,
+            close=gathered.collected.close,
         )
         part = Part(all_labels, shaped.frame, gathered.collected.is_empty, through_of(table, shaped))
         if gathered.aside is not None:
@@ -148,7 +149,8 @@ def _transformed(
     parts: list[Part] = []
     left_out: dict[str, None] = {}
     schema: StructType | None = None
-    for batches, rows in transform_parts(work, spark, table, group.batches, bound.pins):
+    absent = AbsentParents()
+    for batches, rows in transform_parts(work, spark, table, group.batches, bound.pins, absent):
         before = known or (schema if table.choices else None)
         frame, columns = with_endings(work, table, (rows, table.columns), [it.label for it in batches], before)
         shaped = _conformed(replace(table, columns=columns), frame, before)
@@ -160,7 +162,7 @@ def _transformed(
     if schema is None:
         raise AssertionError(f"a group of {table.name} without labels")
     noted = {batch.label: found for batch in group.batches if (found := _noted(batch))}
-    return Made(parts, _stored(table, schema), Notes(noted, left_out=tuple(left_out)))
+    return Made(parts, _stored(table, schema), Notes(noted, left_out=tuple(left_out), without_parent=absent.of))
 
 
 def _noted(batch: Batch) -> dict[str, Any]:

@@ -21,17 +21,24 @@ def _nothing_held() -> None:
     pass
 
 
+def _nothing_counted(label: datetime, rows: int) -> Mapping[str, int]:  # noqa: ARG001
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Notes:
     """What is known of a group's rows beside themselves.
 
     `source` are positions in the source by label, for the manifest. `set_aside`, asked after the rows were written,
-    counts what belongs to no window. `left_out` are columns that a closed list does not name. `after` is called once
-    the group is recorded (files go to the archive); `close` in the end, whatever came of it.
+    counts what belongs to no window. `without_parent`, asked then with a label and how many rows were made of it,
+    counts by reference those that name a parent which is not there. `left_out` are columns that a closed list does not
+    name. `after` is called once the group is recorded (files go to the archive); `close` in the end,
+    whatever came of it.
     """
 
     source: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
     set_aside: Callable[[], Mapping[str, int]] = dict
+    without_parent: Callable[[datetime, int], Mapping[str, int]] = _nothing_counted
     left_out: tuple[str, ...] = ()
     after: Callable[[Workplace], None] = _nothing_after
     close: Callable[[], None] = _nothing_held

@@ -8,6 +8,7 @@ from functools import partial, reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from waterclock.dpl.query.flat_alone import flat_alone
 from waterclock.dpl.query.splice import reads_of, splice
 from waterclock.engine.batch.late_rows import too_late
 from waterclock.engine.batch.many_windows import Pins, rows_of_windows, shares_of
@@ -15,6 +16,7 @@ from waterclock.engine.batch.marks import require_time
 from waterclock.engine.batch.open_windows import open_parts
 from waterclock.engine.batch.share import SharedView, shared_rows
 from waterclock.engine.batch.steps import step_rows
+from waterclock.engine.reads.absent_parents import AbsentParents
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.flat_parents import flat_frames
 from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
@@ -54,25 +56,27 @@ def transform_parts(
     table: Table,
     batches: Sequence[Batch],
     pins: Pins,
+    absent: AbsentParents | None = None,
 ) -> list[tuple[Sequence[Batch], DataFrame]]:
     """Return the rows of all `batches`, each with its label in `timelabel`, and the batches that each frame has.
 
     One query for many windows where Spark can turn it into one; else every batch's query is bound to its own window
     and reads, and Spark runs the union of some of them as one job. Windows that different queries make share none.
+    `absent` is told what to count of FLATs as their rows are written.
     """
     parts: list[tuple[Sequence[Batch], DataFrame]] = []
     if batches[0].opened:
         return open_parts(table, batches, pins, partial(transform_parts, work, spark, table))
     if table.choices:
         for choice, run in groupby(batches, key=lambda batch: table.choice_of(batch.window)):
-            parts += transform_parts(work, spark, table.made_by(choice), list(run), pins)
+            parts += transform_parts(work, spark, table.made_by(choice), list(run), pins, absent)
         return parts
     shared: Mapping[TableReference, SharedView] = _NOTHING_SHARED
     # what lacks something, and what is open, reads a view for itself
     if not batches[0].missing and table.open_of is None:
         shared = shared_rows(work, spark, table, batches, pins, partial(_rows_of, work, spark))
     if shared or len(batches) == 1 or table.query is None or table.late_rows or _flats(table):
-        return _window_by_window(work, spark, table, batches, pins, shared)
+        return _window_by_window(work, spark, table, batches, pins, shared, absent)
     for share in shares_of(work, batches, pins):
         rows = _together(work, spark, table, share, pins) if len(share) > 1 else None
         parts += _window_by_window(work, spark, table, share, pins) if rows is None else [(share, rows)]
@@ -101,6 +105,7 @@ def _window_by_window(
     batches: Sequence[Batch],
     pins: Pins,
     shared: Mapping[TableReference, SharedView] = _NOTHING_SHARED,
+    absent: AbsentParents | None = None,
 ) -> list[tuple[Sequence[Batch], DataFrame]]:
     """Return the rows of each window by a query of its own; the rows of views that are `shared` are there already."""
     table = table_with_rows(table, {reference: view.read for reference, view in shared.items()}) if shared else table
@@ -108,7 +113,7 @@ def _window_by_window(
     for start in range(0, len(batches), MOST_WINDOWS_OF_A_UNION):
         share = batches[start : start + MOST_WINDOWS_OF_A_UNION]
         frames = [
-            labelled(_rows_of(work, spark, table, batch, pins[batch.label], shared), batch.window.label)
+            labelled(_rows_of(work, spark, table, batch, pins[batch.label], shared, absent), batch.window.label)
             for batch in share
         ]
         parts.append((share, reduce(lambda left, right: left.unionByName(right), frames)))
@@ -165,6 +170,7 @@ def _rows_of(
     batch: Batch,
     reads: tuple[PinnedRead, ...],
     shared: Mapping[TableReference, SharedView] = _NOTHING_SHARED,
+    absent: AbsentParents | None = None,
 ) -> DataFrame:
     frames: _Frames = {}
     for pinned in reads:
@@ -173,7 +179,11 @@ def _rows_of(
         frames[pinned.read] = frames[pinned.read].unionByName(frame) if pinned.read in frames else frame
     for view in shared.values():
         frames[view.read] = view.rows[batch.label]
-    frames |= flat_frames(work, spark, _flats(table.made_by(table.choice_of(batch.window))), reads, frames)
+    own = table.made_by(table.choice_of(batch.window))
+    counted = None
+    if absent is not None and own.query is not None and flat_alone(own.query) is not None:
+        counted = partial(absent.watched, batch.label)
+    frames |= flat_frames(work, spark, _flats(own), reads, frames, counted)
     if table.late_rows is not None:
         return too_late(work, table, table.late_rows, batch, frames[table.reads[0]])
     return rows_over(work, spark, table, batch.window, frames, is_partial=batch.is_partial)

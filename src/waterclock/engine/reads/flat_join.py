@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -21,23 +21,30 @@ if TYPE_CHECKING:
 _EFFECTIVE = RECORD[0]
 _THERE = "waterclock_there"
 _KEY = "waterclock_key"
+_ALONE = "waterclock_alone"
 _UNKNOWN: Mapping[Read, Numbers] = MappingProxyType({})
 
 
 def flat_frame(
-    flow: Flow, flat: Flat, frames: Mapping[Read, DataFrame], numbers: Mapping[Read, Numbers] = _UNKNOWN
+    flow: Flow,
+    flat: Flat,
+    frames: Mapping[Read, DataFrame],
+    numbers: Mapping[Read, Numbers] = _UNKNOWN,
+    alone: MutableMapping[str, str] | None = None,
 ) -> DataFrame:
     """Return each row of the table once, with its parents' attributes; those of a role have its name behind theirs.
 
     A fact takes each parent's version at the time that its REFERENCES names, and that parent's parents as they were
     at that very time. A temporal table takes all parents as they were when each of its versions began; exact, its
     versions are split wherever a parent changes. A parent that keeps no versions is joined by its key alone.
-    `numbers` of parents choose how they are joined.
+    `numbers` of parents choose how they are joined. Where `alone` is given, each reference that is followed gets a
+    column that is TRUE where a row names a parent that is not there; `alone` then holds its name, by the reference.
+    Of an exact one none are told.
 
     Raises  E307, E308 where names clash, E302 for a time that is no instant
     Cost    a join for each reference, as of `denorm_transactional` and `denorm_temporal`
     """
-    follower = _Follower(flow, frames, numbers)
+    follower = _Follower(flow, frames, numbers, alone)
     if flat.is_exact:
         return follower.split(flat)
     rows = frames[flat.read]
@@ -67,6 +74,7 @@ class _Follower:
     flow: Flow
     frames: Mapping[Read, DataFrame]
     numbers: Mapping[Read, Numbers]
+    alone: MutableMapping[str, str] | None = None
 
     def followed(self, reached: _Reached, rows: DataFrame) -> DataFrame:
         """Follow the references of a table, and those of what they lead to: rows are looked up, never made more."""
@@ -76,12 +84,17 @@ class _Follower:
             at = reached.names[join.at] if join.at else reached.at
             columns = tuple(reached.names[name] for name in join.columns)
             held = _Join(self.flow, reached.flat, join, columns, suffix, self.numbers.get(join.parent.read))
-            if not join.parent.joins:
+            if not join.parent.joins and self.alone is None:
                 rows = held.onto(rows, parent, at)
                 continue
             mark = f"{_THERE}{reached.depth}"
             rows = held.onto(rows, parent.selectExpr("*", f"true AS {mark}"), at)
             there = f"{mark}{suffix}"
+            if self.alone is not None:
+                rows = _told_alone(rows, join, columns, suffix, there, self.alone)
+            if not join.parent.joins:
+                rows = rows.drop(there)
+                continue
             keys = [f"{_KEY}{reached.depth}_{index}{suffix}" for index, _ in enumerate(join.columns)]
             # where the parent is not there, nothing is known of what it refers to
             masked = zip(held.columns, keys, strict=True)
@@ -109,6 +122,16 @@ class _Follower:
             with held.told():
                 rows = denorm_temporal(rows, keys[0], parent, keys[1], join.role, exact=True, numbers=numbers)
         return rows
+
+
+def _told_alone(
+    rows: DataFrame, join: FlatJoin, columns: Sequence[str], suffix: str, there: str, alone: MutableMapping[str, str]
+) -> DataFrame:
+    """Add a column: whether a row names a parent that is not `there`. A key with a NULL names none."""
+    mark = f"{_ALONE}{len(alone)}"
+    alone[f"{join.parent.read.table}{suffix and f' ({suffix[1:]})'}"] = mark
+    named = " AND ".join(f"`{name}` IS NOT NULL" for name in columns)
+    return rows.selectExpr("*", f"({named} AND `{there}` IS NULL) AS {mark}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ is chosen from how many versions its keys have.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -40,8 +40,11 @@ def flat_frames(
     flats: Collection[Flat],
     reads: Sequence[PinnedRead],
     frames: Mapping[Read, DataFrame],
+    counted: Callable[[DataFrame, Mapping[str, str]], DataFrame] | None = None,
 ) -> dict[Flat, DataFrame]:
     """Make the FLATs of a batch from what it reads.
+
+    `counted` gets the rows of each with the columns that tell absent parents (`flat_frame`), and gives them without.
 
     Cost: for each parent by times, a read of its keys, once a version (see `version_counts`); or a broadcast of the
     keys that are asked for. No job otherwise.
@@ -53,7 +56,9 @@ def flat_frames(
         numbers = dict(
             _counted(work, spark, [each for each in reads if each.read in flat.reads[1:] and each.read not in near])
         )
-        made[flat] = flat_frame(work.flow, flat, ChainMap(near, dict(frames)), numbers)
+        alone: dict[str, str] | None = {} if counted else None
+        rows = flat_frame(work.flow, flat, ChainMap(near, dict(frames)), numbers, alone)
+        made[flat] = counted(rows, alone) if counted and alone else rows
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,6 +118,52 @@ def test_a_branch_without_a_column_says_nothing_of_it_where_null_is_a_value(
     tiny.shop("INSERT INTO billing VALUES ('c1', NULL, '2020-01-04 08:00:00')")
     assert not tiny.run(day(5)).failed
     assert tiny.rows(shown)[-1] == ("anna", None, "04 08")
+
+
+def lacking(tiny: Tiny, table: str) -> list[object]:
+    """What the batches of a table say of parents that are not there, in the order of their labels."""
+    with tiny.ledger() as ledger:
+        kept = [row for row in ledger.past.rows("batches") if row["table"] == table]
+    return [json.loads(row["measures"]).get("without parent") for row in sorted(kept, key=lambda row: row["timelabel"])]
+
+
+def test_facts_whose_parent_is_not_there_are_counted(sold: Tiny) -> None:
+    # the payer of s2 is nobody, which is no parent that lacks
+    assert lacking(sold, "marts.sales") == [None, None, {"raw.shops": 1, "dim.customer (buyer)": 1}]
+
+
+def test_windows_of_one_job_are_counted_each_for_itself(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("shops", "shop TEXT, town TEXT, opened TEXT", [("x", "rome", "2020-01-01 06:00:00")])
+    tiny.source("towns", "town TEXT, land TEXT, built TEXT", [("oslo", "N", "2020-01-01 06:00:00")])
+    sales: list[tuple[str, str | None, int, str]] = [
+        ("s1", "x", 1, "2020-01-01 07:00:00"),
+        ("s2", "y", 0, "2020-01-01 08:00:00"),
+        ("s3", "y", 2, "2020-01-02 07:00:00"),
+        ("s4", "y", 3, "2020-01-02 08:00:00"),
+        ("s5", None, 4, "2020-01-02 09:00:00"),
+    ]
+    tiny.source("sales", "sale TEXT, shop TEXT, amount INT, at TEXT", sales)
+    tiny.declare("""
+    COLLECT raw.towns (town KEY, land, built TIMESTAMP) FROM shop.towns
+      EVERY DAY BY DATA TIME built MERGE ORDER BY built;
+    COLLECT raw.shops (shop KEY, town REFERENCES raw.towns, opened TIMESTAMP) FROM shop.shops
+      EVERY DAY BY DATA TIME opened MERGE ORDER BY opened;
+    COLLECT raw.sales PARTITIONED (sale KEY, shop REFERENCES raw.shops, amount INT, at TIMESTAMP) FROM shop.sales
+      EVERY DAY BY DATA TIME at;
+    TRANSFORM marts.sales PARTITIONED AS SELECT s.sale, s.land FROM FLAT(raw.sales) AS s;
+    TRANSFORM marts.checked PARTITIONED EXPECT amount > 0 ELSE DROP AS SELECT * FROM FLAT(raw.sales);
+    TRANSFORM marts.some PARTITIONED AS SELECT * FROM FLAT(raw.sales) WHERE amount > 0;
+    TRANSFORM marts.sums PARTITIONED AS SELECT count(*) AS n FROM FLAT(raw.sales);
+    """)
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    # the town of x has no land; the shop y, which is not there, names no town
+    of_each = [{"raw.shops": 1, "raw.towns": 1}, {"raw.shops": 2}]
+    assert lacking(tiny, "marts.sales") == of_each
+    assert lacking(tiny, "marts.checked") == of_each
+    assert lacking(tiny, "marts.some") == [None, None]
+    assert lacking(tiny, "marts.sums") == [None, None]
 
 
 def test_late_rows_of_a_parent_reach_the_facts_that_read_it(sold: Tiny, tmp_path: Path) -> None:

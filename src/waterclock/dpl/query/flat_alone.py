@@ -1,0 +1,27 @@
+"""Tells whether a query gives the rows of one FLAT, each once: what is observed of those then holds for its own."""
+
+from __future__ import annotations
+
+from sqlglot.tokens import TokenType
+
+from waterclock.dpl.syntax.tokens import dialect
+from waterclock.flow.declarations import Flat, Query
+
+_ALIAS = frozenset({TokenType.ALIAS, TokenType.VAR, TokenType.IDENTIFIER, TokenType.SEMICOLON})
+
+
+def flat_alone(query: Query) -> Flat | None:
+    """Return the FLAT of a query that is `SELECT ... FROM FLAT(u)` and nothing behind it but an alias; None of others.
+
+    Its list may still call what makes one row of many or many of one: who counts compares the numbers of rows.
+    """
+    flats = [each for each in query.tables if each.flat is not None]
+    if query.branches or len(query.tables) != 1 or not flats:
+        return None
+    reference = flats[0]
+    words = [(token.token_type, token.start) for token in dialect().tokenize(query.text)]
+    before = [word for word, start in words if start < reference.start]
+    behind = [word for word, start in words if start >= reference.end]
+    is_plain = before[:1] == [TokenType.SELECT] and before.count(TokenType.SELECT) == 1
+    is_plain = is_plain and before[-1] is TokenType.FROM and TokenType.DISTINCT not in before
+    return reference.flat if is_plain and len(behind) <= 2 and _ALIAS.issuperset(behind) else None
