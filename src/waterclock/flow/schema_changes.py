@@ -13,12 +13,14 @@ class OnSchemaChange(StrEnum):
     """What ON SCHEMA CHANGE says. Where it says nothing, an open list ADDs, a closed one IGNOREs, and losses FAIL.
 
     ADD takes new columns, IGNORE leaves them out, TEXT takes all that have no declared type as STRING; each of them
-    reads what is gone as NULL. FAIL stops the batch at any change.
+    reads what is gone as NULL. HOLD does as ADD, and shows the batch to nobody until it is released. FAIL stops the
+    batch at any change.
     """
 
     ADD = "ADD"
     IGNORE = "IGNORE"
     TEXT = "TEXT"
+    HOLD = "HOLD"
     FAIL = "FAIL"
 
 

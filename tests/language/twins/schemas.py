@@ -26,6 +26,7 @@ wc.collect(
     by="data time at",
     on_schema_change="TEXT",
 )
+wc.collect("raw.kept", from_="ops.kept", every="day", on_schema_change="hold")
 wc.collect("raw.strict", from_="ops.strict", every="day", on_schema_change="fail")
 wc.collect("raw.unsaid", from_="ops.unsaid", every="day")
 wc.collect(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from waterclock.dpl.syntax.cursor import Cursor
-from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.compatibility import Compatibility, Compatible
 from waterclock.flow.schema_changes import OnSchemaChange
@@ -13,8 +12,6 @@ from waterclock.flow.schema_changes import OnSchemaChange
 
 def take_on_schema_change(cursor: Cursor) -> OnSchemaChange:
     """Take what becomes of a batch whose source's columns changed."""
-    if cursor.at("HOLD"):
-        raise not_yet("ON SCHEMA CHANGE HOLD", cursor.here(), fix="say FAIL: the batch stops, and `retry` goes on")
     said = next((each for each in OnSchemaChange if cursor.accept(each.value)), None)
     if said is None:
         raise _misspelt(cursor, "ON SCHEMA CHANGE", [each.value for each in OnSchemaChange])

@@ -269,6 +269,8 @@ class _Attempt:
             where = f"{self.table.name}@{label_of(manifest.label)}"
             if verdict.refusals:
                 raise refusal(self.table, where, verdict)
+            if manifest.label in notes.holds:
+                verdict = replace(verdict, holds=(notes.holds[manifest.label], *verdict.holds))
             if verdict.holds:
                 self._keep_held(claim, written, notes, verdict)
                 raise held_back(self.table, where, verdict)

@@ -101,7 +101,7 @@ def _made(
         gathered = linked or gather(work, spark, table, group, bound.again, now)
         all_labels = tuple(sorted({*labels, *(piece.label for piece in bound.again)}))
         try:
-            new = noticed(work, table, gathered.collected, all_labels)
+            columns_of_source = noticed(work, table, gathered.collected, all_labels)
             fits = fitted(table, gathered.collected, known)
             frame, columns = with_endings(work, table, (fits.frame, fits.columns), all_labels, known)
             shaped = conform(frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table))
@@ -109,11 +109,12 @@ def _made(
             gathered.collected.close()
             raise
         notes = Notes(
-            with_noted(bound.look.noted_with(gathered.source), new),
+            with_noted(bound.look.noted_with(gathered.source), columns_of_source.new),
             gathered.collected.set_aside,
             left_out=(*shaped.left_out, *gathered.collected.left_out, *fits.left_out),
             after=gathered.after,
             close=gathered.collected.close,
+            holds=columns_of_source.holds,
         )
         part = Part(all_labels, shaped.frame, gathered.collected.is_empty, through_of(table, shaped))
         if gathered.aside is not None:

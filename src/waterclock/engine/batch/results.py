@@ -33,7 +33,7 @@ class Notes:
     counts what belongs to no window. `without_parent`, asked then with a label and how many rows were made of it,
     counts by reference those that name a parent which is not there. `left_out` are columns that a closed list does not
     name. `after` is called once the group is recorded (files go to the archive); `close` in the end,
-    whatever came of it.
+    whatever came of it. `holds` says of labels why they are held back, whatever their rows are.
     """
 
     source: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
@@ -42,6 +42,7 @@ class Notes:
     left_out: tuple[str, ...] = ()
     after: Callable[[Workplace], None] = _nothing_after
     close: Callable[[], None] = _nothing_held
+    holds: Mapping[datetime, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

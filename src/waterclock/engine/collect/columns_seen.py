@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-_FILLS = frozenset({OnSchemaChange.ADD, OnSchemaChange.IGNORE, OnSchemaChange.TEXT})
+_FILLS = frozenset({OnSchemaChange.ADD, OnSchemaChange.IGNORE, OnSchemaChange.TEXT, OnSchemaChange.HOLD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +34,39 @@ class Fitted:
     left_out: tuple[str, ...] = ()
 
 
-def noticed(
-    work: Workplace, table: Table, collected: Collected, labels: Sequence[datetime]
-) -> dict[datetime, dict[str, Any]]:
-    """Return by label the columns that the source had, where no version is known that has them; tell of changes.
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """By label: the columns that a source had, where no version is known that has them, and why the label is held."""
+
+    new: Mapping[datetime, Mapping[str, Any]]
+    holds: Mapping[datetime, str]
+
+
+def noticed(work: Workplace, table: Table, collected: Collected, labels: Sequence[datetime]) -> Noticed:
+    """Look for columns of the source that no version has, and tell of changes.
 
     Raises  E770 where ON SCHEMA CHANGE says FAIL, naming the first label that brings a change
     """
     seen = {label: columns for label, columns in _seen(collected, labels).items() if columns}
     if not seen:
-        return {}
+        return Noticed({}, {})
     versions = list(work.schemas_of(table.name))
     typed = [column.name for column in table.columns.named if column.type]
     new: dict[datetime, dict[str, Any]] = {}
+    holds: dict[datetime, str] = {}
     for label, columns in sorted(seen.items()):
         if known_as(versions, Side.SOURCE, label, columns) is not None:
             continue
         change = change_at(versions, Side.SOURCE, label, columns)
         if change is not None:
-            _tell(work, table, label, change, typed)
+            refused = _tell(work, table, label, change, typed)
+            if refused and table.columns.on_change is OnSchemaChange.HOLD:
+                holds[label] = f"the columns of its source changed: {'; '.join(refused.words())}"
         number = 1 + sum(each.side is Side.SOURCE for each in versions)
         versions.append(SchemaVersion(Side.SOURCE, number, label, 0, columns, label))
         new[label] = {str(Side.SOURCE): dict(columns)}
         work.forget_schemas(table.name)
-    return new
+    return Noticed(new, holds)
 
 
 def with_noted(
@@ -138,8 +147,8 @@ def _seen(collected: Collected, labels: Sequence[datetime]) -> Mapping[datetime,
     return {min(labels): collected.seen} if collected.seen and not collected.is_empty else {}
 
 
-def _tell(work: Workplace, table: Table, label: datetime, change: SchemaChange, typed: Sequence[str]) -> None:
-    """Tell of a change, or refuse it: a type that is declared is cast to, so that none of the source's counts."""
+def _tell(work: Workplace, table: Table, label: datetime, change: SchemaChange, typed: Sequence[str]) -> SchemaChange:
+    """Tell of a change, or refuse it; gives what of it counts: a type that is declared is cast to, whatever came."""
     cast = {name.lower() for name in typed}
     refused = replace(
         change,
@@ -156,3 +165,4 @@ def _tell(work: Workplace, table: Table, label: datetime, change: SchemaChange, 
             "FAIL can be said again; or mend the source",
         )
     work.note_once(f"{table.name}@{label_of(label)}: the columns of its source changed: {'; '.join(change.words())}")
+    return refused

@@ -9,6 +9,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described, evening, labels
 from waterclock.batches.schemas import Side
+from waterclock.cli.actions.release import released
 from waterclock.operations.compatibility import compatibility_errors
 
 if TYPE_CHECKING:
@@ -90,6 +91,41 @@ def test_files_with_other_columns_are_noticed_on_the_label_that_brings_them(
     assert tiny.rows("SELECT id FROM web.shut ORDER BY id")[-1] == (5,)
     assert versions(tiny, "web.grows")[-1] == (3, day(5), {"id": "STRING", "note": "STRING"})
     assert versions(tiny, "web.grows", Side.TABLE)[-1][2] == {"id": "int", "page": "string", "note": "string"}
+
+
+HELD = """
+COLLECT web.visits PARTITIONED (id INT, *) FROM land.acme.visits EVERY DAY BY ARRIVAL TIME START '2020-01-01'
+  ON SCHEMA CHANGE HOLD;
+"""
+
+
+def test_a_batch_with_other_columns_is_held_until_somebody_says_that_they_are_meant(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(HELD)
+    tiny.land("visits", evening(1), "id,page\n1,a\n")
+    tiny.land("visits", evening(2), "id,page\n2,b\n")
+    run(tiny, day(3))
+    tiny.land("visits", evening(3), "id,page,note\n3,c,x\n")
+    tiny.land("visits", evening(4), "id,page,note\n4,d,y\n")
+    outcome = tiny.run(day(5))
+    assert code_of(outcome) == ["E755", "E755"], described(outcome)
+    assert "new: note STRING" in described(outcome)
+    assert tiny.done("web.visits") == labels(1, 2)
+    assert tiny.rows("SELECT * EXCEPT (timelabel) FROM web.visits ORDER BY id") == [(1, "a"), (2, "b")]
+    first = {"id": "STRING", "page": "STRING"}
+    assert versions(tiny, "web.visits") == [(1, day(1), first)]
+    run(tiny, day(5))  # held is held, and asks nobody
+    asked = f"web.visits@{labels(3)[0]}"
+    assert released(tmp_path, None, asked, "note is meant", None, yes=True, is_json=False) == 0
+    assert versions(tiny, "web.visits") == [(1, day(1), first), (2, day(3), first | {"note": "STRING"})]
+    assert tiny.rows("SELECT id, page, note FROM web.visits ORDER BY id")[1:] == [(2, "b", None), (3, "c", "x")]
+    # what is a version now is no news
+    with tiny.ledger() as ledger:
+        ledger.decisions.retry("web.visits", [day(4)], who="ann")
+    run(tiny, day(5))
+    assert tiny.done("web.visits") == labels(1, 2, 3, 4)
 
 
 DATABASE = """
