@@ -9,8 +9,8 @@ from waterclock.errors import Code
 SCHEMAS: Mapping[str, Code] = {
     "E290": Code(
         "a word that says nothing of columns that change",
-        "ON SCHEMA CHANGE says what becomes of a batch whose source has other columns than before: ADD, IGNORE, TEXT "
-        "or FAIL. COMPATIBLE says who can read what: BACKWARD, FORWARD or FULL, and TRANSITIVE behind it.",
+        "ON SCHEMA CHANGE says what becomes of a batch whose source has other columns than before: ADD, IGNORE, TEXT, "
+        "HOLD or FAIL. COMPATIBLE says who can read what: BACKWARD, FORWARD or FULL, and TRANSITIVE behind it.",
     ),
     "E291": Code(
         "ON SCHEMA CHANGE beside a list that decides already",
