@@ -72,7 +72,7 @@ ACCEPTED = {
     "keeping": [
         COLLECT.format("RETAIN 90 DAYS"), COLLECT.format("RETAIN :long"), TRANSFORM.format("KEEP VERSIONS 30 DAYS"),
     ],
-    "changes": [COLLECT.format(f"ON SCHEMA CHANGE {word}") for word in ("ADD", "IGNORE", "TEXT", "FAIL")]
+    "changes": [COLLECT.format(f"ON SCHEMA CHANGE {word}") for word in ("ADD", "IGNORE", "TEXT", "HOLD", "FAIL")]
     + [TRANSFORM.format(f"COMPATIBLE {text}") for text in ("BACKWARD", "FORWARD TRANSITIVE", "FULL")],
     "about": [COLLECT.format(text) for text in ("OWNER 'me'", "TAGS (a, b)", "COMMENT :said")],
     "period": [COLLECT.format(f"EVERY {text}") for text in (

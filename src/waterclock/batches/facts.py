@@ -26,8 +26,10 @@ FOLLOW = "follow"
 BACKFILL = "backfill"
 # The verb of a request to make a batch again because rows came for it after its books were closed.
 REOPEN = "reopen"
+# The verb of a request to show a batch that a rule holds back, as it was sealed.
+RELEASE = "release"
 # Of two requests for one batch the stronger one counts.
-STRENGTH = {BACKFILL: 0, FOLLOW: 0, REOPEN: 1, "recompute": 1, "recollect": 2, "skip": 2}
+STRENGTH = {BACKFILL: 0, FOLLOW: 0, RELEASE: 0, REOPEN: 1, "recompute": 1, "recollect": 2, "skip": 2}
 # so many of the spans that a batch lacks are named
 _TOLD = 3
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)

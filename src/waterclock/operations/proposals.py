@@ -21,6 +21,7 @@ from waterclock.operations.backfilling import made_besides, missing_labels
 from waterclock.operations.opening import Reading, one_table
 from waterclock.operations.pausing import OfTables, due_of, pause, resume, to_pause, to_resume
 from waterclock.operations.reasons import need_reason
+from waterclock.operations.replaying import held_of, labels_set_aside
 from waterclock.operations.restating import Asking, asking_of, done_labels, labels_of_sources, refuse_more_than
 from waterclock.operations.retrying import blocked_by, plan_of_readers, troubled
 from waterclock.operations.withdrawing import withdrawable
@@ -47,6 +48,8 @@ class Verb(StrEnum):
     RETRY = "retry"
     RECOMPUTE = "recompute"
     RECOLLECT = "recollect"
+    REPLAY = "replay"
+    RELEASE = "release"
     BACKFILL = "backfill"
     SKIP = "skip"
     WITHDRAW = "withdraw"
@@ -123,7 +126,8 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None, most: in
         name: len({*made.get(name, ()), *following.get(name, ())})
         for name in _upstream_first(at.flow, {*asked, *following})
     }
-    words = ["waterclock", wanted.value, *filter(None, (selection, labels)), *_ONLY_ASKED.get(wanted, ())]
+    of = (f"{selection}@{labels}",) if wanted is Verb.RELEASE and labels else (selection, labels)
+    words = ["waterclock", wanted.value, *filter(None, of), *_ONLY_ASKED.get(wanted, ())]
     return Proposal(
         verb=wanted,
         asked=asked,
@@ -141,29 +145,32 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None, most: in
 def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
     """Record what was decided, by whom and why; the next planning of a runner carries it out.
 
-    Raises  E903 where a skip has no reason, E413 where a batch has changed since, E412 where nothing has run yet
+    Raises  E903 where a skip or a release has no reason, E413 where a batch has changed since, E412 where nothing has
+            run yet
     """
     if at.ledger is None:
         raise WaterclockError(
             "E412", "there is no ledger yet in which this could be asked for", fix="`waterclock run` makes what is due"
         )
-    if proposal.verb is Verb.SKIP:
+    if proposal.verb in {Verb.SKIP, Verb.RELEASE}:
         need_reason(why)
     if proposal.of_tables is not None:
         carry = pause if proposal.verb is Verb.PAUSE else resume
         carry(at.ledger, proposal.of_tables, who=who, why=why)
         return
-    decisions = at.ledger.decisions
     labels = {name: tuple(window.start for window in windows) for name, windows in proposal.asked.items()}
-    if proposal.verb is Verb.RETRY:
+    decisions = at.ledger.decisions
+    simple = {
+        Verb.RETRY: decisions.retry,
+        Verb.BACKFILL: decisions.request_backfill,
+        Verb.RELEASE: decisions.request_release,
+    }
+    if proposal.verb in simple:
         for name, found in labels.items():
-            decisions.retry(name, found, who=who, why=why)
+            simple[proposal.verb](name, found, who=who, why=why)
     elif proposal.verb is Verb.SKIP:
         for name, windows in proposal.asked.items():
             decisions.skip(name, windows, who=who, why=why)
-    elif proposal.verb is Verb.BACKFILL:
-        for name, found in labels.items():
-            decisions.request_backfill(name, found, who=who, why=why)
     elif proposal.verb is Verb.WITHDRAW:
         _withdraw(at, at.ledger, labels, who=who, why=why)
     else:
@@ -200,6 +207,18 @@ def _recompute(at: Reading, selection: str, labels: str | None, most: int | None
 
 def _recollect(at: Reading, selection: str, labels: str | None, most: int | None) -> _Found:
     return _restated(at, Verb.RECOLLECT, labels_of_sources(at, selection, labels, most), most)
+
+
+def _replay(at: Reading, selection: str, labels: str | None, most: int | None) -> _Found:
+    return _restated(at, Verb.RECOMPUTE, labels_set_aside(at, selection, labels), most)
+
+
+def _release(at: Reading, selection: str, labels: str | None, _: int | None) -> _Found:
+    """Find what is held, and what waits for it: it is shown as it was sealed, by whichever runner comes first."""
+    held = {name: frozenset(of_table) for name, of_table in held_of(at, selection, labels).items()}
+    freed = blocked_by(plan_of_readers(at, held), held)
+    others = {name: {*of_table} - held.get(name, frozenset()) for name, of_table in freed.items()}
+    return _Found(_windows(at.flow, held), _windows(at.flow, others))
 
 
 def _restated(at: Reading, verb: Verb, found: Mapping[str, Iterable[datetime]], most: int | None) -> _Found:
@@ -258,6 +277,8 @@ _FOUND = {
     Verb.RETRY: _retry,
     Verb.RECOMPUTE: _recompute,
     Verb.RECOLLECT: _recollect,
+    Verb.REPLAY: _replay,
+    Verb.RELEASE: _release,
     Verb.BACKFILL: _backfill,
     Verb.SKIP: _skip,
     Verb.WITHDRAW: _withdrawn,
@@ -268,7 +289,7 @@ _MAKES_NOTHING = frozenset({Verb.SKIP, Verb.WITHDRAW, Verb.PAUSE, Verb.RESUME})
 
 
 # what a command line does besides: here a runner carries it out
-_ONLY_ASKED = dict.fromkeys((Verb.RETRY, Verb.RECOMPUTE, Verb.RECOLLECT), ("--no-run",))
+_ONLY_ASKED = dict.fromkeys((Verb.RETRY, Verb.RECOMPUTE, Verb.RECOLLECT, Verb.REPLAY), ("--no-run",))
 
 
 def _windows(flow: Flow, found: Mapping[str, Iterable[datetime]]) -> dict[str, tuple[Window, ...]]:

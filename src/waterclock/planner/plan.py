@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from waterclock.batches.facts import AT_LAST, Closing, Missing, Pause
+from waterclock.batches.facts import AT_LAST, RELEASE, Closing, Missing, Pause
 from waterclock.flow.declarations import Read
 from waterclock.planner.sharing import Queries
 from waterclock.timelabel.label import label_of
@@ -18,8 +18,6 @@ from waterclock.timelabel.window import Window
 RECOMPUTE = "recompute"
 RECOLLECT = "recollect"
 GIVE_UP = "skip"
-# how somebody asks that a batch which a rule holds back is shown as it was sealed
-RELEASE = "release"
 
 
 class Status(StrEnum):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import groupby, islice
 
-from waterclock.batches.facts import LedgerSnapshot, TableFacts
+from waterclock.batches.facts import RELEASE, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.closings import Books, closed_windows
@@ -296,19 +296,22 @@ def _enough(node: Node, cap: int) -> int:
     return 1 if node.is_single and not node.groups_in_order else cap
 
 
+def _goes_alone(batch: Batch, past: TableFacts) -> bool:
+    return batch.label in past.troubles or bool(batch.missing) or batch.verb == RELEASE
+
+
 def _shared(node: Node, past: TableFacts, ready: tuple[Batch, ...], group_cap: int) -> list[Group]:
     """Share the ready batches of one table out to claims, oldest first.
 
-    A batch that is tried again goes alone: what failed in a group is split. So does one that lacks something. What is
-    read from the source shares no claim with what is read from the stage, and labels that different queries make share
+    A batch that is tried again goes alone: what failed in a group is split. So does one that lacks something, and one
+    that is shown as it was sealed. What is read from the source shares no claim with what is read from the stage, and
+    labels that different queries make share
     none.
     """
     groups: list[Group] = []
     if node.table.choices and not node.is_single:  # each label stands for itself: those of one query go together
         ready = tuple(sorted(ready, key=lambda batch: batch.choice or ""))
-    runs = groupby(
-        ready, key=lambda batch: (batch.label in past.troubles or bool(batch.missing), batch.verb, batch.choice)
-    )
+    runs = groupby(ready, key=lambda batch: (_goes_alone(batch, past), batch.verb, batch.choice))
     for (is_alone, _, _), run in runs:
         while chunk := tuple(islice(run, 1 if is_alone else max(group_cap, 1))):
             groups.append(Group(node.table.name, chunk))

@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import islice, starmap
 
 from waterclock.batches.facts import (
+    RELEASE,
     BatchStatus,
     Closing,
     LedgerSnapshot,
@@ -236,6 +237,8 @@ class Judge:
 
     def _why(self, node: Node, past: TableFacts, label: datetime) -> str:
         """Say why a batch is to be made, or made again."""
+        if past.requested.get(label) == RELEASE:
+            return "to be released"
         if not past.covered.covers_instant(label):
             due = "backfill asked for" if label in past.wanted else "due"
             closing = past.closings.get(label)
@@ -249,7 +252,7 @@ class Judge:
     def _linked(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return a batch that cannot be made of another project's table now; one made of what is kept asks nobody."""
         link = self.facts.snapshot.links.get(node.table.name)
-        if link is None or past.requested.get(window.start) in {RECOMPUTE, GIVE_UP}:
+        if link is None or past.requested.get(window.start) in {RECOMPUTE, GIVE_UP, RELEASE}:
             return None
         if expired(node.table, link, window):
             reason = f"RETAIN of {link.upstream} has dropped what it reads"

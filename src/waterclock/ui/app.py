@@ -33,6 +33,7 @@ from waterclock.ui.asking import Asked, Told
 from waterclock.ui.guard import Guard, Guarded
 from waterclock.ui.live import LiveProject
 from waterclock.ui.openapi import described
+from waterclock.ui.pages.alerts import acknowledged
 from waterclock.ui.pages.lineage import lineage
 from waterclock.ui.pages.plan import carried_out
 from waterclock.ui.pages.quality import noted
@@ -62,7 +63,8 @@ def create_app(live: LiveProject, guard: Guard | None = None, asker: Asker | Non
             routes.append(Route(path, partial(_html, live, at)))
     routes.append(Route("/query.csv", partial(_csv, live, asker)))
     routes.append(Route("/plan", partial(_decide, live), methods=["POST"]))
-    routes.append(Route("/quality", partial(_note, live), methods=["POST"]))
+    routes.append(Route("/quality", partial(_keep, live, noted, "Quality"), methods=["POST"]))
+    routes.append(Route("/alerts", partial(_keep, live, acknowledged, "Today"), methods=["POST"]))
     routes.append(Route("/tables.json", partial(_tables, live)))
     routes.append(Route("/openapi.json", _described))
     routes.append(Route("/livez", _livez))
@@ -218,16 +220,18 @@ async def _form(request: Request) -> dict[str, str]:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "that is no form of a page") from error
 
 
-async def _note(live: LiveProject, request: Request) -> Response:
-    """Keep what somebody notes of a rule, and show the rules again."""
+async def _keep(
+    live: LiveProject, keep: Callable[[Reading, Asked, str], None], page: str, request: Request
+) -> Response:
+    """Keep what somebody notes of a rule or of an alert, and show the page of it again."""
     asked = Asked.of(await _form(request))
 
     def kept() -> Response:
         try:
-            noted(live.look(), asked, RunSettings().who)
+            keep(live.look(), asked, RunSettings().who)
         except WaterclockError as error:
-            return _page_of_errors(live, error, "Quality", asked, request)
-        return RedirectResponse(f"/quality{asked.travelling}", HTTPStatus.SEE_OTHER)
+            return _page_of_errors(live, error, page, asked, request)
+        return RedirectResponse(f"/{page.lower()}{asked.travelling}", HTTPStatus.SEE_OTHER)
 
     return await run_in_threadpool(kept)
 

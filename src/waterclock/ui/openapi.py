@@ -49,6 +49,7 @@ PARAMETERS: Mapping[str, tuple[str, Described]] = {
     "who": ("who decides; the user that serves the pages", _TEXT),
     "why": ("the reason; a skip needs one", _TEXT),
     "rule": ("the name of a rule of the table", _TEXT),
+    "alert": ("the number of an alert that is not over", {"type": "integer", "minimum": 1}),
     "text": ("what is known of it, in place of what was noted before; empty takes that back", _TEXT),
 }
 _JSON, _HTML, _PLAIN = "application/json", "text/html", "text/plain"
@@ -101,6 +102,7 @@ def _others(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:
         "/query.csv": {"get": _asked("/query", ("q", "as-of"), rows)},
         "/livez": {"get": _asked("/livez", (), _said({HTTPStatus.OK: "the server lives"}, _PLAIN))},
         "/plan": {"post": _form(("verb", "t", "digest"), ("l", "who", "why"), form | plan)},
+        "/alerts": {"post": _form(("alert", "why"), ("who", "t"), form)},
         "/quality": {"post": _form(("table", "rule"), ("text", "who", "t"), form)},
     }
 

@@ -176,6 +176,49 @@ def test_a_held_batch_is_shown_to_nobody_until_it_is_released(tmp_path: Path, sp
     assert tiny.rows("SELECT total FROM shop.sums") == [(3,)]
 
 
+def test_a_release_that_somebody_asked_for_is_carried_out_by_the_next_run(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("orders", "id INTEGER, amount INTEGER, at TEXT", [(1, 5, "2020-01-01 10:00:00")])
+    flow = """
+    COLLECT shop.orders PARTITIONED (id BIGINT, amount INT, at TIMESTAMP) FROM shop.orders
+      EVERY DAY BY DATA TIME at EXPECT count(*) > {} AS some ELSE HOLD;
+    TRANSFORM shop.doubled PARTITIONED EXPECT count(*) > 1 AS some ELSE HOLD
+    AS SELECT id, amount * 2 AS amount FROM shop.orders;
+    """
+    tiny.declare(flow.format(1))
+    tiny.run(day(3))
+    held = {("shop.orders", label): "held" for label in labels(1, 2)}
+    assert tiny.batches() == held
+    with tiny.ledger() as ledger, pytest.raises(WaterclockError, match="E413"):
+        ledger.decisions.request_release("shop.doubled", [day(1)], who="ann", why="x")
+    with tiny.ledger() as ledger:
+        assert ledger.decisions.request_release("shop.orders", [day(1), day(2)], who="ann", why="known") == (
+            day(1),
+            day(2),
+        )
+        assert ledger.decisions.withdraw("shop.orders", [day(2)], who="ann") == (day(2),)
+    outcome = tiny.run(day(3))
+    said = [(report.group.table, report.error.code) for report in outcome.failed if report.error]
+    assert said == [("shop.doubled", "E755")]  # what it held up is made, and held by a rule of its own
+    assert tiny.rows("SELECT id FROM shop.orders") == [(1,)]
+    assert made(tiny, "shop.orders")[labels(1)[0]]["released"] == {"by": "ann", "why": "known"}
+    assert tiny.batches()["shop.orders", labels(2)[0]] == "held"
+
+    # what it had read has changed meanwhile: it cannot be shown, is held as before, and is asked for no more
+    tiny.shop("UPDATE orders SET amount = 6")
+    tiny.declare(flow.format(0))
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_release("shop.doubled", [day(1)], who="ann", why="known")
+        ledger.decisions.request_restate("shop.orders", [day(1)], "recollect", who="ann")
+    outcome = tiny.run(day(3))
+    assert "E756" in {report.error.code for report in outcome.failed if report.error}, described(outcome)
+    assert tiny.batches()["shop.doubled", labels(1)[0]] == "held"
+    with tiny.ledger() as ledger:
+        kinds = [event.kind for event in ledger.past.audit("shop.doubled", day(1)).events]
+        assert ledger.past.audit("shop.doubled", day(1)).cell.requested is None
+    assert kinds[-1] == "release refused"
+
+
 def test_a_rule_without_an_answer_is_told_with_its_place(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.source("orders", "id INTEGER, amount INTEGER, at TEXT", [(1, 0, "2020-01-01 10:00:00")])

@@ -119,6 +119,7 @@ def test_threads_share_a_ledger_in_memory() -> None:
         assert list(ledger.reads.snapshot(desk.flow).of("raw.a").covered) == [(day(0), day(40))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_of_all", [True, False])
 def test_nothing_is_claimed_once_a_pause_is_written_whoever_is_about_to(url: str, *, is_of_all: bool) -> None:
     """Each of the threads has a ledger of its own, as a process has, and claims until it is refused."""

@@ -40,9 +40,6 @@ def released(folder: Path, env: str | None, which: str, why: str, now: str | Non
             report = carry_out(work, group_to_release(work, table, label, instant, why), instant)
             if report.error is not None:
                 raise report.error
-            work.ledger.past.add_event(
-                "released", who=work.settings.who, table=name, label=label, data={"why": why, "claim": report.claim}
-            )
             shown.append(label_of(label))
             rows += report.rows
     if is_json:

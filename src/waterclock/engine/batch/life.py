@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.facts import RELEASE, BatchStatus
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
@@ -50,7 +50,7 @@ from waterclock.faults import fault
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
-from waterclock.planner.plan import GIVE_UP, RELEASE, Group
+from waterclock.planner.plan import GIVE_UP, Group
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.slices.conform import row_error
@@ -155,6 +155,8 @@ class _Attempt:
             sum(manifest.rows for manifest in written.manifests),
             tuple(said for verdict in verdicts.values() for said in verdict.warnings),
         )
+        if self.held is not None:
+            self._note_released(claim)
         fault("recorded")
         notes.after(self.work)
 
@@ -373,11 +375,21 @@ class _Attempt:
         found = notes.without_parent(manifest.label, manifest.rows if sifted is None else sifted.rows)
         return {"without parent": dict(found)} if found else {}
 
+    def _released_by(self) -> Mapping[str, Any]:
+        """Return who said that the held batch may be shown, and why: whoever asked a runner, or else who runs this."""
+        own = {"by": self.work.settings.who, "why": self.group.batches[0].reason}
+        return self.held.said if self.held is not None and self.held.said else own
+
+    def _note_released(self, claim: Claim) -> None:
+        said, label = self._released_by(), self.group.batches[0].label
+        told = {"why": said["why"], "claim": claim.number}
+        self.work.ledger.past.add_event("released", who=said["by"], table=self.table.name, label=label, data=told)
+
     def _sifted(self, manifest: Manifest) -> Mapping[str, Any]:
         if self.held is not None:
             return {
                 **self.held.result.measures,
-                "released": {"by": self.work.settings.who, "why": self.group.batches[0].reason},
+                "released": self._released_by(),
             }
         found = self.sifted.get(manifest.label)
         return {} if found is None else measures_of(found)
@@ -390,6 +402,8 @@ class _Attempt:
             self.work.listener.said(f"{self.table.name}: {error.what}")
             return None
         claim = self.claim
+        if self.group.verb == RELEASE and not error.transient:
+            self._refuse_release(error)
         if claim is None and self.group.verb == RELEASE:
             return error  # it is held as before
         try:
@@ -405,6 +419,11 @@ class _Attempt:
             said = to_error(unsettled, where=self._where()).what
             self.work.listener.said(f"a claim of {self.table.name} is left open, its outcome unknown: {said}")
         return error
+
+    def _refuse_release(self, error: WaterclockError) -> None:
+        """Say beside the batch why it cannot be shown, so that no runner tries that again and again."""
+        label = self.group.batches[0].label
+        self.work.ledger.decisions.refuse_release(self.table.name, label, who=self.work.settings.who, why=error.what)
 
     def _give_back(self, claim: Claim, error: WaterclockError) -> None:
         if self.group.verb == RELEASE:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.audit_trail import Audit
+from waterclock.batches.facts import RELEASE, BatchStatus
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.collect.looks import CHANGED, LOOKED
@@ -14,7 +16,7 @@ from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.planner.plan import RELEASE, Group, Status
+from waterclock.planner.plan import Group, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
 from waterclock.selection import Labels
@@ -43,11 +45,15 @@ def group_to_release(work: Workplace, table: Table, label: datetime, now: dateti
 
 @dataclass(frozen=True, slots=True)
 class HeldBatch:
-    """What a held batch left: its sealed slice, the claim that sealed it, and what was to be recorded."""
+    """What a held batch left: its sealed slice, the claim that sealed it, and what was to be recorded.
+
+    `said`: who asked a runner to show it, and why; empty where whoever decides shows it himself.
+    """
 
     manifest: Manifest
     request: ClaimRequest
     result: BatchResult
+    said: Mapping[str, Any] = field(default_factory=dict)
 
 
 def find_held(work: Workplace, table: Table, label: datetime, reads: Sequence[PinnedRead]) -> HeldBatch:
@@ -56,7 +62,8 @@ def find_held(work: Workplace, table: Table, label: datetime, reads: Sequence[Pi
     Raises  E756 where it is gone, or where what it had read has changed since
     """
     folder = work.folder(table)
-    attempts = work.ledger.past.audit(table.name, label).attempts
+    audit = work.ledger.past.audit(table.name, label)
+    attempts, cell = audit.attempts, audit.cell
     claim = next((each.claim for each in reversed(attempts) if each.status == BatchStatus.HELD), None)
     path = "" if claim is None else work.lake.slice_path(label, claim)
     record = read_claim_record(folder, path) if path else None
@@ -65,7 +72,14 @@ def find_held(work: Workplace, table: Table, label: datetime, reads: Sequence[Pi
     request, results = record
     if reads and _read(request.inputs.get(label, ())) != _read([it.input for it in reads]):
         raise _not_released(table, label, "what it had read has changed since")
-    return HeldBatch(read_manifest(folder, path), request, results[0])
+    said = _said(audit) if cell.requested == RELEASE else {}
+    return HeldBatch(read_manifest(folder, path), request, results[0], said)
+
+
+def _said(audit: Audit) -> dict[str, Any]:
+    """Return who asked last that a batch is shown, and why."""
+    asked = next(each for each in reversed(audit.events) if each.kind == f"{RELEASE} requested")
+    return {"by": asked.who, "why": asked.data.get("why", "") if asked.data else ""}
 
 
 def sealed_again(work: Workplace, table: Table, held: HeldBatch, claim: Claim) -> Written:

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from waterclock.batches.facts import (
     BACKFILL,
     FOLLOW,
+    RELEASE,
     STRENGTH,
     BatchStatus,
     InputFact,
@@ -84,7 +85,16 @@ _CLAIMS = (
     .where(IS_OPEN)
 )  # fmt: skip
 _REQUESTED = sa.select(
-    batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from, batches.c.requested
+    batches.c.table_name,
+    batches.c.label,
+    batches.c.end,
+    batches.c.stands_from,
+    # what was held and is tried again is not shown as it was any more
+    sa.case(
+        (sa.or_(batches.c.requested != RELEASE, batches.c.status == BatchStatus.HELD.value), batches.c.requested),
+        (batches.c.current_claim.is_(None), BACKFILL),
+        else_="recompute",
+    ).label("requested"),
 ).where(IS_REQUESTED)
 _MEANT = sa.select(
     batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from,
@@ -154,6 +164,7 @@ def snapshot(
         doubted = _doubted(connection, flow, (*_flat(requested), *_flat(claimed), *_flat(partial)), most, besides)
         reads = _reads(connection, doubted, wanted)
         facts = _input_facts(connection, found, reads)
+        released = {name: {it.label for it in rows if it.requested == RELEASE} for name, rows in requested.items()}
         covered = {name: _covered(read["coverage"].get(name)) for name in found if name in wanted}
         asked = {name: labels for (_, name), labels in asking.items()}
         wanted_again = {name: [row.label for row in rows] for name, rows in requested.items()}
@@ -164,13 +175,17 @@ def snapshot(
             name: TableFacts(
                 start=row.start,
                 covered=covered[name],
-                troubles={it.label: _trouble(it) for it in read["troubles"].get(name, ())},
+                troubles={
+                    it.label: _trouble(it)
+                    for it in read["troubles"].get(name, ())
+                    if it.label not in released.get(name, ())
+                },
                 open_claims=_open_claims(claimed.get(name, ())),
                 requested={
                     it.label: it.requested for it in requested.get(name, ()) if it.requested not in {FOLLOW, BACKFILL}
                 },
                 following=frozenset(it.label for it in requested.get(name, ()) if it.requested == FOLLOW),
-                wanted=frozenset(it.label for it in requested.get(name, ()) if it.requested == BACKFILL),
+                wanted=frozenset(it.label for it in requested.get(name, ()) if it.requested in {BACKFILL, RELEASE}),
                 suspects=facts.get(name, {}),
                 latest=_latest(reads.get(name, ())),
                 codes={it.code: it.labels for it in read["codes"].get(name, ())},

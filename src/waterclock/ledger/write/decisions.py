@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import RULE_NOTED
-from waterclock.batches.facts import BACKFILL, FOLLOW, REOPEN, STRENGTH, BatchStatus
+from waterclock.batches.facts import BACKFILL, FOLLOW, RELEASE, REOPEN, STRENGTH, BatchStatus
 from waterclock.flow.choices import Kind, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import Database, Write
@@ -150,6 +150,42 @@ def request_backfill(
         asked = tuple(sorted([*old, *new]))
         write.log(f"{BACKFILL} requested", who=who, table=table, labels=asked, data={"why": why} if why else None)
         return asked
+
+
+def request_release(
+    database: Database, table: str, labels: Collection[datetime], *, who: str, why: str
+) -> tuple[datetime, ...]:
+    """Ask that held batches are shown as they were sealed, by whichever runner comes first; give which of `labels` are.
+
+    Raises  E413 for a label that is not held, or under an open claim; E412 for an unknown table
+    """
+    with database.write() as write:
+        _check_table(write, table)
+        known = _known(write, table, labels)
+        for label in labels:
+            if label not in known or known[label].status != BatchStatus.HELD:
+                raise refusals.impossible(table, label, "cannot be released", why="it is not held")
+        rows = [known[label] for label in sorted(labels)]
+        told = {"of": table, "sequence": write.sequence, "verb": RELEASE}
+        _each(write, _REQUEST, [told | {"at": row.label} for row in rows])
+        _log_each(write, f"{RELEASE} requested", table, rows, who, why)
+        return tuple(row.label for row in rows)
+
+
+def refuse_release(database: Database, table: str, label: datetime, *, who: str, why: str) -> None:
+    """Take the request to show a held batch from it, which cannot be shown: it is held as before.
+
+    Where it was to be made again, it still is, once somebody has it tried again.
+    """
+    with database.write() as write:
+        asked = [row for row in _known(write, table, [label]).values() if row.requested == RELEASE]
+        told = {"of": table, "sequence": write.sequence}
+        _each(
+            write,
+            _REQUEST,
+            [told | {"at": it.label, "verb": None if it.current_claim is None else "recompute"} for it in asked],
+        )
+        _log_each(write, "release refused", table, asked, who, why)
 
 
 def _is_asked(row: AnyRow, verb: str) -> bool:

@@ -8,6 +8,7 @@ from datetime import datetime
 from waterclock.batches.audit_trail import CLOSED, Audit
 from waterclock.batches.facts import lacking, missing_of
 from waterclock.errors import WaterclockError, rendered_parts
+from waterclock.flow.checks import keeps_aside
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.operations.audit_json import audit_parts
@@ -264,12 +265,7 @@ def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequen
     root = way[-1] if way and way[-1].is_root and way[-1].status in _CAN_BE_RETRIED else None
     actions: list[Told] = []
     if root is not None:
-        held = _held_up(plan, root.table, root.label)
-        name = root.table.rpartition(".")[2]
-        more = f" + {number_words(held)} blocked" if held else ""
-        actions.append(_action(Verb.RETRY, f"Retry {name}{more}…", root.table, root.label))
-        if not at.snapshot.of(root.table).covered.covers_instant(root.label):  # what holds rows is not left out
-            actions.append(_action(Verb.SKIP, f"Skip {name}…", root.table, root.label))
+        actions += _actions_of_root(at, plan, root)
     elif has_failed(one) and not is_done(one):  # it failed, and since then nobody needs it
         actions.append(_action(Verb.RETRY, "Retry…", table.name, one.label))
     elif one.status in _NOT_BEGUN and not is_done(one) and not is_begun(one):
@@ -280,15 +276,46 @@ def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequen
     elif one.status is Status.SKIPPED and not _is_stood_for(at, table, one):
         actions.append(_action(Verb.RETRY, "Make it after all…", table.name, one.label))
     if is_done(one):
-        actions.append(_action(Verb.RECOMPUTE, "Recompute…", table.name, one.label))
-        if table.kind is Kind.COLLECT:
-            try:
-                labels_of_sources(at, f"`{table.name}`", label_of(one.label))
-            except WaterclockError:
-                pass
-            else:
-                actions.append(_action(Verb.RECOLLECT, "Recollect…", table.name, one.label))
+        actions += _actions_of_done(at, table, one)
     return actions
+
+
+def _actions_of_root(at: Reading, plan: Plan, root: Step) -> list[Told]:
+    """Return what helps a batch that failed or is held, the one itself or one that it waits for."""
+    actions: list[Told] = []
+    if root.status is Status.HELD:
+        actions.append(_action(Verb.RELEASE, f"Release {root.table.rpartition('.')[2]}…", root.table, root.label))
+    held = _held_up(plan, root.table, root.label)
+    name = root.table.rpartition(".")[2]
+    more = f" + {number_words(held)} blocked" if held else ""
+    actions.append(_action(Verb.RETRY, f"Retry {name}{more}…", root.table, root.label))
+    if not at.snapshot.of(root.table).covered.covers_instant(root.label):  # what holds rows is not left out
+        actions.append(_action(Verb.SKIP, f"Skip {name}…", root.table, root.label))
+    return actions
+
+
+def _actions_of_done(at: Reading, table: Table, one: LabelState) -> list[Told]:
+    """Return how a done batch can be made again."""
+    actions: list[Told] = []
+    if _can_be_replayed(at, table, one.label):
+        actions.append(_action(Verb.REPLAY, "Replay…", table.name, one.label))
+    actions.append(_action(Verb.RECOMPUTE, "Recompute…", table.name, one.label))
+    if table.kind is Kind.COLLECT:
+        try:
+            labels_of_sources(at, f"`{table.name}`", label_of(one.label))
+        except WaterclockError:
+            pass
+        else:
+            actions.append(_action(Verb.RECOLLECT, "Recollect…", table.name, one.label))
+    return actions
+
+
+def _can_be_replayed(at: Reading, table: Table, label: datetime) -> bool:
+    """Tell whether rows of a batch are set aside that the rules of today have not seen."""
+    if at.ledger is None or not keeps_aside(table):
+        return False
+    aside = at.ledger.reads.set_aside(table.name)
+    return label in aside and aside[label][1] != table.fingerprint
 
 
 def _is_stood_for(at: Reading, table: Table, one: LabelState) -> bool:

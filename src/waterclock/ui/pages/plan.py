@@ -80,14 +80,21 @@ def _told(at: Reading, asked: Asked, proposal: Proposal) -> Told:
         "about": seconds_words(proposal.cost.seconds),
         "unknown": list(proposal.cost.unknown),
         "command": proposal.command,
-        "why_option": "" if proposal.verb is Verb.BACKFILL else f" --why {shlex.quote('…')}",
+        "why_option": _why_option(proposal.verb),
         "digest": proposal.digest,
-        "needs_reason": proposal.verb in {Verb.SKIP, Verb.PAUSE},
+        "needs_reason": proposal.verb in {Verb.SKIP, Verb.PAUSE, Verb.RELEASE},
         "needs_runner": proposal.verb not in {Verb.WITHDRAW, Verb.PAUSE},
         "runners": len(alive(at)),
         "is_done": False,
         "has_changed": False,
     }
+
+
+def _why_option(verb: Verb) -> str:
+    """Return how a command line says the reason."""
+    if verb is Verb.BACKFILL:
+        return ""
+    return f" {'--because' if verb is Verb.RELEASE else '--why'} {shlex.quote('…')}"
 
 
 def _of_tables(at: Reading, proposal: Proposal, of: OfTables) -> Told:

@@ -14,19 +14,21 @@ from waterclock.operations.words import likeness, short_label
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address
+from waterclock.ui.pages.alerts import open_alerts
 from waterclock.ui.pages.grid import fresh_words, part_told
 
 _MOST = 50
 
 
 def today(at: Reading, asked: Asked) -> Told:
-    """Return what needs somebody, what is late, and what runs. Cost: a plan or two."""
+    """Return what needs somebody, what is late, and what runs. Cost: a plan or two, and a question."""
     tables, _ = asked.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
     found = freshness(at.flow, [table.name for table in tables], at.snapshot, plan)
     said = verdict(at.flow, found, plan)
     late = [name for name, one in found.items() if not one.is_fresh and one.label is not None]
     return {
+        "alerts": open_alerts(at),
         "title": [part_told(part) for part in said.title],
         "more": [part_told(part) for part in said.more],
         "needs": troubles(at, plan)[:_MOST],

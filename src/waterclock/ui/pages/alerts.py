@@ -1,0 +1,57 @@
+"""The alerts that are open, as people are told of them, and that somebody knows of one."""
+
+from __future__ import annotations
+
+from waterclock.alerts.wording import Words
+from waterclock.batches.alerts import Alert
+from waterclock.errors import WaterclockError
+from waterclock.flow.alerting import Severity
+from waterclock.operations.opening import Reading
+from waterclock.operations.reasons import need_reason_of_acknowledging
+from waterclock.operations.words import instant_words
+from waterclock.ui.asking import Asked, Told
+
+_LOOKS = {Severity.CRITICAL: "failed", Severity.ERROR: "failed", Severity.WARNING: "warned"}
+
+
+def open_alerts(at: Reading) -> list[Told]:
+    """Return the alerts that are not over, the loudest first, those that somebody knows of last. Cost: a question."""
+    if at.ledger is None:
+        return []
+    words = Words(at.project.name, at.project.env, at.flow)
+    found = [alert for alert in at.ledger.alerts.known() if alert.resolved is None]
+    ranked = sorted(found, key=lambda it: (it.acknowledged is not None, it.trouble.severity.rank, it.number))
+    return [_alert(at, words, alert) for alert in ranked]
+
+
+def acknowledged(at: Reading, asked: Asked, who: str) -> None:
+    """Note that somebody knows of an alert: `alert`, `why` and `who` of a form; it is not repeated any more.
+
+    Raises  E903 without a reason, E918 for what is no number, E457 and E458 as `acknowledge`, E412 before the first run
+    """
+    why = " ".join(asked.values.get("why", "").split())[:2000]
+    need_reason_of_acknowledging(why)
+    number = asked.values.get("alert", "")
+    if not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise WaterclockError("E918", f"{number[:20]!r} is no number of an alert", fix="today's page lists them")
+    if at.ledger is None:
+        raise WaterclockError("E412", "there is no ledger yet", fix="`waterclock run` makes what is due")
+    name = " ".join(asked.values.get("who", "").split())[:80] or who
+    at.ledger.alerts.acknowledge(int(number), who=name, why=why)
+
+
+def _alert(at: Reading, words: Words, alert: Alert) -> Told:
+    known = alert.acknowledged
+    return {
+        "number": alert.number,
+        "severity": str(alert.trouble.severity),
+        "look": _LOOKS[alert.trouble.severity],
+        "line": words.line(alert.trouble),
+        "since": instant_words(alert.opened, at.zone),
+        "blocks": words.blocks(alert.trouble),
+        "fix": alert.trouble.fix,
+        "told": [f"{name}, {told.times}×" for name, told in alert.told.items()],
+        "acknowledged": None
+        if known is None
+        else {"by": known.who, "why": known.why, "at": instant_words(known.at, at.zone)},
+    }
