@@ -219,6 +219,48 @@ def test_scenario_k_unknown_tables_and_columns_are_refused_with_the_nearest_name
     assert "did you mean shop.orders" in text
 
 
+def test_scenario_k_rules_of_columns_that_are_not_there_are_refused_with_the_nearest_name(tiny: Tiny) -> None:
+    tiny.declare(
+        COLLECT + "TRANSFORM a.b PARTITIONED EXPECT amuont > 0 AS positive ELSE QUARANTINE AT MOST 1 PERCENT ELSE HOLD"
+        " AS SELECT id, amount FROM shop.orders;"
+        "TRANSFORM a.c PARTITIONED EXPECT count(*) > 0 AS some ELSE HLOD AS SELECT id FROM shop.orders;"
+        "TRANSFORM a.d AS SELECT id FROM shop.orders_quarantin;"
+    )
+    with pytest.raises(ProjectErrors) as refused:
+        tiny.load()
+    text = refused.value.render()
+    assert "did you mean amount" in text
+    assert "did you mean HOLD" in text
+    assert "did you mean shop.orders" in text
+
+
+def test_scenario_l_a_batch_that_is_held_leaves_readers_the_last_good_version(tiny: Tiny) -> None:
+    rows = [(1, 5, "2020-01-01 12:00:00"), (2, 0, "2020-01-02 12:00:00"), (3, -1, "2020-01-02 13:00:00")]
+    tiny.source("orders", ORDERS, [*rows, (4, 7, "2020-01-02 14:00:00")])
+    rule = "EXPECT x > 0 AS positive ELSE QUARANTINE AT MOST 1 ELSE HOLD"
+    tiny.declare(
+        f"{COLLECT} TRANSFORM marts.m PARTITIONED {rule} AS SELECT id, amount AS x FROM shop.orders;"
+        "TRANSFORM marts.n AS SELECT sum(x) AS x FROM HISTORY(marts.m);"
+    )
+    assert not tiny.run(day(2)).failed
+    outcome = tiny.run(day(3))
+    assert [(report.group.table, report.error and report.error.code) for report in outcome.failed] == [
+        ("marts.m", "E755")
+    ]
+    assert tiny.rows("SELECT id, x FROM marts.m") == [(1, 5)]
+    assert tiny.rows("SELECT x FROM marts.n") == [(5,)]
+    assert tiny.rows("SELECT count(*) FROM marts.m_quarantine") == [(0,)]
+    # one bad row less, and the day comes whole, the other one set aside
+    tiny.shop("UPDATE orders SET amount = 2 WHERE id = 3")
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("shop.orders", [day(2)], "recollect", who="ann")
+        ledger.decisions.retry("marts.m", [day(2)], who="ann")
+    assert not tiny.run(day(3)).failed
+    assert tiny.rows("SELECT id, x FROM marts.m ORDER BY id") == [(1, 5), (3, 2), (4, 7)]
+    assert tiny.rows("SELECT x FROM marts.n") == [(14,)]
+    assert tiny.rows("SELECT count(*) FROM marts.m_quarantine") == [(1,)]
+
+
 def test_scenario_l_a_failed_run_leaves_readers_the_last_good_version(tiny: Tiny) -> None:
     tiny.source("orders", ORDERS, [(1, 5, "2020-01-01 12:00:00"), (2, 0, "2020-01-02 12:00:00")])
     tiny.declare(
