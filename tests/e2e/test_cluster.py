@@ -25,7 +25,8 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
-@pytest.mark.parametrize("days", [1, pytest.param(2, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("days", [1, 2])
 def test_a_worker_that_is_lost_in_the_middle_changes_nothing(
     there: Cluster, tmp_path: Path, at_home: Callable[[int], tuple[Path, Digests]], days: int
 ) -> None:

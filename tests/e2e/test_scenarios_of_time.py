@@ -247,11 +247,16 @@ def test_scenario_w2_an_hour_that_fails_for_ever_blocks_its_day_by_name_and_no_o
     assert tiny.rows("SELECT hours FROM web.days") == [(24,)] * 3
 
 
-def test_scenario_w3_a_month_follows_one_of_its_744_hours(tiny: Tiny) -> None:
+@pytest.mark.parametrize(
+    ("parents", "flow"), [(124, QUARTERS), pytest.param(744, HOURS, marks=pytest.mark.soak)], ids=["124", "744"]
+)
+def test_scenario_w3_a_month_follows_one_of_its_hours_however_many_these_are(
+    tiny: Tiny, parents: int, flow: str
+) -> None:
     end = day(31) + 24 * HOUR
     visits(tiny, day(1), end)
-    tiny.declare(HOURS + DAYS.replace("days", "months").replace("EVERY DAY", "EVERY MONTH"))
-    assert tiny.run(end).done == 744 + 1
+    tiny.declare(flow + DAYS.replace("days", "months").replace("EVERY DAY", "EVERY MONTH"))
+    assert tiny.run(end).done == parents + 1
     tiny.shop("UPDATE visits SET visitors = 100 WHERE at = '2020-01-13 12:30:00'")
     recollect(tiny, end, day(13, 12))
     assert tiny.run(end, only=["web.visits"]).done == 1

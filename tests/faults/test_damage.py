@@ -41,7 +41,6 @@ EARLIER = "2020-01-03"
 QUICK = {
     ("shop.prices slice", "remove"),
     ("shop.orders last commit", "truncate"),
-    ("shop.orders slice", "empty"),
     ("ledger", "flip"),
 }
 
