@@ -359,6 +359,7 @@ def test_every_schema_reads_what_it_wrote(schema: TableSchema) -> None:
     assert not can_read(schema, TableSchema(tuple(schema.columns), schema.keys, schema.partitioned_by, schema.rules))
 
 
+@pytest.mark.bench
 def test_five_hundred_columns_are_held_against_fifty_versions_in_ten_milliseconds() -> None:
     def version(number: int) -> TableSchema:
         return TableSchema(
