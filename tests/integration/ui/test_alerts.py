@@ -71,6 +71,8 @@ def test_a_held_batch_is_released_for_a_reason(shop: stocks.Stocks, page: TestCl
     first = asked["actions"][0]
     assert (first["verb"], first["words"]) == ("release", "Release inventory…")
     assert "Release 1 batch…" in page.get("/errors").text
+    block = page.get("/batches.json", params={"t": "raw.inventory", "l": "2026-11-08..2026-11-10"}).json()
+    assert "Release 1…" in [each["words"] for each in block["actions"]]
     told = page.get("/plan.json", params=RELEASE).json()
     assert (told["count"], told["total"], told["needs_reason"]) == (1, 7, True)
     assert told["command"] + told["why_option"] == "waterclock release raw.inventory@2026-11-09 --because '…'"

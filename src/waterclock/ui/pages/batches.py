@@ -161,6 +161,7 @@ def _actions(block: Mapping[str, _OfTable], labels: str) -> list[Told]:
     """Return what can be done with them, each for those tables alone that have batches of the kind."""
     offered: list[tuple[Verb, str, Mapping[str, int]]] = [
         (Verb.RETRY, "Retry", {name: sum(map(has_failed, one.told)) for name, one in block.items()}),
+        (Verb.RELEASE, "Release", {name: sum(map(_is_held, one.told)) for name, one in block.items()}),
         (Verb.BACKFILL, "Make", {name: _count_unmade(one, _NOT_MADE) for name, one in block.items()}),
         (Verb.RECOMPUTE, "Recompute", {name: one.done for name, one in block.items()}),
         (Verb.WITHDRAW, "Withdraw", {name: one.asked_for for name, one in block.items()}),
@@ -189,6 +190,10 @@ def has_failed(one: LabelState) -> bool:
     """Tell whether the batch failed or is held, be it that nobody needs it any more."""
     is_trouble = one.stored is not None and one.stored.status in {BatchStatus.FAILED, BatchStatus.HELD}
     return one.status in {Status.FAILED, Status.HELD} or (is_trouble and one.status in {Status.NOT_NEEDED, Status.DONE})
+
+
+def _is_held(one: LabelState) -> bool:
+    return one.status is Status.HELD
 
 
 def is_done(one: LabelState) -> bool:
