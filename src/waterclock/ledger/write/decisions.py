@@ -93,7 +93,9 @@ def retry(
 ) -> tuple[datetime, ...]:
     """Make failed, held and skipped batches due again, with all their attempts; give which of `labels` were.
 
-    What `late_tables` hold of slices behind the tick of a skipped window is told anew. Raises  E413 for a label under an open claim, and for a skipped snapshot that is older than the newest one done;
+    What `late_tables` hold of slices behind the tick of a skipped window is told anew.
+
+    Raises  E413 for a label under an open claim, and for a skipped snapshot that is older than the newest one done;
             E412 for an unknown table
     """
     with database.write() as write:
@@ -181,8 +183,8 @@ def withdraw(
     """Take requests to make or remake batches back; give which of `labels` had one.
 
     Where rows are there, and the attempt to make them again failed, that is forgotten, unless what they read has
-    changed: they stand as if nobody had asked. A window that late rows have opened again meanwhile is made again all the
-    same. Raises  E413 for a label under an open claim, E412 for an unknown table
+    changed: they stand as if nobody had asked. A window that late rows have opened again meanwhile is made again all
+    the same. Raises  E413 for a label under an open claim, E412 for an unknown table
     """
     with database.write() as write:
         _check_table(write, table)
