@@ -58,16 +58,16 @@ def open_again(
     """Open the closed windows again for which the slices of `batches` bring rows within MAX LATENESS.
 
     It is done before late rows are told: what such a window takes is late in no table. Cost: one query of Spark's for
-    each slice that has rows, where windows may be opened at all; three short questions to the ledger.
+    each slice that has rows, where windows may be opened at all; some short questions to the ledger.
     """
     late_rows = table.late_rows
     if late_rows is None or late_rows.within is None:
         return
     of = work.flow.tables[late_rows.of]
     ticks: dict[datetime, datetime] = {}
-    since = _since(work, of, [batch.label for batch in batches])
+    since, dropped = _since(work, of, [batch.label for batch in batches]), _dropped(work, of)
     for batch in batches:
-        windows = _made_again(work, of, may_open(of, late_rows, since, batch.label))
+        windows = made_again(of, work.flow, dropped, may_open(of, late_rows, since, batch.label))
         if windows and any(piece.rows for pinned in pins[batch.label] for piece in pinned.slices):
             rows = frame_of(spark, work.lake, work.flow, pins[batch.label][0])
             for label in _with_rows(spark, rows, _time(table, late_rows, rows), windows):
@@ -97,7 +97,8 @@ def newest_late(
     from pyspark.sql import functions as F  # noqa: N812
 
     found: dict[datetime, datetime] = {}
-    windows = _made_again(work, table, [table.cadence.window_of(label) for label in sorted(labels)])
+    asked = [table.cadence.window_of(label) for label in sorted(labels)]
+    windows = made_again(table, work.flow, _dropped(work, table), asked)
     for name in late_tables(work.flow, table.name) if windows else ():
         kept, late_rows = work.flow.tables[name], work.flow.tables[name].late_rows
         slices = [piece for piece in work.ledger.reads.slices(name, windows[0].start, FOREVER) if piece.rows]
@@ -144,15 +145,18 @@ def _since(work: Workplace, of: Table, labels: Sequence[datetime]) -> ClosedSinc
     return work.ledger.reads.closed_since(of.name, min(labels), of.cadence.floor(max(labels)))
 
 
-def _made_again(work: Workplace, of: Table, windows: Sequence[Window]) -> tuple[Window, ...]:
-    """Return those of some windows that can be made again. Cost: a question for each table that they read, if any."""
+def _dropped(work: Workplace, of: Table) -> dict[str, tuple[datetime, datetime]]:
+    """Return what RETAIN has taken out of a table and of those that it reads, as `made_again` wants it.
+
+    Cost: a question for each of them; a second one where something was taken out.
+    """
     dropped: dict[str, tuple[datetime, datetime]] = {}
-    for name in {of.name, *(read.table for read in of.reads)} if windows else ():
+    for name in dict.fromkeys([of.name, *(read.table for read in of.reads)]):
         before = work.ledger.keeping.dropped_before(name, by=FOREVER)
         first = next(iter(work.ledger.reads.covered(name)), None) if before is not None else None
         if before is not None and first is not None:
             dropped[name] = (first[0], before)
-    return made_again(of, work.flow, dropped, windows) if dropped else tuple(windows)
+    return dropped
 
 
 def _time(table: Table, late_rows: LateRows, rows: DataFrame) -> Column:
