@@ -16,6 +16,7 @@ from typing import NamedTuple
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
+from waterclock.flow.graph import late_tables
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import made_besides, missing_labels
 from waterclock.operations.opening import Reading, one_table
@@ -160,14 +161,13 @@ def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
         return
     labels = {name: tuple(window.start for window in windows) for name, windows in proposal.asked.items()}
     decisions = at.ledger.decisions
-    simple = {
-        Verb.RETRY: decisions.retry,
-        Verb.BACKFILL: decisions.request_backfill,
-        Verb.RELEASE: decisions.request_release,
-    }
+    simple = {Verb.BACKFILL: decisions.request_backfill, Verb.RELEASE: decisions.request_release}
     if proposal.verb in simple:
         for name, found in labels.items():
             simple[proposal.verb](name, found, who=who, why=why)
+    elif proposal.verb is Verb.RETRY:
+        for name, found in labels.items():
+            decisions.retry(name, found, late_tables=late_tables(at.flow, name), who=who, why=why)
     elif proposal.verb is Verb.SKIP:
         for name, windows in proposal.asked.items():
             decisions.skip(name, windows, who=who, why=why)

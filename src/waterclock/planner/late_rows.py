@@ -10,13 +10,14 @@ and else it is in its window, or that is open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from waterclock.batches.facts import ClosedSince
-from waterclock.flow.declarations import Table
+from waterclock.batches.facts import BEGINNING, ClosedSince
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.late_rows import LateRows
-from waterclock.planner.reads import until_begins
+from waterclock.planner.reads import bind, until_begins
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
 
@@ -74,3 +75,22 @@ def may_open(table: Table, late_rows: LateRows, since: ClosedSince, at: datetime
             found.append(cadence.window_of(start))
         start = cadence.previous(start)
     return tuple(reversed(found))
+
+
+def made_again(
+    table: Table, flow: Flow, dropped: Mapping[str, tuple[datetime, datetime]], windows: Iterable[Window]
+) -> tuple[Window, ...]:
+    """Return those of some windows that can be made again: RETAIN has dropped nothing that they read, nor themselves.
+
+    `dropped`: by table that it took something out of, the first window that ever was, and the first that is left.
+    Late rows open no other window: it would take them from where they are kept, and never have them.
+    """
+    begins = dict.fromkeys(flow.tables, BEGINNING) | {name: first for name, (first, _) in dropped.items()}
+
+    def is_whole(window: Window) -> bool:
+        reads = [read for read in table.reads if read.kind is not ReadKind.LATEST]
+        bound = bind(table, window, flow, begins, reads=reads)
+        lows = [(read.read.table, read.low) for read in bound if read.low < read.high]
+        return all(name not in dropped or low >= dropped[name][1] for name, low in [*lows, (table.name, window.start)])
+
+    return tuple(filter(is_whole, windows))

@@ -142,8 +142,10 @@ class Openings:
         `as_they_were`: of all windows that were open there, also those that are `done` since, but for what was skipped
         without being closed; else of those that are not done.
         """
-        boundary, first = self.boundaries.floor(tick), self.first_at(tick)
+        boundary, first = self.boundaries.floor(tick), self.first_at(tick) if as_they_were else self.start
         spans = IntervalSet.from_intervals([(first, self.cadence.ceil(boundary))] if first < boundary else [])
+        # who takes it back that a window was left out opens it behind windows that are closed
+        spans = spans if as_they_were else spans - done
         windows = (window for low, high in spans for window in self.cadence.windows(low, high))
         shown = tuple(
             window

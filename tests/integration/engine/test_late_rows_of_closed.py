@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import pytest
 from tests.integration.engine.test_closing import fill
 from tests.tiny import Tiny, day, described, labels
 from waterclock.engine.batch.late_rows import too_late
+from waterclock.engine.upkeep.maintain import do, look
 from waterclock.engine.upkeep.rebuild_all import rebuild_all
 from waterclock.errors import WaterclockError
 from waterclock.planner.plan import Batch, Status
@@ -29,6 +30,7 @@ TRANSFORM web.patient PARTITIONED EVERY DAY CLOSE WHEN watermark(at) >= WINDOW_E
 AS SELECT id FROM UNTIL(web.readings, '1 day') WHERE at >= WINDOW_START() AND at < WINDOW_END();
 """
 
+MUCH_LATER = day(1) + timedelta(days=100)
 MADE = ("web.daily", "web.daily_late", "web.patient", "web.patient_late")
 
 
@@ -103,3 +105,22 @@ def test_rows_that_cannot_be_told_are_refused(tmp_path: Path, spark: SparkSessio
             too_late(work, table, table.late_rows, batch, rows)
     assert (refused.value.code, refused.value.what) == ("E717", what)
     assert refused.value.fix
+
+
+def test_late_rows_stay_where_their_window_cannot_be_made_again(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(FLOW.replace("BY DATA TIME came;", "BY DATA TIME came RETAIN 4 DAYS;").replace("30 HOURS", "30 DAYS"))
+    rows = [("a", number, day(number, 1), day(number, 1)) for number in range(1, 10)]
+    fill(tiny, [*rows, ("a", 20, day(1, 2), day(8, 7))])
+    first = tiny.run(day(8, 6))
+    assert not first.failed, described(first)
+    with tiny.opened() as work:
+        for found in look(work, ["web.readings"], MUCH_LATER):
+            do(work, found, MUCH_LATER)
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("web.daily", [day(1)], "recompute", who="ann", why="late rows")
+    second = tiny.run(day(9, 6))
+    assert not second.failed, described(second)
+    for name in ("web.daily", "web.patient"):
+        assert tiny.rows(f"SELECT id FROM {name}_late") == [(20,)]
+        assert tiny.rows(f"SELECT id FROM {name} WHERE timelabel < '20200102'") == [(1,)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -10,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ledgers import table
+from tests.ledgers import flow, table
+from tests.model.flows import until
 from waterclock.batches.facts import ClosedSince
 from waterclock.flow.declarations import Table
 from waterclock.flow.late_rows import LateRows
-from waterclock.planner.late_rows import closed_by, early_from, may_open
+from waterclock.planner.late_rows import closed_by, early_from, made_again, may_open
 from waterclock.planner.reads import until_begins
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.intervals import IntervalSet
@@ -133,3 +135,23 @@ def test_what_was_done_before_its_books_were_closed_has_read_as_far_as_until_say
     first, second, third = (datetime(2024, 1, number, tzinfo=UTC) for number in (1, 2, 3))
     since = ClosedSince(None, IntervalSet.from_intervals([(first, third)]), frozenset(), {})
     assert closed_by(of, late_rows, since, third, first) == IntervalSet.from_intervals([(first, second)])
+
+
+@pytest.mark.parametrize(
+    ("dropped", "left"),
+    [
+        ({}, [2, 3, 4]),
+        ({"web.u": (2, 3)}, [4]),  # the third begins to read a day before itself
+        ({"web.u": (2, 2)}, [2, 3, 4]),  # what was never there was not dropped
+        ({"web.daily": (1, 3)}, [3, 4]),
+    ],
+)
+def test_late_rows_open_no_window_that_cannot_be_made_again(
+    dropped: dict[str, tuple[int, int]], left: list[int]
+) -> None:
+    of = replace(table("web.daily", partitioned=True), reads=(until("web.u", "1 day"),))
+    days = {number: datetime(2024, 1, number, tzinfo=UTC) for number in range(1, 6)}
+    gone = {name: (days[first], days[before]) for name, (first, before) in dropped.items()}
+    windows = [Window(days[number], days[number + 1]) for number in (2, 3, 4)]
+    found = made_again(of, flow(of, table("web.u", partitioned=True)), gone, windows)
+    assert [window.start.day for window in found] == left

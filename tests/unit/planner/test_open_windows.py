@@ -96,3 +96,12 @@ def test_a_view_leaves_out_what_was_skipped_without_being_closed(flow: Flow) -> 
     assert then.ended == {at("2020-01-01")}
     assert openings.shown_at(at("2020-01-03"), done_, as_they_were=False).windows == ()
     assert openings.first_at(at("2020-01-03 06:00")) == at("2020-01-02")
+
+
+def test_a_window_that_was_left_out_and_taken_back_is_shown_though_later_ones_are_closed(flow: Flow) -> None:
+    tables = flow.tables
+    closed = {at("2020-01-01"): at("2020-01-02"), at("2020-01-03"): at("2020-01-04")}
+    openings = Openings(tables["web.daily"].cadence, tables["web.spd_daily"].cadence, at("2020-01-01"), closed)
+    done_ = IntervalSet.from_intervals([(at("2020-01-01"), at("2020-01-02")), (at("2020-01-03"), at("2020-01-04"))])
+    now = openings.shown_at(at("2020-01-04 06:00"), done_, as_they_were=False)
+    assert [window.start.day for window in now.windows] == [2, 4]

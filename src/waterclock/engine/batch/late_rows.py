@@ -16,7 +16,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Table
 from waterclock.flow.graph import late_tables
 from waterclock.flow.late_rows import CAME_EARLY, CAME_LATE, NO_TIME, REASON, LateRows
-from waterclock.planner.late_rows import closed_by, early_from, may_open
+from waterclock.planner.late_rows import closed_by, early_from, made_again, may_open
 from waterclock.planner.plan import Batch
 from waterclock.spark_sql import quoted
 from waterclock.storage.slices.manifest import Manifest, read_manifest
@@ -58,16 +58,16 @@ def open_again(
     """Open the closed windows again for which the slices of `batches` bring rows within MAX LATENESS.
 
     It is done before late rows are told: what such a window takes is late in no table. Cost: one query of Spark's for
-    each slice that has rows, where windows may be opened at all; three short questions to the ledger.
+    each slice that has rows, where windows may be opened at all; some short questions to the ledger.
     """
     late_rows = table.late_rows
     if late_rows is None or late_rows.within is None:
         return
     of = work.flow.tables[late_rows.of]
     ticks: dict[datetime, datetime] = {}
-    since = _since(work, of, [batch.label for batch in batches])
+    since, dropped = _since(work, of, [batch.label for batch in batches]), _dropped(work, of)
     for batch in batches:
-        windows = may_open(of, late_rows, since, batch.label)
+        windows = made_again(of, work.flow, dropped, may_open(of, late_rows, since, batch.label))
         if windows and any(piece.rows for pinned in pins[batch.label] for piece in pinned.slices):
             rows = frame_of(spark, work.lake, work.flow, pins[batch.label][0])
             for label in _with_rows(spark, rows, _time(table, late_rows, rows), windows):
@@ -92,13 +92,14 @@ def newest_late(
 ) -> dict[datetime, datetime]:
     """Return up to which tick windows have late rows, as far as those are kept; windows without are left out.
 
-    Cost: one query of Spark's for each table of late rows that has any.
+    So are those that nobody can make again. Cost: one query of Spark's for each table of late rows that has any.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
     found: dict[datetime, datetime] = {}
-    windows = [table.cadence.window_of(label) for label in sorted(labels)]
-    for name in late_tables(work.flow, table.name):
+    asked = [table.cadence.window_of(label) for label in sorted(labels)]
+    windows = made_again(table, work.flow, _dropped(work, table), asked)
+    for name in late_tables(work.flow, table.name) if windows else ():
         kept, late_rows = work.flow.tables[name], work.flow.tables[name].late_rows
         slices = [piece for piece in work.ledger.reads.slices(name, windows[0].start, FOREVER) if piece.rows]
         if late_rows is None or not slices:
@@ -142,6 +143,20 @@ def _rows_of_slices(work: Workplace, spark: SparkSession, table: Table, slices: 
 
 def _since(work: Workplace, of: Table, labels: Sequence[datetime]) -> ClosedSince:
     return work.ledger.reads.closed_since(of.name, min(labels), of.cadence.floor(max(labels)))
+
+
+def _dropped(work: Workplace, of: Table) -> dict[str, tuple[datetime, datetime]]:
+    """Return what RETAIN has taken out of a table and of those that it reads, as `made_again` wants it.
+
+    Cost: a question for each of them; a second one where something was taken out.
+    """
+    dropped: dict[str, tuple[datetime, datetime]] = {}
+    for name in dict.fromkeys([of.name, *(read.table for read in of.reads)]):
+        before = work.ledger.keeping.dropped_before(name, by=FOREVER)
+        first = next(iter(work.ledger.reads.covered(name)), None) if before is not None else None
+        if before is not None and first is not None:
+            dropped[name] = (first[0], before)
+    return dropped
 
 
 def _time(table: Table, late_rows: LateRows, rows: DataFrame) -> Column:

@@ -135,6 +135,6 @@ def closed_since(database: Database, table: str, at: datetime, high: datetime) -
             return ClosedSince(None, done, frozenset(), {}, skipped)
         later = {row.label: row.tick for row in connection.execute(_OPEN_AT, {"of": table, "at": at, "high": high})}
         closed: set[datetime] = set()
-        for low, end in done.gaps(first, high):
+        for low, end in done.gaps(first, max(first, high)):  # slices may lie before all that was ever looked at
             closed |= set(connection.execute(_CLOSED_IN, {"of": table, "low": low, "high": end}).scalars())
         return ClosedSince(first, done, frozenset(closed), later, skipped)

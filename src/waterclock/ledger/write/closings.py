@@ -17,9 +17,10 @@ from waterclock.batches.facts import BACKFILL, BY_HAND, FOLLOW, LATE_ROWS, REOPE
 from waterclock.batches.records import BatchResult
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import Database, Write
-from waterclock.ledger.store.schema import AnyRow, batches, closings
+from waterclock.ledger.store.schema import AnyRow, batches, closings, inputs
 from waterclock.timelabel.label import label_of
 
+_RECOMPUTE = "recompute"
 _KNOWN = sa.select(closings.c.label, closings.c.tick, closings.c.first, closings.c.looked, closings.c.asked).where(
     closings.c.table_name == sa.bindparam("of"), closings.c.label.in_(sa.bindparam("labels", expanding=True))
 )
@@ -40,9 +41,30 @@ _REOPEN = (
         batches.c.table_name == sa.bindparam("of"),
         batches.c.label == sa.bindparam("label_"),
         sa.or_(batches.c.current_claim.is_not(None), batches.c.status == BatchStatus.RUNNING.value),
-        sa.or_(batches.c.requested.is_(None), batches.c.requested.in_([FOLLOW, BACKFILL])),
+        sa.or_(batches.c.requested.is_(None), batches.c.requested.in_([FOLLOW, BACKFILL, REOPEN, _RECOMPUTE])),
     )
-    .values(requested=REOPEN, requested_sequence=sa.bindparam("sequence"))
+    # one that is being made, whatever for, was claimed with what held before: it is made once more
+    .values(requested_sequence=sa.bindparam("sequence"))
+)
+_REOPEN_LATE = _REOPEN.values(requested=REOPEN)
+# who wants a closed window recomputed wants its late rows as well, which is asked by the verb
+_REOPEN_CLOSED = _REOPEN.values(
+    requested=sa.case((batches.c.requested == _RECOMPUTE, batches.c.requested), else_=REOPEN)
+)
+_READ_TO = (
+    sa.select(closings.c.label, closings.c.tick, sa.func.max(inputs.c.high).label("high"))
+    .join(batches, sa.and_(batches.c.table_name == closings.c.table_name, batches.c.label == closings.c.label))
+    .outerjoin(
+        inputs,
+        sa.and_(
+            inputs.c.claim == batches.c.current_claim,
+            inputs.c.label == batches.c.label,
+            inputs.c.read.like("UNTIL(%"),
+        ),
+    )
+    .where(closings.c.table_name == sa.bindparam("of"), closings.c.label.in_(sa.bindparam("labels", expanding=True)))
+    .where(closings.c.tick.is_not(None))
+    .group_by(closings.c.label, closings.c.tick)
 )
 _ADD = sa.insert(closings)
 _SAID = ("tick", "first", "looked", "reason", "behind", "asked", "who", "why", "at")
@@ -120,7 +142,7 @@ def reopen(
         for label, row in opened.items():
             moved = Closing(found[label], row.looked, LATE_ROWS, asked=row.asked or "", who=who, why=why)
             _put(write, table, label, replace(moved, first=row.first or row.tick), is_new=False)
-        _ask(write, [(table, label) for label in opened])
+        _ask(write, [(table, label) for label in opened], _REOPEN_CLOSED)
         span = {"low": min(row.tick for row in opened.values()), "high": max(found[label] for label in opened)}
         held = write.execute(_WITH_ROWS, {"names": list(late_tables), **span}).all()
         _ask(write, [(row.table_name, row.label) for row in held if row.label not in keep])
@@ -129,10 +151,29 @@ def reopen(
         return tuple(sorted(opened))
 
 
-def _ask(write: Write, asked: Sequence[tuple[str, datetime]]) -> None:
+def _ask(write: Write, asked: Sequence[tuple[str, datetime]], how: sa.Update = _REOPEN_LATE) -> None:
     """Ask for batches again that are done or being made; one that is not done yet is made with the new tick anyway."""
     for table, label in asked:
-        write.execute(_REOPEN, {"of": table, "label_": label, "sequence": write.sequence})
+        write.execute(how, {"of": table, "label_": label, "sequence": write.sequence})
+
+
+def tell_late_rows(write: Write, table: str, labels: Collection[datetime], late_tables: Sequence[str]) -> None:
+    """Ask that late rows of some windows are told once more: as long as these were left out, none of theirs was late.
+
+    Open windows have none: theirs are told once they are closed.
+    """
+    if late_tables and labels:
+        known = write.execute(_KNOWN, {"of": table, "labels": sorted(labels)}).all()
+        if ticks := [row.tick for row in known if row.tick is not None]:
+            _tell_anew(write, late_tables, min(ticks))
+
+
+def read_to_their_ends(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, bool]:
+    """Tell of closed windows, by label, whether their rows are made of all slices before the tick that holds now."""
+    if not labels:
+        return {}
+    rows = write.execute(_READ_TO, {"of": table, "labels": sorted(labels)}).all()
+    return {row.label: row.high is None or row.high >= row.tick for row in rows}
 
 
 def _tell_anew(write: Write, late_tables: Sequence[str], tick: datetime) -> None:

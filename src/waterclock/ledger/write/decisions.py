@@ -14,6 +14,7 @@ from waterclock.flow.choices import Kind, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import Database, Write
 from waterclock.ledger.store.schema import AnyRow, batches, tables
+from waterclock.ledger.write.closings import read_to_their_ends, tell_late_rows
 from waterclock.ledger.write.coverage import cover, uncover
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
@@ -82,9 +83,17 @@ def record_skipped(database: Database, table: str, windows: Sequence[Window], *,
 
 
 def retry(
-    database: Database, table: str, labels: Collection[datetime], *, who: str, why: str = ""
+    database: Database,
+    table: str,
+    labels: Collection[datetime],
+    *,
+    late_tables: Sequence[str] = (),
+    who: str,
+    why: str = "",
 ) -> tuple[datetime, ...]:
     """Make failed, held and skipped batches due again, with all their attempts; give which of `labels` were.
+
+    What `late_tables` hold of slices behind the tick of a skipped window is told anew.
 
     Raises  E413 for a label under an open claim, and for a skipped snapshot that is older than the newest one done;
             E412 for an unknown table
@@ -103,6 +112,7 @@ def retry(
         _each(write, _CLEAR, cleared)
         skipped = [(row.label, row.end) for row in troubled if row.status == BatchStatus.SKIPPED]
         uncover(write.connection, table, IntervalSet.from_intervals(skipped))
+        tell_late_rows(write, table, [label for label, _ in skipped], late_tables)
         _log_each(write, "retried", table, troubled, who, why)
         return tuple(row.label for row in troubled)
 
@@ -125,8 +135,12 @@ def request_restate(
             if label not in known or known[label].current_claim is None:
                 raise refusals.impossible(table, label, "cannot be restated", why="it was never done")
         asked = [row for row in known.values() if not _is_asked(row, verb)]
+        verbs = {row.label: _stronger(row.requested, verb) for row in asked}
+        # a slice of late rows that is told anew is so for ever; of a closed window it is known what it was made of
+        told_anew = [row.label for row in asked if row.requested == REOPEN and STRENGTH[verb] == STRENGTH[REOPEN]]
+        verbs |= dict.fromkeys(set(told_anew) - read_to_their_ends(write, table, told_anew).keys(), REOPEN)
         told = {"of": table, "sequence": write.sequence}
-        _each(write, _REQUEST, [told | {"at": row.label, "verb": _stronger(row.requested, verb)} for row in asked])
+        _each(write, _REQUEST, [told | {"at": row.label, "verb": verbs[row.label]} for row in asked])
         _log_each(write, f"{verb} requested", table, asked, who, why)
         return tuple(row.label for row in asked)
 
@@ -205,7 +219,8 @@ def withdraw(
     """Take requests to make or remake batches back; give which of `labels` had one.
 
     Where rows are there, and the attempt to make them again failed, that is forgotten, unless what they read has
-    changed: they stand as if nobody had asked. Raises  E413 for a label under an open claim, E412 for an unknown table
+    changed: they stand as if nobody had asked. A window that late rows have opened again meanwhile is made again all
+    the same. Raises  E413 for a label under an open claim, E412 for an unknown table
     """
     with database.write() as write:
         _check_table(write, table)
@@ -213,9 +228,13 @@ def withdraw(
         asked = [row for row in _known(write, table, labels).values() if row.requested not in {None, REOPEN}]
         for row in asked:
             _refuse_running(table, row, "taken back")
-        told = {"of": table, "verb": None, "sequence": None}
-        _each(write, _REQUEST, [told | {"at": row.label} for row in asked])
-        stand = [row for row in asked if row.current_claim is not None and row.status in _UNDONE and not row.is_suspect]
+        is_whole = read_to_their_ends(write, table, [row.label for row in asked if row.current_claim is not None])
+        opened = [row for row in asked if not is_whole.get(row.label, True)]
+        left = [row for row in asked if row not in opened]
+        _each(write, _REQUEST, [{"of": table, "at": row.label, "verb": None, "sequence": None} for row in left])
+        again = {"of": table, "verb": REOPEN, "sequence": write.sequence}
+        _each(write, _REQUEST, [again | {"at": row.label} for row in opened])
+        stand = [row for row in left if row.current_claim is not None and row.status in _UNDONE and not row.is_suspect]
         _each(write, _CLEAR, [{"of": table, "at": row.label, "as_": BatchStatus.DONE.value} for row in stand])
         _log_each(write, "request withdrawn", table, asked, who, why)
         return tuple(row.label for row in asked)

@@ -11,13 +11,14 @@ from waterclock.batches.audit_trail import REOPENED
 from waterclock.batches.facts import BY_HAND, CONDITION, LATE_ROWS, REOPEN, Closing
 from waterclock.flow.closings import Closes
 from waterclock.ledger.refusals import ClaimRefused
+from waterclock.timelabel.window import Window
 
 DAILY = replace(table("web.daily", partitioned=True), closes=Closes("closed_by_hand()", "FALSE"))
 
 
 @pytest.fixture(autouse=True)
 def _tables(at_desk: Desk) -> None:
-    at_desk.apply(DAILY, table("web.daily_late", partitioned=True))
+    at_desk.apply(DAILY, table("web.daily_late", partitioned=True), table("web.u", partitioned=True))
     closed = [(day(number), Closing(day(number + 1), reason=CONDITION)) for number in range(3)]
     at_desk.ledger.decisions.close_books("web.daily", closed, who="a test")
 
@@ -32,6 +33,10 @@ def reopen(at_desk: Desk, ticks: dict[float, float], *, keep: tuple[float, ...] 
         why="late rows",
     )
     return [(label - day(0)).days for label in found]
+
+
+def window(label: float) -> Window:
+    return Window(day(label), day(label + 1))
 
 
 def requested(at_desk: Desk, name: str) -> dict[int, str]:
@@ -85,6 +90,69 @@ def test_a_batch_that_is_being_made_is_made_once_more(at_desk: Desk) -> None:
     reopen(at_desk, {0: 3})
     at_desk.done("web.daily", 0, claim=held)
     assert requested(at_desk, "web.daily") == {0: REOPEN}
+
+
+@pytest.mark.parametrize("verb", [REOPEN, "recompute"])
+def test_one_that_is_being_made_again_is_made_once_more(at_desk: Desk, verb: str) -> None:
+    at_desk.done("web.daily", 0)
+    if verb == REOPEN:
+        reopen(at_desk, {0: 2})
+    else:
+        at_desk.ledger.decisions.request_restate("web.daily", [day(0)], verb, who="ann")
+    held = at_desk.claim("web.daily", 0)
+    reopen(at_desk, {0: 3})  # its claim reads up to the tick of before
+    at_desk.done("web.daily", 0, claim=held)
+    assert requested(at_desk, "web.daily") == {0: verb}
+    at_desk.done("web.daily", 0)
+    assert requested(at_desk, "web.daily") == {}
+
+
+def test_late_rows_that_are_being_told_again_are_told_once_more(at_desk: Desk) -> None:
+    at_desk.done("web.daily_late", 1)
+    at_desk.ledger.decisions.request_restate("web.daily_late", [day(1)], "recompute", who="ann")
+    held = at_desk.claim("web.daily_late", 1)
+    reopen(at_desk, {0: 3})
+    at_desk.done("web.daily_late", 1, claim=held)
+    assert requested(at_desk, "web.daily_late") == {1: REOPEN}
+
+
+@pytest.mark.parametrize("name", ["web.daily", "web.daily_late"])
+@pytest.mark.parametrize("is_asked_before", [True, False])
+def test_what_late_rows_ask_for_stays_where_a_recompute_is_taken_back(
+    at_desk: Desk, name: str, *, is_asked_before: bool
+) -> None:
+    label = 0 if name == "web.daily" else 1
+    at_desk.done("web.u", 0, 1, 2)
+    at_desk.done(name, label, reads={label: [at_desk.read("web.u", 0, 1, read="UNTIL(web.u, '1 DAY')")]})
+    for is_turn in (is_asked_before, not is_asked_before):
+        if is_turn:
+            at_desk.ledger.decisions.request_restate(name, [day(label)], "recompute", who="ann")
+        else:
+            reopen(at_desk, {0: 3})
+    at_desk.ledger.decisions.withdraw(name, [day(label)], who="ann")
+    assert requested(at_desk, name) == {label: REOPEN}
+    at_desk.done(name, label, reads={label: [at_desk.read("web.u", 0, 3, read="UNTIL(web.u, '1 DAY')")]})
+    at_desk.ledger.decisions.request_restate(name, [day(label)], "recompute", who="ann")
+    assert requested(at_desk, name) == {label: "recompute"}
+    at_desk.ledger.decisions.withdraw(name, [day(label)], who="ann")
+    assert requested(at_desk, name) == {}
+
+
+def test_a_closed_window_that_was_left_out_and_is_tried_again_has_its_late_rows_told_anew(at_desk: Desk) -> None:
+    late = ("web.daily_late",)
+    at_desk.ledger.decisions.skip("web.daily", [window(0), window(5)], who="ann", why="b")
+    for label in (0, 1, 2):
+        at_desk.done("web.daily_late", label, digest="0:0:0")  # as long as it is left out, none of its rows is late
+    at_desk.ledger.decisions.retry("web.daily", [day(5)], late_tables=late, who="ann")  # its books were never closed
+    assert requested(at_desk, "web.daily_late") == {}
+    at_desk.ledger.decisions.retry("web.daily", [day(0)], late_tables=late, who="ann")
+    assert requested(at_desk, "web.daily_late") == {1: REOPEN, 2: REOPEN}
+
+
+def test_slices_before_all_that_was_looked_at_are_behind_no_closed_window(at_desk: Desk) -> None:
+    at_desk.ledger.decisions.close_books("web.half", [(day(9), Closing(day(10), reason=CONDITION))], who="a test")
+    found = at_desk.ledger.reads.closed_since("web.half", day(2), day(3))
+    assert (found.first, found.closed) == (day(9), frozenset())
 
 
 def test_the_request_of_late_rows_is_not_taken_back(at_desk: Desk) -> None:
