@@ -144,7 +144,11 @@ class Books:
         return begins > boundary
 
     def pairs(self) -> tuple[Pair, ...]:
-        """Return where to look, windows oldest first; none where nothing new can be found."""
+        """Return where to look, windows oldest first; none where nothing new can be found.
+
+        Of a window that was open at the last look its own new boundaries alone: what others would tell counts once it
+        is closed, and where it stays open for long, they would be asked the same at every boundary.
+        """
         first = self.first_open()
         limit = None if first is None else self.settled_up_to(first)
         found: list[Pair] = []
@@ -157,6 +161,8 @@ class Books:
             if not new or len(found) + len(new) > MOST_PAIRS:
                 break
             found += (Pair(window, boundary) for boundary in new)
+            if is_first and self._was_looked_at(window):
+                break
         return tuple(found)
 
     def _boundaries(self, window: Window, limit: datetime, *, is_first: bool) -> Iterator[datetime]:
