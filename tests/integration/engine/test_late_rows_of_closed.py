@@ -73,7 +73,12 @@ def test_late_rows_are_kept_or_open_their_window_again(
 
     # whoever recomputes a closed window takes what came late for it, out of where it is kept, with the same run
     asked: list[Asked] = []
-    monkeypatch.setattr(restate, "carry_out", lambda _, found: asked.append(found) or 0)
+
+    def kept(_: object, found: Asked) -> int:
+        asked.append(found)
+        return 0
+
+    monkeypatch.setattr(restate, "carry_out", kept)
     wish = restate.Wish("recompute", "recompute", "web.daily@20200101000000", None, done_labels)
     now = "2020-01-03T12:00Z"
     assert restate.restated(tmp_path, None, wish, now, yes=True, is_run=True, is_json=False) == 0

@@ -60,7 +60,12 @@ def test_the_run_of_a_retry_makes_whole_what_went_without(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Asked] = []
-    monkeypatch.setattr(retry, "carry_out", lambda _, found: asked.append(found) or 0)
+
+    def kept(_: object, found: Asked) -> int:
+        asked.append(found)
+        return 0
+
+    monkeypatch.setattr(retry, "carry_out", kept)
     tiny = Tiny(tmp_path, spark)
     tiny.declare(FAILING)
     tiny.source("berlin", "id INT, at TEXT", [(1, "2020-01-01 12:00:00")])
