@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 
 from waterclock.errors import WaterclockError, did_you_mean, nearest
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.open_windows import tables_by_view
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.instant import beyond
 from waterclock.timelabel.label import instant_of, label_of
@@ -306,6 +307,13 @@ def _no_table(flow: Flow, item: _Item) -> WaterclockError:
         listed = f"the tags are {', '.join(sorted(tags))}" if tags else "no table has a tag"
         return WaterclockError(
             "E511", f"no table has the tag {item.text}", fix=did_you_mean(item.text, tags), why=listed
+        )
+    if shown := tables_by_view(flow).get(item.text):
+        return WaterclockError(
+            "E511",
+            f"{item.text} is a view of {shown}, and no table",
+            why="a view has no batches",
+            fix=f"ask it with `waterclock query`, or name {shown}",
         )
     bare = item.text.replace("*", "").strip(".")
     near = nearest(item.text, flow.tables) or nearest(bare, flow.tables) or _by_last_part(bare, flow.tables)

@@ -77,6 +77,12 @@ class TestTables:
     def test_several_texts_are_united(self) -> None:
         assert tables("raw.a", "+marts.y") == ["raw.a", "raw.b", "marts.y"]
 
+    def test_a_view_is_asked_and_has_no_labels(self) -> None:
+        with pytest.raises(WaterclockError) as raised:
+            tables("raw.a_view", among=flow(collect("raw.a"), collect("raw.b")))
+        assert raised.value.what == "raw.a_view is a view of raw.a, and no table"
+        assert raised.value.fix == "ask it with `waterclock query`, or name raw.a"
+
     def test_no_text_means_all(self) -> None:
         assert tables() == tables("") == list(FLOW.tables)
 

@@ -24,7 +24,7 @@ from waterclock.operations.pausing import OfTables, due_of, pause, resume, to_pa
 from waterclock.operations.reasons import need_reason
 from waterclock.operations.replaying import held_of, labels_set_aside
 from waterclock.operations.restating import Asking, asking_of, done_labels, labels_of_sources, refuse_more_than
-from waterclock.operations.retrying import blocked_by, plan_of_readers, troubled
+from waterclock.operations.retrying import blocked_by, gone_without, plan_of_readers, troubled
 from waterclock.operations.withdrawing import withdrawable
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.selection import parse_labels
@@ -186,12 +186,18 @@ def leaves_the_house(flow: Flow, proposal: Proposal) -> dict[str, str]:
 def _retry(at: Reading, selection: str, labels: str | None, most: int | None) -> _Found:
     cleared = troubled(at, selection, labels)
     blocked = blocked_by(plan_of_readers(at, cleared), cleared)
+    made = {name: {*cleared.get(name, ()), *blocked.get(name, ())} for name in {*cleared, *blocked}}
+    partial = gone_without(at, made)
     standing = {
-        name: [label for label in of_table if _is_covered(at, name, label)] for name, of_table in cleared.items()
+        name: {*(label for label in cleared.get(name, ()) if _is_covered(at, name, label)), *partial.get(name, ())}
+        for name in {*cleared, *partial}
     }
     # rows of before are there, and others may have read them
     resting = _restated(at, Verb.RECOMPUTE, standing, most).following
-    following = {name: {*blocked.get(name, ()), *_labels(resting.get(name, ()))} for name in {*blocked, *resting}}
+    following = {
+        name: {*blocked.get(name, ()), *partial.get(name, ()), *_labels(resting.get(name, ()))}
+        for name in {*blocked, *partial, *resting}
+    }
     others = {name: of_table - cleared.get(name, frozenset()) for name, of_table in following.items()}
     return _Found(_windows(at.flow, cleared), _windows(at.flow, others))
 

@@ -9,6 +9,7 @@ from waterclock.batches.facts import FOLLOW, LedgerSnapshot
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import LINKED, Batching, Kind
 from waterclock.flow.declarations import Table
+from waterclock.flow.graph import late_tables
 from waterclock.ledger import refusals
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.opening import Reading, selected
@@ -52,6 +53,21 @@ def asking_of(
     for name, labels in resting.items():
         asking[FOLLOW, name] = labels | asking.get((FOLLOW, name), frozenset())
     return asking, snapshot.with_following(resting)
+
+
+def taken_late(at: Reading, ledger: Ledger, found: Found) -> Found:
+    """Find the batches of late rows that closed windows may take rows out of when they are recomputed, newest last.
+
+    A late row lies in a slice behind its window's end: where the books were closed, or later.
+    """
+    taken: dict[str, tuple[datetime, ...]] = {}
+    for name, labels in found.items():
+        table = at.flow.tables[name]
+        if table.closes is not None and labels:
+            low = table.cadence.next(min(labels))
+            for late in late_tables(at.flow, name):
+                taken[late] = tuple(label for label, _ in ledger.past.made(late, low, at.now))
+    return {name: labels for name, labels in taken.items() if labels}
 
 
 def labels_of_older_code(at: Reading, selection: str, labels: str | None) -> Found:

@@ -50,6 +50,16 @@ def plan_of_readers(at: Reading, names: Iterable[str]) -> Plan:
     return at.planner.plan(at.snapshot, at.now, Request(cap=_NO_CAP, listed=listed))
 
 
+def gone_without(at: Reading, found: Mapping[str, Iterable[datetime]]) -> Found:
+    """Find the done batches that were made without some of these (PARTIAL AFTER), and are made whole once they are."""
+    lacking: defaultdict[str, set[datetime]] = defaultdict(set)
+    for name in at.flow.tables:
+        for label, lacks in at.snapshot.of(name).partial.items():
+            if any(it.low <= one < it.high for it in lacks for one in found.get(it.table, ())):
+                lacking[name].add(label)
+    return {name: frozenset(labels) for name, labels in lacking.items()}
+
+
 def blocked_by(plan: Plan, cleared: Mapping[str, Iterable[datetime]]) -> Found:
     """Find the batches of a plan that wait for nothing but what is cleared."""
     roots = {(name, label) for name, labels in cleared.items() for label in labels}

@@ -21,6 +21,7 @@ from waterclock.batches.facts import AT_LAST, BY_HAND, CONDITION, Closing, Table
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.graph import late_tables
 from waterclock.planner.reads import bind
 from waterclock.planner.settlement import Settlement
 from waterclock.timelabel.cadence import Cadence
@@ -143,7 +144,11 @@ class Books:
         return begins > boundary
 
     def pairs(self) -> tuple[Pair, ...]:
-        """Return where to look, windows oldest first; none where nothing new can be found."""
+        """Return where to look, windows oldest first; none where nothing new can be found.
+
+        Of a window that was open at the last look its own new boundaries alone: what others would tell counts once it
+        is closed, and where it stays open for long, they would be asked the same at every boundary.
+        """
         first = self.first_open()
         limit = None if first is None else self.settled_up_to(first)
         found: list[Pair] = []
@@ -156,6 +161,8 @@ class Books:
             if not new or len(found) + len(new) > MOST_PAIRS:
                 break
             found += (Pair(window, boundary) for boundary in new)
+            if is_first and self._was_looked_at(window):
+                break
         return tuple(found)
 
     def _boundaries(self, window: Window, limit: datetime, *, is_first: bool) -> Iterator[datetime]:
@@ -250,20 +257,28 @@ def closed_windows(past: TableFacts, cadence: Cadence) -> IntervalSet:
     return IntervalSet.from_intervals((label, cadence.next(label)) for label in labels)
 
 
+def refuse_by_hand(table: Table) -> None:
+    """Refuse to close windows of a table by hand that says nothing of that, E266."""
+    closes = table.closes
+    if closes is None or not closes.is_by_hand:
+        why = f"CLOSE WHEN {closes.text}" if closes else "it has no CLOSE WHEN"
+        fix = f"{'OR' if closes else 'CLOSE WHEN'} closed_by_hand() allows it"
+        raise _not_by_hand(table.name, f"windows of {table.name} are not closed by hand", why, fix)
+
+
 def by_hand(books: Books, window: Window) -> datetime:
     """Return the boundary at which a window is closed by hand: the newest before which all that it reads is settled.
 
     Raises  E266 where it has none, is closed or cannot be closed by hand, or where one before it is open
     """
-    table, closes = books.table, books.table.closes
+    table = books.table
     first, where = books.first_open(), f"{table.name}@{window.label}"
-    if closes is None or not closes.is_by_hand:
-        why = f"CLOSE WHEN {closes.text}" if closes else "it has no CLOSE WHEN"
-        fix = f"{'OR' if closes else 'CLOSE WHEN'} closed_by_hand() allows it"
-        raise _not_by_hand(where, f"windows of {table.name} are not closed by hand", why, fix)
+    refuse_by_hand(table)
     closing = books.past.closings.get(window.start)
     if books.past.covered.covers_instant(window.start) or (closing is not None and closing.tick is not None):
-        raise _not_by_hand(where, f"the books of {where} are closed", "a window is closed once")
+        has_late = bool(late_tables(books.flow, table.name))
+        fix = f"`waterclock recompute {where}` takes in what came too late for it" if has_late else None
+        raise _not_by_hand(where, f"the books of {where} are closed", "a window is closed once", fix)
     begin, zone = books.starts[table.name], table.cadence.zone
     if window.start < begin:
         first_label = f"{table.name}@{table.cadence.window_of(begin).label}"
@@ -272,7 +287,8 @@ def by_hand(books: Books, window: Window) -> datetime:
         raise _not_by_hand(where, f"{where} has not ended", f"it can be closed from {local_text(window.end, zone)} on")
     if first.start < window.start:
         fix = f"waterclock close {table.name}@{first.label} --why ..."
-        raise _not_by_hand(where, f"the books of {first.label} are open", "windows are closed in order", fix)
+        what = f"the books of {table.name}@{first.label} are open"
+        raise _not_by_hand(where, what, "windows are closed in order", fix)
     tick = books.settled_up_to(window)
     if tick is None or tick < books.cadence.ceil(window.end):
         raise _not_by_hand(

@@ -10,10 +10,13 @@ import pytest
 
 from tests.integration.engine.test_closing import fill
 from tests.tiny import Tiny, day, described, labels
+from waterclock.cli.actions import restate
+from waterclock.cli.actions.run import Asked
 from waterclock.engine.batch.late_rows import too_late
 from waterclock.engine.upkeep.maintain import do, look
 from waterclock.engine.upkeep.rebuild_all import rebuild_all
 from waterclock.errors import WaterclockError
+from waterclock.operations.restating import done_labels
 from waterclock.planner.plan import Batch, Status
 
 if TYPE_CHECKING:
@@ -34,7 +37,9 @@ MUCH_LATER = day(1) + timedelta(days=100)
 MADE = ("web.daily", "web.daily_late", "web.patient", "web.patient_late")
 
 
-def test_late_rows_are_kept_or_open_their_window_again(tmp_path: Path, spark: SparkSession) -> None:
+def test_late_rows_are_kept_or_open_their_window_again(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare(FLOW)
     rows: list[tuple[str, int, datetime, datetime]] = [
@@ -68,9 +73,20 @@ def test_late_rows_are_kept_or_open_their_window_again(tmp_path: Path, spark: Sp
     assert tiny.rows("SELECT id FROM web.patient ORDER BY id") == [(1,), (2,), (3,)]
     assert tiny.rows("SELECT id, late_reason FROM web.patient_late ORDER BY id") == [(4, "early"), (5, "late")]
 
-    # whoever recomputes a closed window takes what came late for it
-    with tiny.ledger() as ledger:
-        ledger.decisions.request_restate("web.daily", [day(1)], "recompute", who="ann", why="late rows")
+    # whoever recomputes a closed window takes what came late for it, out of where it is kept, with the same run
+    asked: list[Asked] = []
+
+    def kept(_: object, found: Asked) -> int:
+        asked.append(found)
+        return 0
+
+    monkeypatch.setattr(restate, "carry_out", kept)
+    wish = restate.Wish("recompute", "recompute", "web.daily@20200101000000", None, done_labels)
+    now = "2020-01-03T12:00Z"
+    assert restate.restated(tmp_path, None, wish, now, yes=True, is_run=True, is_json=False) == 0
+    [run] = asked
+    assert run.only == ("web.daily", "web.daily_late")
+    assert str(run.labels["web.daily_late"]) == "20200102000000..20200103060000"
     second = tiny.run(day(3, 12))
     assert not second.failed, described(second)
     assert tiny.rows("SELECT id FROM web.daily ORDER BY id") == [(1,), (2,), (3,), (5,)]

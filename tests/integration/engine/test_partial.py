@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, labels
+from waterclock.cli.actions import retry
+from waterclock.cli.actions.run import Asked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,3 +43,38 @@ def test_a_source_that_shows_no_sign_is_gone_without_and_comes_later(tmp_path: P
     assert tiny.done("web.tokyo") == labels(1)
     assert tiny.rows("SELECT id, is_partial FROM web.all ORDER BY id") == [(1, False), (2, False)]
     assert tiny.run(day(2, 4)).done == 0
+
+
+FAILING = """
+COLLECT web.berlin PARTITIONED (id BIGINT, at TIMESTAMP) FROM shop.berlin EVERY DAY BY DATA TIME at;
+COLLECT web.tokyo PARTITIONED (id BIGINT EXPECT (id > 0) ELSE FAIL, at TIMESTAMP) FROM shop.tokyo
+  EVERY DAY BY DATA TIME at;
+TRANSFORM web.all PARTITIONED EVERY DAY PARTIAL AFTER 2 HOURS AS
+SELECT id, IS_PARTIAL() AS is_partial FROM web.berlin UNION ALL BY NAME
+SELECT id, IS_PARTIAL() AS is_partial FROM web.tokyo;
+TRANSFORM web.counted PARTITIONED AS SELECT count(*) AS n FROM web.all;
+"""
+
+
+def test_the_run_of_a_retry_makes_whole_what_went_without(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Asked] = []
+
+    def kept(_: object, found: Asked) -> int:
+        asked.append(found)
+        return 0
+
+    monkeypatch.setattr(retry, "carry_out", kept)
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(FAILING)
+    tiny.source("berlin", "id INT, at TEXT", [(1, "2020-01-01 12:00:00")])
+    tiny.source("tokyo", "id INT, at TEXT", [(0, "2020-01-01 12:00:00")])
+    tiny.run(day(2, 2))
+    assert tiny.rows("SELECT id, is_partial FROM web.all") == [(1, True)]
+
+    which = (None, None)
+    assert retry.retried(tmp_path, None, which, "2020-01-02T03:00Z", is_json=False, is_run=True) == 0
+    [run] = asked
+    assert run.only == ("web.all", "web.counted", "web.tokyo")
+    assert {str(of_table) for of_table in run.labels.values()} == {"20200101000000"}

@@ -15,7 +15,7 @@ from waterclock.operations.json import instant_text
 from waterclock.operations.opening import now_of, one_table, open_project
 from waterclock.operations.reasons import need_reason
 from waterclock.operations.words import instant_words
-from waterclock.planner.closings import by_hand
+from waterclock.planner.closings import by_hand, refuse_by_hand
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
@@ -30,6 +30,7 @@ def closed(folder: Path, env: str | None, which: str, why: str, now: str | None,
     project = open_project(folder, env)
     name, behind = one_table(project.flow, which)
     table = project.flow.tables[name]
+    refuse_by_hand(table)
     label = _label(table, which, behind)
     with open_workplace(project) as work:
         at = now_of(now, project.flow, work.ledger)

@@ -19,7 +19,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.opening import Reading, reading
 from waterclock.operations.pauses import kept_lines
 from waterclock.operations.replaying import held_of
-from waterclock.operations.restating import Found, asking_of
+from waterclock.operations.restating import Found, asking_of, taken_late
 from waterclock.operations.words import count_words, label_range, local_range
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.planner.plan import Ripple
@@ -79,17 +79,29 @@ def restated(
         confirm(f"{wish.word.capitalize()} {count}?", yes=yes)
         for (verb, name), labels in asking.items():
             at.ledger.decisions.request_restate(name, sorted(labels), verb, who=RunSettings().who, why=wish.why)
-        project = at.project
+        project, may_run = at.project, _with_late_rows(at, at.ledger, wish, found, ripple)
     if not is_run:
         if is_json:
             print_json({"verb": wish.word, **ripple.to_dict(), "estimate": cost.to_dict()})
         else:
             to.print("asked for" if kept else f"asked for; the next run makes {count} again")
         return 0
-    spans = {name: Labels.between(windows[0].start, windows[-1].start) for name, windows in ripple.all.items()}
+    spans = {name: Labels.between(windows[0].start, windows[-1].start) for name, windows in may_run.items()}
     return carry_out(
         project, Asked(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
     )
+
+
+def _with_late_rows(
+    at: Reading, ledger: Ledger, wish: Wish, found: Found, ripple: Ripple
+) -> Mapping[str, tuple[Window, ...]]:
+    """Return what may run: the ripple, and what loses the late rows that closed windows take in, with what reads it."""
+    late = taken_late(at, ledger, found) if wish.verb == "recompute" else {}
+    if not late:
+        return ripple.all
+    both = {**found, **late}
+    _, snapshot = asking_of(at, ledger, wish.verb, both)
+    return at.planner.ripple(snapshot, at.now, both).all
 
 
 def _held_again(  # noqa: PLR0913 - what the command was asked, and what it found

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
+from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.simplify import simplify
 from sqlglot.tokens import TokenType
 
@@ -30,13 +31,21 @@ _WORD = "CLOSE WHEN"
 _OF_WINDOW = {"WINDOW_START": START, "WINDOW_END": END}
 _MARK, _BY_HAND = "WATERMARK", "CLOSED_BY_HAND"
 _NOT_HERE = frozenset({"LATEST", "UNTIL", "PAST", "PREVIOUS", "HISTORY", "FLAT", "IS_PARTIAL", "TIMELABEL"})
+_OURS = (_MARK, _BY_HAND, *_OF_WINDOW)
+_MAY_BE_TRUE = frozenset({exp.DataType.Type.BOOLEAN, exp.DataType.Type.NULL, exp.DataType.Type.UNKNOWN})
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 _FIX = "as in watermark(at, device) >= WINDOW_END()"
 _SAY = f"say what must have come, {_FIX}"
 
 
-def settle_closings(drafts: Mapping[str, Draft], variables: Mapping[str, Any]) -> Iterator[WaterclockError]:
-    """Set `closes` of each draft that says CLOSE WHEN, and yield what is wrong with it."""
+def settle_closings(
+    drafts: Mapping[str, Draft], variables: Mapping[str, Any], functions: Iterable[str] = ()
+) -> Iterator[WaterclockError]:
+    """Set `closes` of each draft that says CLOSE WHEN, and yield what is wrong with it.
+
+    `functions` are those that the project makes.
+    """
+    known = frozenset(name.upper() for name in functions)
     for draft in drafts.values():
         if draft.statement.clause(_WORD) is None:
             continue
@@ -44,7 +53,7 @@ def settle_closings(drafts: Mapping[str, Draft], variables: Mapping[str, Any]) -
         yield from wrong
         said = draft.statement.value(_WORD, Expression)
         if said is not None and not wrong and not draft.is_incomplete:
-            condition = _Condition(draft, said, _until(draft), drafts, variables)
+            condition = _Condition(draft, said, _until(draft), drafts, variables, known)
             draft.closes = condition.settled()
             yield from condition.errors
 
@@ -96,14 +105,9 @@ class _Condition:
     tables: list[str]
     drafts: Mapping[str, Draft]
     variables: Mapping[str, Any]
-    errors: list[WaterclockError]
-    marks: list[Least]
-
-    def __init__(
-        self, draft: Draft, said: Expression, tables: list[str], drafts: Mapping[str, Draft], values: Mapping[str, Any]
-    ) -> None:
-        self.draft, self.said, self.tables, self.drafts, self.variables = draft, said, tables, drafts, values
-        self.errors, self.marks = [], []
+    functions: frozenset[str]
+    errors: list[WaterclockError] = field(default_factory=list)
+    marks: list[Least] = field(default_factory=list)
 
     def settled(self) -> Closes | None:
         """Return what the condition comes to; None where something is wrong with it."""
@@ -263,6 +267,8 @@ class _Condition:
                 )
             else:
                 self._require(self.tables[0], column.name, self.said.span)
+        self._check_names(tree)
+        self._check_type(tree)
         found = simplify(tree.copy())
         if isinstance(_bare(found), exp.Null) or (isinstance(_bare(found), exp.Boolean) and not _bare(found).this):
             self.errors.append(
@@ -280,6 +286,24 @@ class _Condition:
                         fix="say it alone, or OR closed_by_hand() behind the rest",
                     )
                 )
+
+    def _check_names(self, tree: Any) -> None:
+        """Refuse what is nearly one of our functions; whether Spark knows another is told when it is asked."""
+        for node in tree.find_all(exp.Anonymous):
+            name = node.name.upper()
+            if name not in {*_OURS, *self.functions} and (near := did_you_mean(name, _OURS)):
+                self._refuse(self.said.span, f"there is no function {node.name}", "", near)
+
+    def _check_type(self, tree: Any) -> None:
+        """Refuse what is known to be a number, a text or an instant: it is never TRUE, and Spark would not say so."""
+        found = _bare(tree)
+        kind = annotate_types(tree.copy(), dialect="spark").type
+        is_mark = isinstance(found, exp.Anonymous) and found.name.upper() in {_MARK, *_OF_WINDOW}
+        is_known = kind is not None and kind.this not in _MAY_BE_TRUE
+        if is_mark or is_known:
+            said = "TIMESTAMP" if is_mark else kind.sql(dialect="spark")
+            why = "a window is closed where its condition is TRUE"
+            self._refuse(self.said.span, f"{self.said.text} is {said}, no BOOLEAN", why, f"compare it, {_FIX}")
 
     def _refuse(self, span: Span, what: str, why: str, fix: str) -> None:
         self.errors.append(span.refuse("E263", what, why=why or None, fix=fix))

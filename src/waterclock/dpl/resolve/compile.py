@@ -114,7 +114,7 @@ class _Compiler:
             settle_choices(draft, queries_chosen, self.config.variables, self.errors)
         self.errors.extend(check_reads(self.drafts, self.spans))
         self.errors.extend(check_partial(self.drafts, queries.found))
-        self.errors.extend(settle_closings(self.drafts, self.config.variables))
+        self.errors.extend(settle_closings(self.drafts, self.config.variables, functions))
         self.errors.extend(check_open_windows(self.drafts, self.statements))
         self.errors.extend(check_ladders(self.drafts.values()))
         for draft in self.drafts.values():

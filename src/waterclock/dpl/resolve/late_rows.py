@@ -35,7 +35,8 @@ def with_late_rows(
     There is one for each table that is read UNTIL and whose time is known: by a watermark() of the condition, or by the
     WATERMARK of what is read.
     """
-    names = {statement.name.lower(): statement for statement in statements}
+    # what is published has the name of its table, and says nothing of that
+    names = {each.name.lower(): each for each in statements if each.kind is not StatementKind.PUBLISH}
     kept: list[Statement] = []
     for statement in statements:
         within = statement.value(_MOST, Duration)

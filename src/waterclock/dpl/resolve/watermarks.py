@@ -8,7 +8,7 @@ from dataclasses import replace
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText, Span, find_name
-from waterclock.dpl.syntax.statements import Clause, ColumnsSaid, Statement, WatermarkSaid
+from waterclock.dpl.syntax.statements import Clause, ColumnsSaid, Statement, StatementKind, WatermarkSaid
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import ReadKind, TableType
 from waterclock.flow.declarations import Argument, PythonFunction, Query, Read, Value
@@ -25,7 +25,8 @@ def with_marks(
     statements: Sequence[Statement], variables: Mapping[str, Value], errors: list[WaterclockError]
 ) -> list[Statement]:
     """Return the statements of a project with the transforms that keep the watermarks they declare."""
-    names = {statement.name.lower(): statement for statement in statements}
+    # what is published has the name of its table: a mark may be published
+    names = {each.name.lower(): each for each in statements if each.kind is not StatementKind.PUBLISH}
     marks: list[Statement] = []
     for statement in statements:
         said = statement.value("WATERMARK", WatermarkSaid)

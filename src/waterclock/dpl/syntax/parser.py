@@ -261,7 +261,8 @@ class _Reader:
             )
         if word.upper == "AS" and (beginning := near_beginning(self.cursor.peek(1).text)):
             return no_word(self.cursor.span(self.cursor.peek(1)), beginning)
-        fix = _SUBCLAUSES.get(word.upper) or did_you_mean(word.upper, [*clause_words(kind), *_POSITIONAL[kind]])
+        known, both = [*clause_words(kind), *_POSITIONAL[kind]], f"{word.upper} {self.cursor.peek(1).upper}"
+        fix = _SUBCLAUSES.get(word.upper) or did_you_mean(word.upper, known) or did_you_mean(both, known)
         return self.cursor.here().refuse("E205", f"unknown clause {self.cursor.here().text}", fix=fix)
 
     def _query(self, kind: StatementKind) -> None:

@@ -114,12 +114,26 @@ def _asked(work: Workplace, books: Books, closes: Closes, pairs: Sequence[Pair])
         for index, read in enumerate(books.reads):
             _seen(work, spark, books, read, pairs).createOrReplaceTempView(f"wc_seen_{index}")
         tables = [read.table for read in books.reads]
-        rows = spark.sql(_query(closes, tables, pairs)).collect()
+        found = spark.sql(_query(closes, tables, pairs))
+        _require_boolean(closes, found.schema[_HOLDS].dataType.simpleString(), where)
+        rows = found.collect()
     except Exception as raised:
         raise to_error(raised, where=where) from raised
     finally:
         work.sessions.release(spark)
     return {pairs[row[_PAIR]]: (row[_HOLDS] is True, row[_BEHIND] or "") for row in rows}
+
+
+def _require_boolean(closes: Closes, kind: str, where: str) -> None:
+    """Refuse a condition that can never be TRUE, as a number: its windows would be open for ever, and nobody told."""
+    if kind not in {"boolean", "void"}:
+        raise WaterclockError(
+            "E263",
+            f"{closes.text} is {kind.upper()}, no BOOLEAN",
+            where=where,
+            why="a window is closed where its condition is TRUE",
+            fix="compare it, as in watermark(at, device) >= WINDOW_END()",
+        )
 
 
 def _seen(work: Workplace, spark: SparkSession, books: Books, read: Read, pairs: Sequence[Pair]) -> DataFrame:

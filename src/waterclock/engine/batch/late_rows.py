@@ -84,7 +84,8 @@ def told_late(table: Table, manifest: Manifest) -> tuple[str, ...]:
     if table.late_rows is None or not manifest.rows:
         return ()
     read = table.reads[0].table
-    return (f"{manifest.rows} rows of {read} came too late for {table.late_rows.of}, or too early",)
+    rows = "1 row" if manifest.rows == 1 else f"{manifest.rows} rows"
+    return (f"{rows} of {read} came too late for {table.late_rows.of}, or too early",)
 
 
 def newest_late(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from waterclock import object_stores
 from waterclock.dpl.query.builtins import FUNCTIONS
+from waterclock.dpl.query.references import MARKS, READS, VALUES
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.temporal import refusal_of
 
@@ -55,6 +56,7 @@ _SPARKS_ADVICE = re.compile(
 _NO_SQL_FUNCTION = ("UNSUPPORTED_SQL_UDF_USAGE", "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_SQL_UDF")
 _JVM_IS_GONE = "E712"
 _STEP = re.compile(r"ValueError: wc\.stateful: (?P<what>[^|\n]*) \| (?P<why>[^|\n]*) \|")
+_OF_CONDITIONS = ("watermark", "closed_by_hand")
 _MOST_WHY = 400
 _MOST_FRAMES = 3
 
@@ -203,13 +205,22 @@ def _suggestion(error: BaseException, condition: str) -> str | None:
         return did_you_mean(
             parameters["objectName"].replace("`", ""), known, otherwise=f"known: {', '.join(known[:3])}"
         )
-    if condition.startswith("UNRESOLVED_ROUTINE"):
-        return did_you_mean(parameters.get("routineName", "").strip("`"), FUNCTIONS)
+    if condition.startswith(("UNRESOLVED_ROUTINE", "UNRESOLVABLE_TABLE_VALUED_FUNCTION")):
+        name = parameters.get("routineName") or parameters.get("name") or ""
+        return did_you_mean(name.strip("`"), _functions())
     if condition.startswith(_NO_SQL_FUNCTION):
         return "name what it gives in a SELECT below, and use that name here"
     if condition.startswith(("DIVIDE_BY_ZERO", "CAST_INVALID_INPUT", "NUMERIC_VALUE_OUT_OF_RANGE")):
         return "use try_divide, try_cast or the like where such rows are expected; the batch is not tried again"
     return None
+
+
+def _functions() -> list[str]:
+    """List the functions that a query may call: ours, and those of Spark's that our parser knows."""
+    from sqlglot import exp
+
+    spark = (name.lower() for name in exp.FUNCTION_BY_NAME)
+    return [*READS, *VALUES, *MARKS, *_OF_CONDITIONS, *FUNCTIONS, *spark]
 
 
 def _condition(error: BaseException) -> str | None:

@@ -47,6 +47,13 @@ def brought_schema(folder: str, table: Table) -> StructType:
     return empty_schema(folder, table) if table.temporal is None else _declared(table)
 
 
+def _how_to_know(table: Table) -> str:
+    """Say what tells the columns of a table; those that are made beside another have no declaration of their own."""
+    if table.late_rows is not None:
+        return "`waterclock run` first: its first batch has the columns of what is read"
+    return f"declare the columns of {table.name} with their types: {table.name} (id BIGINT KEY, …)"
+
+
 def _declared(table: Table) -> StructType:
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -57,7 +64,7 @@ def _declared(table: Table) -> StructType:
             f"{table.name} has no columns yet",
             where=table.name,
             why="it is read before its first batch, and its declaration gives no types",
-            fix=f"declare the columns of {table.name} with their types: {table.name} (id BIGINT KEY, …)",
+            fix=_how_to_know(table),
         )
     parsed = StructType.fromDDL(", ".join(f"`{column.name}` {column.type}" for column in declared))
     fields = StructType.fromJson(json.loads(parsed.json())).fields
