@@ -214,7 +214,9 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "lineage": {
             "table": "the table (of TABLE.COLUMN: `column`, and both lists are trees of {table, column, expression, "
-            "note, is_seen, beyond})",
+            "note, is_seen, beyond}; with --impact `column` and `impact` alone, a list of {table, kind, owner, "
+            "comment, to, columns, uses, is_sure, why, through}, of which `columns` says by name "
+            "copied, computed or may read)",
             "made_from": "list of tables, nearest first",
             "went_into": "list of tables, nearest first",
             "arrows": "list of {from, to, read}; {choices} as well where windows choose between queries that read",

@@ -72,6 +72,15 @@ class ColumnLineage:
             fix=did_you_mean(of.column, known),
         )
 
+    def made_in(self, table: str) -> Mapping[str, Made]:
+        """Return what each column of a table is made of directly; `*` stands for those that are not told."""
+        return self._traced(table)
+
+    def stars_in(self, table: str) -> tuple[str, ...]:
+        """Return the tables of which a `*` of a table's query may bring more columns than are told."""
+        self._traced(table)
+        return self._stars.get(table, ())
+
     def up(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all that a column is made of, to the sources."""
         return self._up(of, depth, set())
