@@ -223,6 +223,17 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "shared": "by SHARED view that they read, the tables that do",
             "collected": "the tables of other projects that these collect, by the table that does",
         },
+        "openlineage": {
+            "env": "the environment",
+            "tells": "whether it sends events of lineage",
+            "to": "the address or file they go to, or null",
+            "namespace": "what all jobs and tables stand under, or null",
+            "waiting": "how many events wait",
+            "sent_at": "when the last was sent, or null",
+            "error": "why the last try was lost, or null; of send, why the next did not arrive",
+            "sent": "send: how many arrived",
+            "is_busy": "send: whether another runner sends just now",
+        },
         "drop": {
             "table": "the table",
             "dropped": "list of the labels that were dropped",

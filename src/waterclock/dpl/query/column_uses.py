@@ -5,7 +5,7 @@ What is found is never too little: a name that may be another table's counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sqlglot import exp
@@ -29,30 +29,34 @@ _CLAUSES: tuple[tuple[type[exp.Expression], str], ...] = (
 
 def uses_in(query: Query, table: str, column: str) -> frozenset[str]:
     """Return how a query uses a column of a table: `filter`, `join`, `group`, `sort`, `window`, or as a `value`."""
-    found: set[str] = set()
+    return frozenset(uses_of(query, table).get(column.lower(), ()))
+
+
+def uses_of(query: Query, table: str) -> Mapping[str, set[str]]:
+    """Return by each name that may be a column of a table, in lower case, how a query uses it."""
+    found: dict[str, set[str]] = {}
     for part in query.branches or (query,):
-        found |= _uses(part, table, column.lower())
-    return frozenset(found)
+        for name, use in _uses(part, table):
+            found.setdefault(name, set()).add(use)
+    return found
 
 
-def _uses(query: Query, table: str, column: str) -> set[str]:
+def _uses(query: Query, table: str) -> Iterator[tuple[str, str]]:
     names: dict[Read | Flat, str] = {}
     text = splice(query, lambda read: names.setdefault(read, f"wc_{len(names)}")).text
     try:
         tree: Any = exp.maybe_parse(text, dialect=_DIALECT)
     except (SqlglotError, ValueError, RecursionError):
-        return set()
+        return
     others = _other_aliases(tree, {name for read, name in names.items() if _is_of(read, table)}, set(names.values()))
-    found = {
-        _clause(node)
-        for node in tree.find_all(exp.Column)
-        if not isinstance(node.parent, exp.Star)  # EXCEPT leaves it out
-        and any(part.name.lower() == column for part in node.parts)
-        and not _is_of_another(node, others)
-    }
-    if any(each.name.lower() == column for join in tree.find_all(exp.Join) for each in join.args.get("using") or ()):
-        found.add(JOIN)
-    return found
+    for node in tree.find_all(exp.Column):
+        if isinstance(node.parent, exp.Star) or isinstance(node.this, exp.Star):  # EXCEPT leaves it out
+            continue
+        if not _is_of_another(node, others):
+            clause = _clause(node)
+            yield from ((part.name.lower(), clause) for part in node.parts)
+    for join in tree.find_all(exp.Join):
+        yield from ((each.name.lower(), JOIN) for each in join.args.get("using") or ())
 
 
 def _is_of(read: Read | Flat, table: str) -> bool:
