@@ -11,12 +11,14 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from waterclock.dpl.project import Project
-from waterclock.dpl.query.column_trace import ColumnOf, Made
+from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf, Made
 from waterclock.dpl.query.column_uses import FILTER, GROUP, JOIN, SORT, VALUE, WINDOW, uses_of
 from waterclock.dpl.query.lineage import ColumnLineage
+from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import columns_collected, columns_stored
+from waterclock.timelabel.label import TIMELABEL
 
 _SUBTYPES = {FILTER: "FILTER", JOIN: "JOIN", GROUP: "GROUP_BY", SORT: "SORT", WINDOW: "WINDOW"}
 _DIRECT, _INDIRECT = "DIRECT", "INDIRECT"
@@ -61,23 +63,35 @@ class ColumnFacets:
         return self._lineage
 
     def _facet(self, table: Table) -> column_lineage_dataset.ColumnLineageDatasetFacet | None:
+        stored = columns_stored(self.project, [table.name]).get(table.name, {})
+        names = {name.lower(): name for name in (*stored, *self.lineage.columns(table.name))}
         fields = {
-            name: column_lineage_dataset.Fields(list(self._inputs(made, name)))
-            for name, made in self.lineage.made_in(table.name).items()
-            if name != "*"
+            name: column_lineage_dataset.Fields(list(self._inputs(table, name)))
+            for name in names.values()
+            if name not in {"*", TIMELABEL}
         }
         if not fields:
             return None
         return column_lineage_dataset.ColumnLineageDatasetFacet(fields, dataset=list(self._choosing(table)))
 
-    def _inputs(self, made: Made, name: str) -> Iterator[column_lineage_dataset.InputField]:
-        for each in made.inputs:
-            columns = self.lineage.columns(each.table) if each.column == "*" else (each.column,)
-            for column in columns:
-                how = column_lineage_dataset.Transformation(
-                    _DIRECT, _subtype(made, ColumnOf(each.table, column), name), made.note or made.expression or None
-                )
-                yield column_lineage_dataset.InputField(self.namespace, each.table, column, [how])
+    def _inputs(self, table: Table, name: str) -> Iterator[column_lineage_dataset.InputField]:
+        try:
+            made = self.lineage.made(ColumnOf(table.name, name))
+        except WaterclockError:  # a column of before that the query makes no more
+            return
+        everything = tuple(ColumnOf(read.table, "*") for read in table.reads) if made.note == UNTOLD else ()
+        columns = dict.fromkeys(column for each in (*made.inputs, *everything) for column in self._columns_of(each))
+        for each in columns:
+            subtype = "TRANSFORMATION" if everything else _subtype(made, each, name)
+            how = column_lineage_dataset.Transformation(_DIRECT, subtype, made.note or made.expression or None)
+            yield column_lineage_dataset.InputField(self.namespace, each.table, each.column, [how])
+
+    def _columns_of(self, of: ColumnOf) -> tuple[ColumnOf, ...]:
+        if of.column != "*":
+            return (of,)
+        stored = columns_stored(self.project, [of.table]).get(of.table, {})
+        known = {name.lower(): name for name in (*stored, *self.lineage.columns(of.table))}
+        return tuple(ColumnOf(of.table, name) for name in known.values() if name not in {"*", TIMELABEL})
 
     def _choosing(self, table: Table) -> Iterator[column_lineage_dataset.InputField]:
         """Yield the columns that filter, join, group, sort or number the rows that a table is made of."""

@@ -147,16 +147,18 @@ class Events:
         versions: dict[str, tuple[int, str]] = {}
         for each in it.inputs:
             versions[each.table] = max(versions.get(each.table, (-1, "")), (each.version, each.location))
-        for name, (version, location) in versions.items():
-            facets: dict[str, DatasetFacet] = {}
-            if version >= 0:
-                facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(version))
-            if name in self.project.flow.tables:
-                facets["symlinks"] = self._place(location)
-            yield ol.InputDataset(self.namespace, name, facets=facets)
         if table is not None and table.source is not None:
             namespace, name = self._unit(table.source.unit)
-            yield ol.InputDataset(namespace, name)
+            # of a table of another project; what it is called there is no name of ours
+            found = [str(version) for version, _ in versions.values() if version >= 0]
+            facets = {"version": dataset_version_dataset.DatasetVersionDatasetFacet(found[0])} if found else {}
+            yield ol.InputDataset(namespace, name, facets=dict(facets))
+            return
+        for name, (version, location) in versions.items():
+            told: dict[str, DatasetFacet] = {"symlinks": self._place(location)}
+            if version >= 0:
+                told["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(version))
+            yield ol.InputDataset(self.namespace, name, facets=told)
 
     def _output(self, it: Happening, table: Table | None, *, is_same: bool) -> ol.OutputDataset:
         namespace, name = self.namespace, it.table

@@ -9,6 +9,8 @@ import pytest
 from tests.listening import Heard, listening
 from tests.openlineage_types import problems
 from tests.unit.cli.conftest import Shop, day
+from waterclock.batches.happenings import Happening, What
+from waterclock.batches.records import Input
 from waterclock.dpl.project import Project
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.workplace import Workplace
@@ -312,3 +314,29 @@ def test_a_python_transform_is_told_as_made_of_all_that_it_reads(busy_shop: Shop
     inputs = facet.fields["n"].inputFields
     assert {each.field for each in inputs} == {"order_id", "customer_id", "amount", "ordered_at"}
     assert "cannot be looked into" in str(inputs[0].transformations[0].description)  # type: ignore[index]
+
+
+def test_where_a_query_does_not_tell_all_that_it_reads_is_told(busy_shop: Shop) -> None:
+    (busy_shop.folder / "flows" / "p.dpl").write_text(
+        "TRANSFORM sales.wide PARTITIONED (one DOUBLE, two DOUBLE) AS SELECT * FROM "
+        "(SELECT customer_id, amount FROM shop.orders) PIVOT (sum(amount) FOR customer_id IN (1 AS one, 2 AS two));"
+    )
+    project = say(busy_shop, 'file = "x.jsonl"')
+    facet = Events(project).columns.lineage_of(project.flow.tables["sales.wide"])
+    assert facet is not None
+    inputs = facet.fields["one"].inputFields
+    assert {each.field for each in inputs} == {"order_id", "customer_id", "amount", "ordered_at"}
+    assert "not known" in str(inputs[0].transformations[0].description)  # type: ignore[index]
+
+
+def test_what_is_collected_of_another_project_has_no_name_of_ours(busy_shop: Shop) -> None:
+    project = say(busy_shop, 'file = "x.jsonl"')
+    theirs = Input("sales.by_country", "sales.by_country", "slices", day(17), day(18), "tables/x", 7, "1:2:3")
+    it = Happening(
+        1, day(19), What.CLAIMED, "ann", None, "shop.orders", day(17), 5, code="x", inputs=(theirs,)
+    )  # fmt: skip
+    event = Events(project).of(it)
+    assert problems(event) == []
+    [source] = event["inputs"]
+    assert (source["namespace"], source["name"]) == ("shop.dev/shop", "orders")
+    assert source["facets"]["version"]["datasetVersion"] == "7"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from waterclock.dpl.query.column_readers import how_read
-from waterclock.dpl.query.column_trace import ColumnOf, Made
+from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf, Made
 from waterclock.dpl.query.column_uses import VALUE, uses_in
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.flow.choices import Kind
@@ -131,6 +131,9 @@ class _Reader:
                 self._may(read, one.note or "by *")
             else:
                 self._put(read, name, max(how, _kind(one, column), key=_RANK.index))
+        for name, one in self.lineage.made_in(self.table.name).items() if known else ():
+            if one.note == UNTOLD and name != "*":
+                self._put(read, name, MAY)
         if self.table.query is not None:
             self._take_uses(read, column, known, is_made=bool(made))
 
@@ -163,7 +166,7 @@ class _Reader:
 
     def _is_untold(self) -> bool:
         """Whether what the query alone does not tell may rest on any column that it reads."""
-        return any(one.note and not one.inputs for one in self.lineage.made_in(self.table.name).values())
+        return any(one.note == UNTOLD for one in self.lineage.made_in(self.table.name).values())
 
     def _put(self, read: str, column: str, how: str) -> None:
         _at(self.found, self.table.name, read).put(column, how)

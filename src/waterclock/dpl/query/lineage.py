@@ -165,7 +165,11 @@ class ColumnLineage:
         until = _made_until(table, traced.made)
         if table.columns.is_open:
             return {**traced.made, **until}
-        return {name: made for name, made in {**traced.made, **until}.items() if name.lower() in said}
+        found = {name: made for name, made in {**traced.made, **until}.items() if name.lower() in said}
+        if "*" in traced.made:  # declared, and made by what the query alone does not tell
+            told = {name.lower() for name in found}
+            found |= {name: traced.made["*"] for lower, name in said.items() if lower not in told}
+        return found
 
     def _known(self, table: str) -> tuple[str, ...]:
         """Return the columns that are known of a table; none of one that is being traced, in a circle."""

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.lineages import CASES, T, U
+from tests.unit.dpl.query.test_column_flow import lineage_of
 from tests.unit.dpl.query.test_lineage import PYTHON, flow_of
-from waterclock.dpl.query.column_trace import ColumnOf
+from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf
 from waterclock.dpl.query.impact import Impact, impact_of
 from waterclock.dpl.query.lineage import ColumnLineage
 
@@ -91,6 +93,17 @@ def test_what_cannot_be_looked_into_may_read_it_and_so_may_all_below(tmp_path: P
     assert found["m.all"].uses == {"may read"}
 
 
+def test_columns_of_which_the_query_does_not_tell_may_be_made_of_it(tmp_path: Path) -> None:
+    found = impacts(
+        tmp_path,
+        "TRANSFORM m.wide PARTITIONED (one INT, two INT) AS SELECT * FROM "
+        "(SELECT carrier, dep_delay FROM raw.flights) PIVOT (max(dep_delay) FOR carrier IN ('A' AS one, 'B' AS two));"
+        "TRANSFORM m.one PARTITIONED AS SELECT one FROM m.wide;",
+    )
+    assert found["m.wide"].columns == {"one": "may read", "two": "may read"}
+    assert found["m.one"].columns == {"one": "may read"}
+
+
 def test_through_a_publish_come_the_collects_that_read_what_it_delivers(tmp_path: Path) -> None:
     found = impacts(
         tmp_path,
@@ -111,3 +124,35 @@ def test_a_table_that_reads_itself_is_told_once(tmp_path: Path) -> None:
         "SELECT sum(dep_delay) + coalesce(max(p.total), 0) AS total FROM raw.flights, PREVIOUS(m.sum) p;",
     )
     assert found["m.sum"].columns == {"total": "computed"}
+
+
+UNTOLD_QUERIES = (
+    "SELECT x FROM raw.u a JOIN raw.u b ON a.id = b.id",
+    "SELECT v AS x FROM raw.t UNION ALL SELECT * FROM raw.u",
+    "SELECT * FROM raw.t NATURAL JOIN raw.u",
+    "SELECT t.v FROM raw.t NATURAL JOIN raw.u",
+    "SELECT u.*, s.* FROM raw.t, raw.u",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "open_u"),
+    [*((query, False) for query in CASES), *((query, True) for query in (*CASES, *UNTOLD_QUERIES))],
+)
+def test_no_column_that_a_query_rests_on_is_without_impact(tmp_path: Path, query: str, *, open_u: bool) -> None:
+    lineage = lineage_of(tmp_path, query, open_u=open_u)
+    rests: dict[ColumnOf, set[str]] = {}
+    is_untold = False
+    for name, made in lineage.made_in("m.x").items():
+        is_untold = is_untold or made.note == UNTOLD
+        for each in made.inputs:
+            rests.setdefault(each, set()).add(name)
+    read = {each.table for each in lineage.flow.tables["m.x"].reads}
+    for table, columns in (("raw.t", T), ("raw.u", {} if open_u else U)):
+        for column in columns if table in read else ():
+            of = ColumnOf(table, column)
+            found = {each.table: each for each in impact_of(lineage, of)}
+            if of in rests:
+                assert set(found["m.x"].columns) >= rests[of] - {"*"}, of
+            if is_untold:
+                assert found["m.x"].uses or found["m.x"].columns, of
