@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from waterclock.codes_at_rest import CONNECTORS, LEDGER, OUTSIDE, STORAGE
 from waterclock.codes_of_alerts import ALERTS
 from waterclock.codes_of_closings import CLOSINGS
+from waterclock.codes_of_lineage import LINEAGE
 from waterclock.codes_of_quality import QUALITY, QUALITY_AT_WORK, QUALITY_COMMANDS
 from waterclock.codes_of_schemas import SCHEMAS, SCHEMAS_AT_WORK, SCHEMAS_KEPT
 from waterclock.codes_of_specs import SPECS
@@ -454,6 +455,7 @@ CLI: Mapping[str, Code] = {
         "An address of `ui` names a part of a page, or something to do with batches, that there is not.",
     ),
     **ALERTS,
+    **LINEAGE,
     "E999": Code(
         "a defect of Waterclock",
         "An error that should not be. All that is known of it was written into the file that is named.",

@@ -16,6 +16,7 @@ from waterclock.dpl.config.model import (
     _ProjectSection,
 )
 from waterclock.dpl.resolve.alerts import _RULE_KEYS, _SECTION_KEYS, _TARGET_KEYS
+from waterclock.dpl.resolve.openlineage import _KEYS as OPENLINEAGE_KEYS
 from waterclock.ledger.read.status import STATUS_TABLES
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def rows_of(page: str, heading: str) -> list[list[str]]:
 
 def test_every_setting_is_documented_and_no_other() -> None:
     models: dict[str, type[BaseModel]] = {"project": _ProjectSection, "defaults": Defaults, "env": Environment}
-    assert set(_File.model_fields) == {*models, "vars", "pools", "alerts"}
+    assert set(_File.model_fields) == {*models, "vars", "pools", "alerts", "openlineage"}
     for heading, model in models.items():
         assert [row[0] for row in rows_of(SETTINGS, heading)] == list(model.model_fields)
     assert all(f"\n## {heading}\n" in SETTINGS for heading in _File.model_fields)
@@ -48,6 +49,11 @@ def test_every_setting_of_alerts_is_documented_and_no_other() -> None:
     assert set(rows) == set(_SECTION_KEYS)
     assert all(key in rows["targets"] for key in _TARGET_KEYS)
     assert all(key in rows["rules"] for key in set(_RULE_KEYS) - set(_SECTION_KEYS))
+
+
+def test_every_setting_of_openlineage_is_documented_and_no_other() -> None:
+    assert [row[0] for row in rows_of(SETTINGS, "openlineage")] == ["url", "token", "file", "namespace"]
+    assert set(OPENLINEAGE_KEYS) == {"url", "token", "file", "namespace"}
 
 
 def test_every_setting_of_spark_is_documented_and_no_other() -> None:

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from waterclock.alerts.targets import deliver
-from waterclock.alerts.webhook import NotDelivered
 from waterclock.errors import WaterclockError
+from waterclock.posting import NotDelivered
 
 if TYPE_CHECKING:
     from waterclock.flow.alerting import Alerting

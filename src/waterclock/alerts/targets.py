@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from waterclock.alerts.webhook import NotDelivered, post
+from waterclock.alerts.webhook import post
 from waterclock.errors import WaterclockError
 from waterclock.flow.alerting import Target, TargetKind
 from waterclock.flow.declarations import Secret
+from waterclock.posting import NotDelivered
 from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:

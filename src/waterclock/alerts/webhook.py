@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-_SECONDS = 5.0
+from waterclock import posting
+
 _OPEN_END = "0001-01-01T00:00:00Z"  # as Alertmanager writes that an alert has not ended
 _ENDS = frozenset({"resolved", "passed"})
-
-
-class NotDelivered(Exception):
-    """Why a message did not reach its target; never with an address or a secret in it."""
 
 
 def payload(body: Mapping[str, Any], target: str) -> dict[str, Any]:
@@ -41,26 +34,7 @@ def post(address: str, token: str | None, body: Mapping[str, Any], target: str) 
 
     Raises  NotDelivered
     """
-    headers = {"Content-Type": "application/json", "User-Agent": "waterclock"}
-    if token is not None:
-        headers["Authorization"] = f"Bearer {token}"
-    try:
-        request = Request(address, json.dumps(payload(body, target)).encode(), headers, method="POST")  # noqa: S310
-        with build_opener(_NoRedirects()).open(request, timeout=_SECONDS) as answer:
-            answer.read(1024)
-    except HTTPError as error:
-        error.close()
-        raise NotDelivered(f"it answered {error.code}") from None
-    except (OSError, HTTPException, ValueError) as error:
-        raise NotDelivered(_reason(error)) from None
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """Follows none: the token would go where nobody said."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Follow nothing; the answer is an error then."""
-        return
+    posting.post(address, token, payload(body, target))
 
 
 def _alert(said: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,12 +66,3 @@ def _common(each: list[dict[str, str]]) -> dict[str, str]:
         return {}
     first, *others = each
     return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
-
-
-def _reason(error: Exception) -> str:
-    """Say in a few words why, without the address: it may hold a secret."""
-    cause = getattr(error, "reason", error)
-    if isinstance(cause, TimeoutError):
-        return "it did not answer in time"
-    text = getattr(cause, "strerror", None)
-    return f"{type(cause).__name__}: {text}" if text else type(cause).__name__

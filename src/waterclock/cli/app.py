@@ -26,6 +26,7 @@ from waterclock.cli.commands.ledger import ledger
 from waterclock.cli.commands.lineage import lineage
 from waterclock.cli.commands.maintain import maintain
 from waterclock.cli.commands.model import model
+from waterclock.cli.commands.openlineage import openlineage
 from waterclock.cli.commands.pause import pause
 from waterclock.cli.commands.plan import plan
 from waterclock.cli.commands.query import query
@@ -67,7 +68,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         pause,
         resume,
     ),
-    "Look": (status, alerts, show, query, files, audit, lineage, model, runners, ui),
+    "Look": (status, alerts, show, query, files, audit, lineage, openlineage, model, runners, ui),
     "Keep": (maintain, drop, rebuild, ledger, warm),
 }
 EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C (`run --watch`: 0)."

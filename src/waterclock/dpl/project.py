@@ -17,6 +17,7 @@ from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.alerting import Alerting
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Secret
+from waterclock.flow.lineage_sink import LineageSink
 from waterclock.object_stores import bucket_of, is_remote, no_option, options_of
 from waterclock.secrets import Secrets
 
@@ -65,6 +66,7 @@ class Project:
     storage_options: Mapping[str, str | Secret] = field(default_factory=dict)
     owner: str | None = None
     alerts: Alerting = field(default_factory=Alerting)
+    openlineage: LineageSink = field(default_factory=LineageSink)
     files: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -170,7 +172,9 @@ def _secrets_of(project: Project) -> Iterator[str]:
     options = (value for each in project.flow.connections.values() for value in each.options.values())
     told = project.alerts.targets.values() if project.alerts.is_on else ()
     targets = (value for target in told for value in (target.address, target.token))
-    yield from (value.name for value in (project.ledger, *options, *targets) if isinstance(value, Secret))
+    sink = project.openlineage
+    lineage = (sink.url, sink.token) if sink.is_on else ()
+    yield from (value.name for value in (project.ledger, *options, *targets, *lineage) if isinstance(value, Secret))
 
 
 def _read_anew(
@@ -194,9 +198,14 @@ def _read_anew(
         from waterclock.dpl.resolve.alerts import resolve_alerts
 
         alerts = resolve_alerts(config, flow, root, errors)
+    openlineage = LineageSink()
+    if config.openlineage:
+        from waterclock.dpl.resolve.openlineage import resolve_openlineage
+
+        openlineage = resolve_openlineage(config, root, errors)
     if errors or flow is None:
         return None, (), errors
-    return replace(_project(root, config, flow, sources), alerts=alerts), config.files, []
+    return replace(_project(root, config, flow, sources), alerts=alerts, openlineage=openlineage), config.files, []
 
 
 def _compiled(

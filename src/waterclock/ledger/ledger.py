@@ -8,7 +8,18 @@ from typing import Literal, Self, TypeVar, overload
 
 from waterclock.ledger.maintenance import Keeping
 from waterclock.ledger.read import alerts as known_alerts
-from waterclock.ledger.read import changes_since, current, durations, linked, looks, notes, provenance, quality, status
+from waterclock.ledger.read import (
+    changes_since,
+    current,
+    durations,
+    happenings,
+    linked,
+    looks,
+    notes,
+    provenance,
+    quality,
+    status,
+)
 from waterclock.ledger.read import closings as past_closings
 from waterclock.ledger.read import codes as past_codes
 from waterclock.ledger.read import pauses as past_pauses
@@ -27,6 +38,7 @@ from waterclock.ledger.write import (
     closings,
     completion,
     decisions,
+    lineage_sent,
     pauses,
     runners,
     runs,
@@ -132,6 +144,18 @@ class Alerts(Section):
     warned_since_look = on_its_database(known_alerts.warned_since_look)
 
 
+class Lineage(Section):
+    """What became of each attempt at a batch, in order, for a tool of lineage; and how far that was told."""
+
+    happened_after = on_its_database(happenings.happened_after)
+    state = on_its_database(happenings.lineage_state)
+    take = on_its_database(lineage_sent.take)
+    note_sent = on_its_database(lineage_sent.note_sent)
+    note_lost = on_its_database(lineage_sent.note_lost)
+    give_back = on_its_database(lineage_sent.give_back)
+    begin_again = on_its_database(lineage_sent.begin_again)
+
+
 class Past(Section):
     """What is told of batches, runs and events."""
 
@@ -176,6 +200,7 @@ class Ledger:
         self.reads = Reads(database)
         self.past = Past(database)
         self.alerts = Alerts(database)
+        self.lineage = Lineage(database)
         self.keeping = Keeping(database)
 
     @overload

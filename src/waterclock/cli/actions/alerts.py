@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from waterclock.alerts.looking import RunSaid, tell
 from waterclock.alerts.targets import deliver, target_errors
-from waterclock.alerts.webhook import NotDelivered
 from waterclock.alerts.wording import test_alert
 from waterclock.cli.views.alerts import (
     Known,
@@ -30,6 +29,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import ProjectErrors, WaterclockError, did_you_mean
 from waterclock.operations.opening import open_project, reading
 from waterclock.operations.reasons import need_reason_of_acknowledging
+from waterclock.posting import NotDelivered
 from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:

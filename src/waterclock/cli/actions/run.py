@@ -129,6 +129,7 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
             runner = _runner(work, asked, stop)
             with (
                 Heartbeat(work, f"{asked.command} --watch" if lasts and asked.command == "run" else asked.command),
+                _lineage_sent(work),
                 _noted(work, asked, now) as noted,
                 nullcontext() if address is None else listening(work, address),
                 nullcontext() if asked.pages is None else _pages(project, asked.pages, progress),
@@ -227,6 +228,27 @@ def _tell(work: Workplace, asked: Asked, outcome: RunOutcome) -> None:
         from waterclock.alerts.looking import tell_after
 
         tell_after(work, outcome, asked.only, is_of_some=bool(asked.labels or asked.force))
+    if asked.watch_seconds is not None:
+        _send_lineage(work)
+
+
+@contextmanager
+def _lineage_sent(work: Workplace) -> Iterator[None]:
+    """Send what a run came to once it has ended: its end is among it. Whoever leaves at once sends nothing."""
+    try:
+        yield
+    except Exception:
+        _send_lineage(work)
+        raise
+    _send_lineage(work)
+
+
+def _send_lineage(work: Workplace) -> None:
+    """Send events of lineage where `[openlineage]` says so; a project without it loads nothing for that."""
+    if work.project.openlineage.is_on:
+        from waterclock.openlineage.sending import send_after
+
+        send_after(work)
 
 
 def _tell_of_stop(work: Workplace, error: WaterclockError, now: datetime) -> None:

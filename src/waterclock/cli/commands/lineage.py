@@ -1,4 +1,4 @@
-"""`waterclock lineage`: what a table or a column is made of, and what is made of it."""
+"""`waterclock lineage`: what a table or a column is made of, and what is made of it; who depends on a column."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ Which = Annotated[
 Depth = Annotated[
     int | None, typer.Option("--depth", metavar="N", min=1, help="How far up and down; all the way, if not said.")
 ]
+Impact = Annotated[
+    bool, typer.Option("--impact", help="All that depends on a column, table by table: how, and whose it is.")
+]
 
 
 def lineage(
@@ -28,10 +31,20 @@ def lineage(
     project: ProjectDir = HERE,
     env: Env = None,
     depth: Depth = None,
+    impact: Impact = False,
     json: AsJson = False,
 ) -> None:
     """Show what a table or column is made of, up to the sources, and what is made of it."""
     from waterclock.cli.views.json import print_json
+
+    if impact:
+        from waterclock.cli.views.impact import impact_on, print_impact
+
+        if depth is not None:
+            raise typer.BadParameter("--impact goes all the way: leave --depth out")
+        told = impact_on(project, env, which)
+        print_json(told.to_json()) if json else print_impact(told)
+        return
     from waterclock.cli.views.lineage import lineage_of, print_lineage
 
     found = lineage_of(project, env, which, depth)

@@ -78,7 +78,7 @@ def checked(folder: Path, env: str | None) -> Checked:
     late = retirement_errors(project, datetime.now(UTC))
     if errors := [*link_errors(project), *compatibility_errors(project), *late]:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
-    if errors := _of_targets(project):
+    if errors := [*_of_targets(project), *_of_lineage(project)]:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
     warnings = tuple(in_order(order_warnings(project.flow)))
     return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
@@ -92,6 +92,16 @@ def _of_targets(project: Project) -> list[WaterclockError]:
     from waterclock.secrets import Secrets
 
     return target_errors(project.alerts.targets.values(), Secrets.of(project.secrets))
+
+
+def _of_lineage(project: Project) -> list[WaterclockError]:
+    """Find what keeps events of lineage from being made; nothing of the library is loaded."""
+    if not project.openlineage.is_on:
+        return []
+    from waterclock.openlineage.sending import sink_error
+
+    error = sink_error(project)
+    return [] if error is None else [error.at(project.openlineage.place)]
 
 
 def in_order(errors: Iterable[WaterclockError]) -> list[WaterclockError]:

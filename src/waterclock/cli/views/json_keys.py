@@ -214,12 +214,25 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "lineage": {
             "table": "the table (of TABLE.COLUMN: `column`, and both lists are trees of {table, column, expression, "
-            "note, is_seen, beyond})",
+            "note, is_seen, beyond}; with --impact `column` and `impact` alone, a list of {table, kind, owner, "
+            "comment, to, columns, uses, is_sure, why, through}, of which `columns` says by name "
+            "copied, computed or may read)",
             "made_from": "list of tables, nearest first",
             "went_into": "list of tables, nearest first",
             "arrows": "list of {from, to, read}; {choices} as well where windows choose between queries that read",
             "shared": "by SHARED view that they read, the tables that do",
             "collected": "the tables of other projects that these collect, by the table that does",
+        },
+        "openlineage": {
+            "env": "the environment",
+            "tells": "whether it sends events of lineage",
+            "to": "the address or file they go to, or null",
+            "namespace": "what all jobs and tables stand under, or null",
+            "waiting": "how many events wait",
+            "sent_at": "when the last was sent, or null",
+            "error": "why the last try was lost, or null; of send, why the next did not arrive",
+            "sent": "send: how many arrived",
+            "is_busy": "send: whether another runner sends just now",
         },
         "drop": {
             "table": "the table",

@@ -82,6 +82,7 @@ class Environment(BaseModel):
     ledger: str | SecretSaid | None = None
     publish: bool = False
     alerts: bool = False
+    openlineage: bool = False
     secrets: str = "secrets"
     connections: dict[str, dict[str, Any]] = Field(default_factory=dict)
     vars: dict[str, _Scalar] = Field(default_factory=dict)
@@ -96,6 +97,7 @@ class _File(BaseModel):
     vars: dict[str, _Scalar] = Field(default_factory=dict)
     pools: dict[str, int] = Field(default_factory=dict)
     alerts: dict[str, Any] = Field(default_factory=dict)
+    openlineage: dict[str, Any] = Field(default_factory=dict)
     env: dict[str, Environment] = Field(default_factory=dict)
 
 
@@ -117,6 +119,7 @@ class Config:
     variables: Mapping[str, Any] = field(default_factory=dict)
     pools: Mapping[str, int] = field(default_factory=dict)
     alerts: Mapping[str, Any] = field(default_factory=dict)
+    openlineage: Mapping[str, Any] = field(default_factory=dict)
     misspelt: frozenset[str] = frozenset()
 
     def default(self, table: str, key: str) -> tuple[Any, Span] | None:
@@ -179,6 +182,7 @@ def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[Wate
         variables,
         pools,
         file.alerts,
+        file.openlineage,
         misspelt,
     )
     return read, errors

@@ -38,7 +38,7 @@ def readers_of(flow: Flow, table: str, column: str) -> tuple[Reader, ...]:
     found = []
     for reader in flow.tables.values():
         if any(read.table == table for read in reader.reads):
-            how = _how(reader, column.lower())
+            how = how_read(reader, column)
             found += [Reader(reader, how)] if how else []
     found += [
         Reader(each, "REFERENCES it")
@@ -51,7 +51,9 @@ def readers_of(flow: Flow, table: str, column: str) -> tuple[Reader, ...]:
     return tuple(found)
 
 
-def _how(reader: Table, column: str) -> str:
+def how_read(reader: Table, column: str) -> str:
+    """Say how a reader reads a column of what it reads: by its name, by *, not told; nothing where it does not."""
+    column = column.lower()
     if reader.kind is Kind.PUBLISH:
         named = {each.name.lower() for each in reader.columns.named}
         return "by its name" if column in named else "by *" if reader.columns.is_open else ""

@@ -19,7 +19,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 _DIALECT = "databricks"
 _UNKNOWN_TYPE = "unknown"
-_UNTOLD = "not known: the query alone does not tell which columns it is made of"
+UNTOLD = "not known: the query alone does not tell which columns it is made of"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -93,7 +93,7 @@ class _Tracer:
             tree: Any = exp.maybe_parse(self.text, dialect=_DIALECT)
             made = ColumnFlow(self._read).query(tree)
         except (SqlglotError, ValueError, RecursionError):
-            return Traced({"*": Made(note=_UNTOLD)})
+            return Traced({"*": Made(note=UNTOLD)})
         found: dict[str, Made] = {}
         texts = self._texts(tree)
         for column in made.columns:
@@ -107,16 +107,16 @@ class _Tracer:
 
     def _made(self, text: str, origin: Origin) -> Made:
         inputs = tuple(sorted({self._origin(name, column) for name, column in origin.inputs}))
-        return Made(text, inputs) if origin.is_known else Made(text, inputs, _UNTOLD)
+        return Made(text, inputs) if origin.is_known else Made(text, inputs, UNTOLD)
 
     def _rest(self, made: Columns) -> Made | None:
         """Return what columns are made of that only their names tell, of a struct's fields or a function's rows."""
         if not made.is_known:
-            return Made(note=_UNTOLD)
+            return Made(note=UNTOLD)
         if len(made.rests) == len(made.opens):
             return None
         if made.opens or len(made.rests) > 1:
-            return Made(note=_UNTOLD)
+            return Made(note=UNTOLD)
         return self._made("", made.rests[0]("*"))
 
     def _texts(self, tree: Any) -> dict[str, str]:

@@ -72,6 +72,15 @@ class ColumnLineage:
             fix=did_you_mean(of.column, known),
         )
 
+    def made_in(self, table: str) -> Mapping[str, Made]:
+        """Return what each column of a table is made of directly; `*` stands for those that are not told."""
+        return self._traced(table)
+
+    def stars_in(self, table: str) -> tuple[str, ...]:
+        """Return the tables of which a `*` of a table's query may bring more columns than are told."""
+        self._traced(table)
+        return self._stars.get(table, ())
+
     def up(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all that a column is made of, to the sources."""
         return self._up(of, depth, set())
@@ -156,7 +165,11 @@ class ColumnLineage:
         until = _made_until(table, traced.made)
         if table.columns.is_open:
             return {**traced.made, **until}
-        return {name: made for name, made in {**traced.made, **until}.items() if name.lower() in said}
+        found = {name: made for name, made in {**traced.made, **until}.items() if name.lower() in said}
+        if "*" in traced.made:  # declared, and made by what the query alone does not tell
+            told = {name.lower() for name in found}
+            found |= {name: traced.made["*"] for lower, name in said.items() if lower not in told}
+        return found
 
     def _known(self, table: str) -> tuple[str, ...]:
         """Return the columns that are known of a table; none of one that is being traced, in a circle."""

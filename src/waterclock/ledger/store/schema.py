@@ -3,7 +3,7 @@
 Instants are microseconds since 1970 (`instants`). Nothing here is written for one database alone: what a partial index
 leaves out is said to SQLite here, to every dialect in `migrations/` (saying it loads the dialect, at each command).
 `claims`, `claim_labels`, `revisions`, `inputs`, `schemas` and `events` only ever grow; `batches`, `coverage`,
-`versions`, `codes`, `items`, `closings`, `alerts`, `messages` and `alerts_look` say what holds now.
+`versions`, `codes`, `items`, `closings`, `alerts`, `messages`, `alerts_look` and `lineage_sent` say what holds now.
 """
 
 from __future__ import annotations
@@ -330,6 +330,19 @@ alerts_look = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("sequence", sa.BigInteger, nullable=False),
     sa.Column("at", Instant, nullable=False),
+)
+
+# up to which event all was sent to a tool of lineage: one row, which those that send take turns at
+lineage_sent = sa.Table(
+    "lineage_sent",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("event", sa.BigInteger, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("sent_at", Instant),
+    sa.Column("try_at", Instant),
+    sa.Column("taken_until", Instant),
+    sa.Column("error", TEXT),
 )
 
 events = sa.Table(

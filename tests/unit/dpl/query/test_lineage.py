@@ -233,3 +233,14 @@ def test_known_columns_of_a_flat_read_are_followed_where_some_are_not_known(tmp_
     flow = flow_of(tmp_path, model + "TRANSFORM m.a AS SELECT * FROM FLAT(f.flight);")
     assert inputs(flow, "m.a", "name_home_of") == ["d.city.Name"]
     assert ColumnLineage(flow).made(ColumnOf("m.a", "engines_of")).note == "through *"
+
+
+def test_a_declared_column_of_which_the_query_does_not_tell_is_not_known(tmp_path: Path) -> None:
+    flow = flow_of(
+        tmp_path,
+        "TRANSFORM m.wide PARTITIONED (one INT, two INT) AS SELECT * FROM "
+        "(SELECT carrier, dep_delay FROM raw.flights) PIVOT (max(dep_delay) FOR carrier IN ('A' AS one, 'B' AS two));",
+    )
+    assert ColumnLineage(flow).made(ColumnOf("m.wide", "one")).note.startswith("not known")
+    with pytest.raises(WaterclockError, match="has no column three"):
+        ColumnLineage(flow).made(ColumnOf("m.wide", "three"))

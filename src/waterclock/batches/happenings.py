@@ -1,0 +1,82 @@
+"""What became of each attempt at a batch, and of runs, as a tool of lineage is told. Pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from waterclock.batches.records import Input
+
+
+class What(StrEnum):
+    """What happened: the words of the ledger's events, and `left` for a label that a committed claim did not make."""
+
+    RUN_BEGAN = "run began"
+    RUN_ENDED = "run ended"
+    CLAIMED = "claimed"
+    DONE = "done"
+    FAILED = "failed"
+    HELD = "held"
+    LOST = "lost"
+    LEFT = "left"
+
+
+ENDS = frozenset({What.DONE, What.FAILED, What.HELD, What.LOST, What.LEFT})
+
+
+@dataclass(frozen=True, slots=True)
+class MadeRows:
+    """What a done batch came to. `location` is the table's folder in the storage; `measures` as with its revision."""
+
+    end: datetime
+    version: int
+    rows: int
+    bytes: int
+    location: str
+    measures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One thing that happened. `number` is its event's; of a run's begin and end there is no table, label or claim.
+
+    `code` is the fingerprint of the table's code at its claim; `word` the run's command, or how it ended.
+    """
+
+    number: int
+    at: datetime
+    what: What
+    who: str
+    run: str | None
+    table: str = ""
+    label: datetime | None = None
+    claim: int = 0
+    code: str = ""
+    error: str | None = None
+    word: str = ""
+    inputs: tuple[Input, ...] = ()
+    made: MadeRows | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """Some of what happened, in order; `up_to`: the event behind which the next begin. `is_all`: there are no more."""
+
+    found: tuple[Happening, ...]
+    up_to: int
+    is_all: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LineageState:
+    """How far what happened was sent: `waiting` events are not yet. `error`: why the last try was lost."""
+
+    waiting: int
+    event: int = 0
+    attempts: int = 0
+    sent_at: datetime | None = None
+    try_at: datetime | None = None
+    error: str = ""

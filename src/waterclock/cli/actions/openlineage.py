@@ -1,0 +1,70 @@
+"""Tells where events of lineage go and how many wait, and sends them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.batches.happenings import LineageState
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.openlineage import print_sent, print_shown, sent_json, shown_json
+from waterclock.cli.views.theme import console
+from waterclock.engine.ledger_opening import open_ledger
+from waterclock.errors import WaterclockError
+from waterclock.openlineage.sending import send, sink_error
+from waterclock.operations.opening import open_project
+
+if TYPE_CHECKING:
+    from waterclock.dpl.project import Project
+
+
+def shown(folder: Path, env: str | None, *, is_json: bool) -> int:
+    """Show where events go, and how many wait."""
+    project = open_project(folder, env)
+    ledger = open_ledger(project)
+    state = LineageState(0)
+    if ledger is not None:
+        with ledger:
+            state = ledger.lineage.state()
+    if is_json:
+        print_json(shown_json(project, state))
+    else:
+        print_shown(console(), project, state)
+    return 0
+
+
+def sent(folder: Path, env: str | None, *, again: bool, is_json: bool) -> int:
+    """Send what waits; give 1 where it did not arrive.
+
+    Raises  E379 where events go nowhere or cannot be made, E412 where nothing ran yet
+    """
+    project = open_project(folder, env)
+    if not project.openlineage.is_on:
+        raise _goes_nowhere(project)
+    if error := sink_error(project):
+        raise error.at(project.openlineage.place)
+    ledger = open_ledger(project)
+    if ledger is None:
+        raise WaterclockError("E412", "there is no ledger yet", fix="`waterclock run` makes what is due")
+    with ledger:
+        if again:
+            ledger.lineage.begin_again()
+        found = send(project, ledger, at_once=True)
+        waiting = ledger.lineage.state().waiting
+    if is_json:
+        print_json(sent_json(found, waiting))
+    else:
+        print_sent(console(), found, waiting)
+    return 1 if found.lost else 0
+
+
+def _goes_nowhere(project: Project) -> WaterclockError:
+    if not project.openlineage.is_said:
+        fix = 'write [openlineage] with url = "https://…/api/v1/lineage", or file = "lineage.jsonl"'
+        return WaterclockError("E379", "events of lineage go nowhere", fix=fix)
+    return WaterclockError(
+        "E379",
+        f"environment {project.env} sends no events of lineage",
+        why="they are sent where an environment says so",
+        fix=f"write openlineage = true below [env.{project.env}]",
+    )

@@ -1,0 +1,46 @@
+"""`waterclock openlineage`: where events of lineage go, how many wait, and sending them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
+
+
+class Doing(StrEnum):
+    """What is to be done with events of lineage."""
+
+    SHOW = "show"
+    SEND = "send"
+
+
+What = Annotated[
+    Doing,
+    typer.Argument(
+        metavar="[show|send]",
+        help="show, if nothing is said, tells where events go and how many wait; send sends them now.",
+    ),
+]
+Again = Annotated[
+    bool, typer.Option("--again", help="send: all that ever happened once more, with the same ids, to a new server.")
+]
+
+
+def openlineage(
+    what: What = Doing.SHOW,
+    *,
+    again: Again = False,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    json: AsJson = False,
+) -> None:
+    """Show what other tools of lineage have been told, or tell them what waits."""
+    from waterclock.cli.actions.openlineage import sent, shown
+
+    if again and what is not Doing.SEND:
+        raise typer.BadParameter("--again is of send")
+    code = sent(project, env, again=again, is_json=json) if what is Doing.SEND else shown(project, env, is_json=json)
+    raise typer.Exit(code)

@@ -1,0 +1,98 @@
+"""Shows who depends on a column: table by table, how, and whose each is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from waterclock.cli.views.theme import console
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Kind
+from waterclock.operations.lineage import ColumnImpact, column_impact, columns_known, table_and_column
+from waterclock.operations.opening import open_project
+from waterclock.operations.words import count_words
+
+if TYPE_CHECKING:
+    from waterclock.dpl.query.impact import Impact
+    from waterclock.flow.declarations import Table
+
+_USES = {
+    "filter": "filters by it",
+    "join": "joins by it",
+    "group": "groups by it",
+    "sort": "sorts by it",
+    "window": "orders or parts windows of rows by it",
+    "value": "uses it inside the query",
+    "reference": "refers to it",
+    "rows": "its rows depend on it",
+    "may read": "may read it",
+}
+
+
+def impact_on(folder: Path, env: str | None, which: str) -> ColumnImpact:
+    """Find all that depends on `schema.table.column`.
+
+    Raises  E378 for a table without a column, E511 for an unknown table, E517 for an unknown column, with the nearest
+    """
+    project = open_project(folder, env)
+    name, column = table_and_column(project.flow, which)
+    if column is None:
+        known = columns_known(project, name)
+        raise WaterclockError(
+            "E378",
+            f"{name} is a table, and --impact is asked of a column",
+            why=f"it has {', '.join(known)}" if known else None,
+            fix=f"name one: waterclock lineage {name}.{known[0] if known else 'COLUMN'} --impact",
+        )
+    return column_impact(project, name, column)
+
+
+def print_impact(told: ColumnImpact) -> None:
+    """Print a block for each table: its name, kind and owner, how it depends on the column, and through which."""
+    to = console()
+    if not told.found:
+        to.print(Text.assemble((told.column, "name"), "  nothing depends on it"))
+        return
+    unsure = sum(not each.is_sure for each in told.found)
+    line = Text.assemble((told.column, "name"), (f"  {_counted(told)}", "head"))
+    if unsure:
+        line.append(f", {unsure} of which may read it", style="quiet")
+    to.print(line)
+    for each in told.found:
+        to.print()
+        _print_one(told, each)
+
+
+def _counted(told: ColumnImpact) -> str:
+    publishes = sum(told.flow.tables[each.table].kind is Kind.PUBLISH for each in told.found)
+    words = [count_words(len(told.found) - publishes, "table")] if len(told.found) > publishes else []
+    words += [f"{publishes} publish" + ("es" if publishes > 1 else "")] if publishes else []
+    return f"{' and '.join(words)} depend on it" if len(told.found) > 1 else f"{words[0]} depends on it"
+
+
+def _print_one(told: ColumnImpact, each: Impact) -> None:
+    to, table = console(), told.flow.tables[each.table]
+    line = Text.assemble((each.table, "name"), (f"  {_kind(table)}", "quiet"))
+    if table.about.owner:
+        line.append(f"  owner {table.about.owner}")
+    to.print(line)
+    if table.about.comment:
+        to.print(Text(f"  {table.about.comment}", style="quiet"))
+    for column, how in each.columns.items():
+        to.print(Text(f"  {column} {_of_column(how)}"))
+    for use in (word for word in _USES if word in each.uses):
+        why = f": {'; '.join(sorted(each.why))}" if use == "may read" and each.why else ""
+        to.print(Text(f"  {_USES[use]}{why}"))
+    came = sorted(each.through - {told.column.rpartition(".")[0]})
+    if came:
+        to.print(Text(f"  through {', '.join(came)}", style="quiet"))
+
+
+def _kind(table: Table) -> str:
+    return f"{table.kind} to {table.destination}" if table.destination is not None else f"{table.kind}"
+
+
+def _of_column(how: str) -> str:
+    return {"copied": "is copied from it", "computed": "is computed from it"}.get(how, "may be made of it")

@@ -1,0 +1,71 @@
+"""Shows where events of lineage go, how many wait, and what came of sending them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from waterclock.operations.json import instant_text
+from waterclock.operations.words import count_words
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from waterclock.batches.happenings import LineageState
+    from waterclock.dpl.project import Project
+    from waterclock.openlineage.sending import Sent
+
+
+def print_shown(to: Console, project: Project, state: LineageState) -> None:
+    """Print where events go, what was sent last, and what waits."""
+    sink = project.openlineage
+    if not sink.is_said:
+        to.print(
+            'events of lineage go nowhere; [openlineage] of the project file says where, as file = "lineage.jsonl"'
+        )
+        return
+    to.print(Text(f"{sink.shown}, as {sink.namespace}"))
+    if not sink.is_on:
+        to.print(f"environment {project.env} sends none: openlineage = true below [env.{project.env}] has them sent")
+    if state.sent_at is not None:
+        to.print(f"sent last {state.sent_at:%Y-%m-%d %H:%MZ}")
+    to.print(_waiting_words(state.waiting))
+    if state.error:
+        at = "" if state.try_at is None else f"; tried again from {state.try_at:%H:%M:%SZ}"
+        to.print(Text(f"the last try was lost: {state.error}{at}"))
+
+
+def shown_json(project: Project, state: LineageState) -> dict[str, Any]:
+    """Return the same for scripts."""
+    sink = project.openlineage
+    return {
+        "env": project.env,
+        "tells": sink.is_on,
+        "to": sink.shown if sink.is_said else None,
+        "namespace": sink.namespace or None,
+        "waiting": state.waiting,
+        "sent_at": None if state.sent_at is None else instant_text(state.sent_at),
+        "error": state.error or None,
+    }
+
+
+def print_sent(to: Console, sent: Sent, waiting: int) -> None:
+    """Print how many events arrived, and why the rest did not."""
+    if sent.is_busy:
+        to.print("another runner sends just now")
+    else:
+        to.print(f"{count_words(sent.events, 'event')} sent")
+    if sent.lost:
+        to.print(Text(f"the next did not arrive: {sent.lost}", style="fail"))
+    if waiting:
+        to.print(_waiting_words(waiting))
+
+
+def sent_json(sent: Sent, waiting: int) -> dict[str, Any]:
+    """Return the same for scripts."""
+    return {"sent": sent.events, "error": sent.lost or None, "waiting": waiting, "is_busy": sent.is_busy}
+
+
+def _waiting_words(waiting: int) -> str:
+    return f"{count_words(waiting, 'event waits', 'events wait')}" if waiting else "nothing waits"

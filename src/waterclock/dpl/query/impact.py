@@ -1,0 +1,184 @@
+"""Follows a column down through all that reads it: as a value, or only by which rows there are; never too little."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from waterclock.dpl.query.column_readers import how_read
+from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf, Made
+from waterclock.dpl.query.column_uses import VALUE, uses_in
+from waterclock.dpl.query.lineage import ColumnLineage
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow, Table
+
+COPIED, COMPUTED, MAY = "copied", "computed", "may read"
+ROWS = "rows"  # of its rows it depends which of them there are
+_RANK = (COPIED, COMPUTED, MAY)
+
+
+@dataclass(slots=True)
+class Impact:
+    """What a column is for one table: the columns made of it, what else it does there, and the tables it comes by.
+
+    `columns` says by name `copied`, `computed` or `may read`. `uses` are `filter`, `join`, `group`, `sort`, `window`,
+    `value` (inside the query, for no column that is told), `reference`, `rows` (of a table whose rows depend on it) and
+    `may read`, where it cannot be told; `why` says why not.
+    """
+
+    table: str
+    columns: dict[str, str] = field(default_factory=dict)
+    uses: set[str] = field(default_factory=set)
+    through: set[str] = field(default_factory=set)
+    why: set[str] = field(default_factory=set)
+
+    @property
+    def is_sure(self) -> bool:
+        """False where it may read the column, and may not."""
+        return bool(self.uses - {MAY}) or any(how != MAY for how in self.columns.values())
+
+    def put(self, column: str, how: str) -> None:
+        """Note a column that is made of it; of two ways the less direct counts."""
+        before = self.columns.get(column, COPIED)
+        self.columns[column] = max(before, how, key=_RANK.index)
+
+    def size(self) -> tuple[object, ...]:
+        """Return what changes when more is known."""
+        return (tuple(self.columns.items()), len(self.uses), len(self.through), len(self.why))
+
+
+def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
+    """Return all tables that depend on a column, nearest first as the flow is ordered, publishes among them.
+
+    Through a publish come the collects of the project that read what it delivers.
+    Cost: a parse of each query below the column, some milliseconds, once more for each loop of reads
+    """
+    flow = lineage.flow
+    found = {of.table: Impact(of.table, {of.column: COPIED})}
+    delivered = _delivered(flow)
+    names = [*flow.order, *(name for name in flow.tables if name not in flow.order)]
+    size: object = None
+    while size != (size := [each.size() for each in found.values()]):
+        for name in names:
+            table = flow.tables[name]
+            for read in dict.fromkeys((*(each.table for each in table.reads), *delivered.get(name, ()))):
+                if read in found:
+                    _Reader(lineage, table, found).take(found[read])
+            for column in table.columns.named:
+                said = column.references
+                if said is not None and said.table in found:
+                    known = {each.lower() for each in found[said.table].columns}
+                    if known & {each.lower() for each in said.columns}:
+                        _at(found, name, said.table).uses.add("reference")
+    root = found.pop(of.table)
+    if of.table in root.through:  # it reads itself
+        root.columns.pop(of.column, None)
+        found = {of.table: root, **found}
+    return tuple(each for each in found.values() if each.columns or each.uses)
+
+
+def _at(found: dict[str, Impact], name: str, through: str) -> Impact:
+    at = found.setdefault(name, Impact(name))
+    at.through.add(through)
+    return at
+
+
+def _delivered(flow: Flow) -> Mapping[str, tuple[str, ...]]:
+    """Return by collect the publishes that deliver what it reads."""
+    by: dict[str, tuple[str, ...]] = {}
+    for name, table in flow.tables.items():
+        unit = table.source.unit if table.source else None
+        if unit is None:
+            continue
+        by[name] = tuple(
+            other.name
+            for other in flow.tables.values()
+            if (to := other.destination) is not None
+            and to.connection == unit.connection
+            and (to.path == unit.path or (to.path and to.path.lower() in (unit.query or "").lower()))
+        )
+    return by
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Takes over to one table what is known of a table that it reads."""
+
+    lineage: ColumnLineage
+    table: Table
+    found: dict[str, Impact]
+
+    def take(self, read: Impact) -> None:
+        for column, how in list(read.columns.items()):
+            self._take_column(read.table, column, how)
+        if read.uses or MAY in read.columns.values():
+            at = _at(self.found, self.table.name, read.table)
+            at.uses.add(ROWS if read.is_sure else MAY)
+            if not read.is_sure:
+                at.why.add(f"{read.table} may read it")
+
+    def _take_column(self, read: str, column: str, how: str) -> None:
+        if self.table.kind is Kind.COLLECT:
+            self._take_delivered(read, column, how)
+            return
+        known = how_read(self.table, column)
+        made = list(self._made(read, column))
+        if self.table.function is not None or (known and known.endswith("cannot be looked into")):
+            self._may(read, known or "its function cannot be looked into")
+            return
+        for name, one in made:
+            if name == "*":
+                self._may(read, one.note or "by *")
+            else:
+                self._put(read, name, max(how, _kind(one, column), key=_RANK.index))
+        for name, one in self.lineage.made_in(self.table.name).items() if known else ():
+            if one.note == UNTOLD and name != "*":
+                self._put(read, name, MAY)
+        if self.table.query is not None:
+            self._take_uses(read, column, known, is_made=bool(made))
+
+    def _take_uses(self, read: str, column: str, known: str, *, is_made: bool) -> None:
+        query = self.table.query
+        uses = uses_in(query, read, column) if query is not None else frozenset()
+        if beside := uses - {VALUE}:
+            _at(self.found, self.table.name, read).uses |= beside
+        elif uses and not is_made:
+            _at(self.found, self.table.name, read).uses.add(VALUE)
+        elif known and known != "by its name" and not is_made:
+            self._may(read, f"{known}, of which the query alone does not tell what becomes")
+        if is_made or known or not self._is_untold():
+            return
+        self._may(read, "the query alone does not tell which columns it is made of")
+
+    def _take_delivered(self, read: str, column: str, how: str) -> None:
+        named = {each.name.lower(): each.name for each in self.table.columns.named}
+        if column.lower() in named or self.table.columns.is_open:
+            self._put(read, named.get(column.lower(), column), how)
+
+    def _made(self, read: str, column: str) -> Iterator[tuple[str, Made]]:
+        of = ColumnOf(read, column)
+        made = self.lineage.made_in(self.table.name)
+        for name, one in made.items():
+            if any(each.table == read and each.column.lower() in {column.lower(), "*"} for each in one.inputs):
+                yield name, one
+        if read in self.lineage.stars_in(self.table.name) and column.lower() not in {name.lower() for name in made}:
+            yield column, Made(column, (of,))
+
+    def _is_untold(self) -> bool:
+        """Whether what the query alone does not tell may rest on any column that it reads."""
+        return any(one.note == UNTOLD for one in self.lineage.made_in(self.table.name).values())
+
+    def _put(self, read: str, column: str, how: str) -> None:
+        _at(self.found, self.table.name, read).put(column, how)
+
+    def _may(self, read: str, why: str) -> None:
+        at = _at(self.found, self.table.name, read)
+        at.uses.add(MAY)
+        at.why.add(why)
+
+
+def _kind(made: Made, column: str) -> str:
+    if made.note and not made.expression:
+        return MAY
+    is_plain = len(made.inputs) == 1 and made.expression.rpartition(".")[2].strip().lower() == column.lower()
+    return COPIED if is_plain else COMPUTED

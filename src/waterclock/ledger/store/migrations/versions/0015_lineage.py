@@ -1,0 +1,27 @@
+"""Up to where what the ledger tells was sent to a tool of lineage."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+from waterclock.ledger.store.schema import TEXT
+
+revision = "0015"
+down_revision = "0012"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Make the table, empty: nothing was sent before."""
+    op.create_table(
+        "lineage_sent",
+        sa.Column("id", sa.Integer(), primary_key=True),
+        sa.Column("event", sa.BigInteger(), nullable=False),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("sent_at", sa.BigInteger(), nullable=True),
+        sa.Column("try_at", sa.BigInteger(), nullable=True),
+        sa.Column("taken_until", sa.BigInteger(), nullable=True),
+        sa.Column("error", TEXT, nullable=True),
+    )

@@ -1,0 +1,73 @@
+"""How far what happened was sent to a tool of lineage: those that send take turns at one row.
+
+None of it says anything of batches, so the ledger's sequence stays as it is: no runner wakes for it.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import lineage_sent
+
+_THERE = sa.select(lineage_sent)
+_FIRST = sa.insert(lineage_sent)
+_TAKE_TURN = sa.update(lineage_sent).values(id=lineage_sent.c.id)
+_TAKE = sa.update(lineage_sent).values(taken_until=sa.bindparam("until"))
+# one that was slow, and whose turn another has taken, never sets back what the other has sent
+_SENT = (
+    sa.update(lineage_sent)
+    .where(lineage_sent.c.event <= sa.bindparam("up_to"))
+    .values(
+        event=sa.bindparam("up_to"), sent_at=sa.bindparam("at_"), taken_until=sa.bindparam("until"),
+        try_at=None, error=None, attempts=0,
+    )
+)  # fmt: skip
+_LOST = sa.update(lineage_sent).values(
+    try_at=sa.bindparam("again"), error=sa.bindparam("said"), taken_until=None, attempts=lineage_sent.c.attempts + 1
+)
+_GIVE_BACK = sa.update(lineage_sent).values(taken_until=None)
+_AGAIN = sa.update(lineage_sent).values(event=0, attempts=0, sent_at=None, try_at=None, taken_until=None, error=None)
+
+
+def take(database: Database, lease: timedelta, *, at_once: bool = False) -> int | None:
+    """Take the turn to send, so that nobody else does for a while; give the event up to which all was sent.
+
+    None where another sends, or where it is not to be tried yet; `at_once` tries it nevertheless.
+    """
+    with database.beside() as (connection, now):
+        if not connection.execute(_TAKE_TURN).rowcount:
+            connection.execute(_FIRST, {"id": 1, "event": 0, "attempts": 0})
+        row = connection.execute(_THERE).one()
+        if row.taken_until is not None and row.taken_until > now:
+            return None
+        if not at_once and row.try_at is not None and row.try_at > now:
+            return None
+        connection.execute(_TAKE, {"until": now + lease})
+        return int(row.event)
+
+
+def note_sent(database: Database, up_to: int, lease: timedelta) -> None:
+    """Note that all up to an event has arrived, and keep the turn."""
+    with database.beside() as (connection, now):
+        connection.execute(_SENT, {"up_to": up_to, "at_": now, "until": now + lease})
+
+
+def note_lost(database: Database, error: str, again_in: timedelta) -> None:
+    """Note why an event did not arrive and how long it waits before it is tried again; the turn is over."""
+    with database.beside() as (connection, now):
+        connection.execute(_LOST, {"said": error, "again": now + again_in})
+
+
+def give_back(database: Database) -> None:
+    """End the turn."""
+    with database.beside() as (connection, _):
+        connection.execute(_GIVE_BACK)
+
+
+def begin_again(database: Database) -> None:
+    """Have all that ever happened sent once more."""
+    with database.beside() as (connection, _):
+        connection.execute(_AGAIN)

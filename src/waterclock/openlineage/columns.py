@@ -1,0 +1,115 @@
+"""What is told of a table's columns: their types, and which columns of what it reads each is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import sqlglot
+from openlineage.client.facet_v2 import column_lineage_dataset, schema_dataset
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from waterclock.dpl.project import Project
+from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf, Made
+from waterclock.dpl.query.column_uses import FILTER, GROUP, JOIN, SORT, VALUE, WINDOW, uses_of
+from waterclock.dpl.query.lineage import ColumnLineage
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Table
+from waterclock.operations.opening import columns_collected, columns_stored
+from waterclock.timelabel.label import TIMELABEL
+
+_SUBTYPES = {FILTER: "FILTER", JOIN: "JOIN", GROUP: "GROUP_BY", SORT: "SORT", WINDOW: "WINDOW"}
+_DIRECT, _INDIRECT = "DIRECT", "INDIRECT"
+
+
+@dataclass(slots=True)
+class ColumnFacets:
+    """The facets of columns of a project's tables, each worked out once: they hang on its code alone.
+
+    Cost: a parse of a table's query and a look at its Delta log, some milliseconds, at the first event of each.
+    """
+
+    project: Project
+    namespace: str
+    _lineage: ColumnLineage | None = None
+    _told: dict[str, column_lineage_dataset.ColumnLineageDatasetFacet | None] = field(default_factory=dict)
+    _schemas: dict[str, schema_dataset.SchemaDatasetFacet | None] = field(default_factory=dict)
+
+    def lineage_of(self, table: Table) -> column_lineage_dataset.ColumnLineageDatasetFacet | None:
+        """Return what each column is made of, and by which rows are chosen; None of a collect.
+
+        Where a Python transform or a query cannot be looked into, each column is made of all that is read, and says
+        why: more than is true may be told, never less.
+        """
+        if table.name not in self._told:
+            self._told[table.name] = None if table.kind is Kind.COLLECT else self._facet(table)
+        return self._told[table.name]
+
+    def schema_of(self, table: Table) -> schema_dataset.SchemaDatasetFacet | None:
+        """Return the columns of a table and their types as the last run left them; None where they are not known."""
+        if table.name not in self._schemas:
+            known = columns_stored(self.project, [table.name]).get(table.name, {})
+            fields = [schema_dataset.SchemaDatasetFacetFields(name, kind) for name, kind in known.items()]
+            self._schemas[table.name] = schema_dataset.SchemaDatasetFacet(fields) if fields else None
+        return self._schemas[table.name]
+
+    @property
+    def lineage(self) -> ColumnLineage:
+        """The lineage of all columns of the project."""
+        if self._lineage is None:
+            self._lineage = ColumnLineage(self.project.flow, columns_collected(self.project))
+        return self._lineage
+
+    def _facet(self, table: Table) -> column_lineage_dataset.ColumnLineageDatasetFacet | None:
+        stored = columns_stored(self.project, [table.name]).get(table.name, {})
+        names = {name.lower(): name for name in (*stored, *self.lineage.columns(table.name))}
+        fields = {
+            name: column_lineage_dataset.Fields(list(self._inputs(table, name)))
+            for name in names.values()
+            if name not in {"*", TIMELABEL}
+        }
+        if not fields:
+            return None
+        return column_lineage_dataset.ColumnLineageDatasetFacet(fields, dataset=list(self._choosing(table)))
+
+    def _inputs(self, table: Table, name: str) -> Iterator[column_lineage_dataset.InputField]:
+        try:
+            made = self.lineage.made(ColumnOf(table.name, name))
+        except WaterclockError:  # a column of before that the query makes no more
+            return
+        everything = tuple(ColumnOf(read.table, "*") for read in table.reads) if made.note == UNTOLD else ()
+        columns = dict.fromkeys(column for each in (*made.inputs, *everything) for column in self._columns_of(each))
+        for each in columns:
+            subtype = "TRANSFORMATION" if everything else _subtype(made, each, name)
+            how = column_lineage_dataset.Transformation(_DIRECT, subtype, made.note or made.expression or None)
+            yield column_lineage_dataset.InputField(self.namespace, each.table, each.column, [how])
+
+    def _columns_of(self, of: ColumnOf) -> tuple[ColumnOf, ...]:
+        if of.column != "*":
+            return (of,)
+        stored = columns_stored(self.project, [of.table]).get(of.table, {})
+        known = {name.lower(): name for name in (*stored, *self.lineage.columns(of.table))}
+        return tuple(ColumnOf(of.table, name) for name in known.values() if name not in {"*", TIMELABEL})
+
+    def _choosing(self, table: Table) -> Iterator[column_lineage_dataset.InputField]:
+        """Yield the columns that filter, join, group, sort or number the rows that a table is made of."""
+        query = table.query
+        for read in dict.fromkeys(read.table for read in table.reads) if query is not None else ():
+            uses = {} if query is None else uses_of(query, read)
+            for column in self.lineage.columns(read):
+                for use in sorted(uses.get(column.lower(), set()) - {VALUE}):
+                    how = column_lineage_dataset.Transformation(_INDIRECT, _SUBTYPES[use])
+                    yield column_lineage_dataset.InputField(self.namespace, read, column, [how])
+
+
+def _subtype(made: Made, of: ColumnOf, name: str) -> str:
+    plain = made.expression.rpartition(".")[2].strip().lower()
+    if len(made.inputs) == 1 and plain and plain == of.column.lower():
+        return "IDENTITY"
+    try:
+        parsed = sqlglot.parse_one(made.expression or name, dialect="databricks")
+    except (SqlglotError, ValueError, RecursionError):
+        return "TRANSFORMATION"
+    return "AGGREGATION" if parsed.find(exp.AggFunc) is not None else "TRANSFORMATION"

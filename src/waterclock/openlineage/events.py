@@ -1,0 +1,255 @@
+"""Words what happened to a batch as an event of OpenLineage: a run of the table's job, with what it read and made.
+
+A run's id is made of the project, environment, table, label and claim: an attempt has the same id whoever tells it, and
+however often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from openlineage.client import event_v2 as ol
+from openlineage.client.facet_v2 import (
+    DatasetFacet,
+    JobFacet,
+    OutputDatasetFacet,
+    RunFacet,
+    data_quality_assertions_dataset,
+    data_quality_metrics_dataset,
+    dataset_version_dataset,
+    documentation_dataset,
+    documentation_job,
+    error_message_run,
+    job_type_job,
+    nominal_time_run,
+    output_statistics_output_dataset,
+    ownership_dataset,
+    ownership_job,
+    parent_run,
+    sql_job,
+    symlinks_dataset,
+    tags_run,
+)
+from openlineage.client.serde import Serde
+
+from waterclock.batches.happenings import Happening, MadeRows, What
+from waterclock.dpl.project import Project
+from waterclock.flow.choices import Action, Kind
+from waterclock.flow.declarations import Rule, Table, Unit
+from waterclock.openlineage.columns import ColumnFacets
+from waterclock.timelabel.label import label_of
+
+PRODUCER = "urn:waterclock"
+_IDS = uuid5(NAMESPACE_URL, "urn:waterclock")
+_STATES = {
+    What.RUN_BEGAN: ol.RunState.START,
+    What.CLAIMED: ol.RunState.START,
+    What.DONE: ol.RunState.COMPLETE,
+    What.FAILED: ol.RunState.FAIL,
+    What.HELD: ol.RunState.FAIL,
+    What.LOST: ol.RunState.ABORT,
+    What.LEFT: ol.RunState.ABORT,
+}
+_OUTCOMES = {"done": ol.RunState.COMPLETE, "failed": ol.RunState.FAIL}
+_LEFT = "the claim was committed without this label, which is claimed anew"
+
+
+def batch_id(project: Project, table: str, label: datetime, claim: int) -> UUID:
+    """Return the id of one attempt at one batch."""
+    return _id(project, table, label_of(label), str(claim))
+
+
+def run_id(project: Project, run: str) -> UUID:
+    """Return the id of a run of Waterclock, which is the parent of its batches."""
+    return _id(project, "run", run)
+
+
+def _id(project: Project, *parts: str) -> UUID:
+    return uuid5(_IDS, "/".join((project.name, project.env, *parts)))
+
+
+@dataclass(slots=True)
+class Events:
+    """Words the events of one project; what hangs on its code alone is worked out once."""
+
+    project: Project
+    columns: ColumnFacets = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.columns = ColumnFacets(self.project, self.project.openlineage.namespace)
+
+    @property
+    def namespace(self) -> str:
+        """What all jobs and tables of the project stand under."""
+        return self.project.openlineage.namespace
+
+    def of(self, it: Happening) -> dict[str, Any]:
+        """Return one event as JSON has it."""
+        event = self._of_run(it) if it.label is None else self._of_batch(it, it.label)
+        told: dict[str, Any] = _with_producer(Serde.to_dict(event))
+        return told
+
+    def _of_run(self, it: Happening) -> ol.RunEvent:
+        state = _STATES.get(it.what) or _OUTCOMES.get(it.word, ol.RunState.ABORT)
+        return ol.RunEvent(
+            eventTime=it.at.isoformat(),
+            eventType=state,
+            run=ol.Run(str(run_id(self.project, it.run or ""))),
+            job=ol.Job(self.namespace, self.project.name, self._type("RUN")),
+        )
+
+    def _of_batch(self, it: Happening, label: datetime) -> ol.RunEvent:
+        table = self.project.flow.tables.get(it.table)
+        # what is told of code is told of the code that made the batch, never of what stands there now
+        is_same = table is not None and table.fingerprint == it.code
+        return ol.RunEvent(
+            eventTime=it.at.isoformat(),
+            eventType=_STATES[it.what],
+            run=ol.Run(
+                str(batch_id(self.project, it.table, label, it.claim)), dict(self._run_facets(it, label, table))
+            ),
+            job=ol.Job(self.namespace, it.table, dict(self._job_facets(table, is_same=is_same))),
+            inputs=list(self._inputs(it, table)),
+            outputs=[self._output(it, table, is_same=is_same)],
+        )
+
+    def _run_facets(self, it: Happening, label: datetime, table: Table | None) -> Iterator[tuple[str, RunFacet]]:
+        end = it.made.end if it.made else table.cadence.next(label) if table else None
+        yield "nominalTime", nominal_time_run.NominalTimeRunFacet(_text(label), None if end is None else _text(end))
+        if it.run is not None:
+            parent = parent_run.Run(str(run_id(self.project, it.run)))
+            yield "parent", parent_run.ParentRunFacet(parent, parent_run.Job(self.namespace, self.project.name))
+        tags = {"timelabel": label_of(label), "claim": str(it.claim), "code": it.code, "who": it.who}
+        yield "tags", tags_run.TagsRunFacet([tags_run.TagsRunFacetFields(*pair, "WATERCLOCK") for pair in tags.items()])
+        error = it.error or (_LEFT if it.what is What.LEFT else None)
+        if error is not None:
+            yield "errorMessage", error_message_run.ErrorMessageRunFacet(error, "PYTHON")
+
+    def _type(self, kind: str) -> dict[str, JobFacet]:
+        return {"jobType": job_type_job.JobTypeJobFacet("BATCH", "WATERCLOCK", kind)}
+
+    def _job_facets(self, table: Table | None, *, is_same: bool) -> Iterator[tuple[str, JobFacet]]:
+        if table is None:
+            return
+        yield from self._type(table.kind.value.upper()).items()
+        if table.about.owner:
+            yield "ownership", ownership_job.OwnershipJobFacet([ownership_job.Owner(table.about.owner)])
+        if table.about.comment:
+            yield "documentation", documentation_job.DocumentationJobFacet(table.about.comment)
+        if is_same and table.query is not None and table.query.text:
+            yield "sql", sql_job.SQLJobFacet(table.query.text)
+
+    def _inputs(self, it: Happening, table: Table | None) -> Iterator[ol.InputDataset]:
+        versions: dict[str, tuple[int, str]] = {}
+        for each in it.inputs:
+            versions[each.table] = max(versions.get(each.table, (-1, "")), (each.version, each.location))
+        if table is not None and table.source is not None:
+            namespace, name = self._unit(table.source.unit)
+            # of a table of another project; what it is called there is no name of ours
+            found = [str(version) for version, _ in versions.values() if version >= 0]
+            facets = {"version": dataset_version_dataset.DatasetVersionDatasetFacet(found[0])} if found else {}
+            yield ol.InputDataset(namespace, name, facets=dict(facets))
+            return
+        for name, (version, location) in versions.items():
+            told: dict[str, DatasetFacet] = {"symlinks": self._place(location)}
+            if version >= 0:
+                told["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(version))
+            yield ol.InputDataset(self.namespace, name, facets=told)
+
+    def _output(self, it: Happening, table: Table | None, *, is_same: bool) -> ol.OutputDataset:
+        namespace, name = self.namespace, it.table
+        if table is not None and table.destination is not None:
+            namespace, name = self._unit(table.destination)
+        if it.made is None:
+            return ol.OutputDataset(namespace, name)
+        made = it.made
+        facets = dict(self._made_facets(it, made, table, is_same=is_same))
+        told: dict[str, OutputDatasetFacet] = {
+            "outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+                made.rows, made.bytes
+            )
+        }
+        return ol.OutputDataset(namespace, name, facets=facets, outputFacets=told)
+
+    def _made_facets(
+        self, it: Happening, made: MadeRows, table: Table | None, *, is_same: bool
+    ) -> Iterator[tuple[str, Any]]:
+        version = made.version if made.version >= 0 else it.claim
+        yield "version", dataset_version_dataset.DatasetVersionDatasetFacet(str(version))
+        yield (
+            "dataQualityMetrics",
+            data_quality_metrics_dataset.DataQualityMetricsDatasetFacet({}, rowCount=made.rows, bytes=made.bytes),
+        )
+        if table is None:
+            return
+        if table.kind is not Kind.PUBLISH:
+            yield "symlinks", self._place(made.location)
+        if table.about.owner:
+            yield "ownership", ownership_dataset.OwnershipDatasetFacet([ownership_dataset.Owner(table.about.owner)])
+        if table.about.comment:
+            yield "documentation", documentation_dataset.DocumentationDatasetFacet(table.about.comment)
+        if not is_same:
+            return
+        if table.kind is not Kind.PUBLISH and (schema := self.columns.schema_of(table)) is not None:
+            yield "schema", schema
+        if (lineage := self.columns.lineage_of(table)) is not None:
+            yield "columnLineage", lineage
+        if rules := list(_assertions(table, made.measures)):
+            yield (
+                "dataQualityAssertions",
+                data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(rules),
+            )
+
+    def _unit(self, unit: Unit) -> tuple[str, str]:
+        """Return the name of what lies outside: its connection stands for the system; addresses are not told."""
+        return f"{self.namespace}/{unit.connection}", unit.path or unit.connection
+
+    def _place(self, location: str) -> DatasetFacet:
+        """Say where a table's files lie, by which other engines know it."""
+        storage = self.project.storage
+        scheme, _, rest = storage.rpartition("://")
+        host, _, folder = rest.partition("/") if scheme else ("", "", storage)
+        namespace = f"{scheme}://{host}" if scheme else "file"
+        name = "/".join(part for part in (folder.rstrip("/"), location) if part)
+        return symlinks_dataset.SymlinksDatasetFacet([symlinks_dataset.Identifier(namespace, name, "LOCATION")])
+
+
+def _assertions(table: Table, measures: Mapping[str, Any]) -> Iterator[data_quality_assertions_dataset.Assertion]:
+    """Say of each rule whether it held in a batch: by its name, with what broke it."""
+    warned = {text.partition(":")[0]: text for text in measures.get("warnings", ())}
+    broken: Mapping[str, int] = measures.get("broken", {})
+    for rule, column in _rules(table):
+        count = broken.get(rule.name, 0)
+        actual = warned.get(rule.name) or (f"{count} rows are not" if count else None)
+        yield data_quality_assertions_dataset.Assertion(
+            assertion="expect",
+            success=actual is None,
+            column=column,
+            severity="error" if rule.action in {Action.FAIL, Action.HOLD} else "warn",
+            name=rule.name,
+            actual=actual,
+            content=rule.expression,
+            contentType="sql",
+        )
+
+
+def _rules(table: Table) -> Iterator[tuple[Rule, str | None]]:
+    yield from ((rule, None) for rule in table.rules)
+    yield from ((rule, column.name) for column in table.columns.named for rule in column.rules)
+
+
+def _text(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%S}Z"
+
+
+def _with_producer(told: Any) -> Any:
+    """Name us as the producer, without the setting that all of a process share."""
+    if isinstance(told, dict):
+        return {
+            key: PRODUCER if key in {"producer", "_producer"} else _with_producer(value) for key, value in told.items()
+        }
+    return [_with_producer(each) for each in told] if isinstance(told, list) else told

@@ -1,0 +1,52 @@
+"""Hands events over: to a server that takes one at a time, or to the end of a file, one a line."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Secret
+from waterclock.flow.lineage_sink import LineageSink
+from waterclock.posting import NotDelivered, post
+from waterclock.secrets import Secrets
+
+
+def deliver(sink: LineageSink, root: Path, secrets: Secrets, event: Mapping[str, Any]) -> None:
+    """Hand one event over; once this returns it has arrived.
+
+    Raises  NotDelivered, with a reason in which no address and no secret is
+    """
+    if sink.file is not None:
+        _append(root / sink.file, event)
+        return
+    try:
+        url = _read(sink.url or "", secrets)
+        token = None if sink.token is None else _read(sink.token, secrets)
+    except WaterclockError as error:
+        raise NotDelivered(error.what) from None
+    post(url, token, event)
+
+
+def _append(path: Path, event: Mapping[str, Any]) -> None:
+    line = json.dumps(event, separators=(",", ":")).encode() + b"\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            if size:
+                file.seek(size - 1)
+                if file.read(1) != b"\n":  # cut off where a runner was killed; that event is sent again
+                    line = b"\n" + line
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise NotDelivered(f"{type(error).__name__}: {error.strerror}") from None
+
+
+def _read(said: str | Secret, secrets: Secrets) -> str:
+    return secrets.read(said.name) if isinstance(said, Secret) else said

@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.listening import Heard, listening
+from tests.openlineage_types import problems
+from tests.unit.cli.conftest import Shop, day
+from waterclock.batches.happenings import Happening, What
+from waterclock.batches.records import Input
+from waterclock.dpl.project import Project
+from waterclock.engine.opening import open_workplace
+from waterclock.engine.workplace import Workplace
+from waterclock.openlineage import sending
+from waterclock.openlineage.events import Events, batch_id
+from waterclock.openlineage.sending import send, send_after
+from waterclock.openlineage.sinks import deliver
+from waterclock.operations.opening import open_project
+
+
+@pytest.fixture
+def hook() -> Iterator[Heard]:
+    with listening() as heard:
+        yield heard
+
+
+def say(shop: Shop, text: str, *, is_on: bool = True) -> Project:
+    file = shop.folder / "waterclock.toml"
+    said = file.read_text(encoding="utf-8").split("\n[openlineage")[0]
+    if is_on and "openlineage = true" not in said:
+        said = said.replace("[env.dev]\n", "[env.dev]\nopenlineage = true\n", 1)
+    file.write_text(f"{said.rstrip()}\n\n[openlineage]\n{text}\n", encoding="utf-8")
+    return open_project(shop.folder, None)
+
+
+def to_server(shop: Shop, heard: Heard, more: str = "") -> Project:
+    return say(shop, f'url = "{heard.address}"\n{more}')
+
+
+def of(events: list[dict[str, Any]], table: str, number: int) -> list[dict[str, Any]]:
+    start = f"2024-11-{number:02}T00:00:00Z"
+    return [
+        event
+        for event in events
+        if event["job"]["name"] == table and event["run"]["facets"]["nominalTime"]["nominalStartTime"] == start
+    ]
+
+
+def test_each_attempt_has_a_start_and_an_end_of_one_run(busy_shop: Shop, hook: Heard) -> None:
+    project = to_server(busy_shop, hook)
+    told = send(project, busy_shop.ledger)
+    assert told.events == len(hook.bodies) == 2 * 9
+    assert [problem for event in hook.bodies for problem in problems(event)] == []
+    began, done = of(hook.bodies, "sales.by_country", 18)
+    assert (began["eventType"], done["eventType"]) == ("START", "COMPLETE")
+    assert began["run"]["runId"] == done["run"]["runId"]
+    [attempt] = busy_shop.ledger.past.audit("sales.by_country", day(18)).attempts
+    assert done["run"]["runId"] == str(batch_id(project, "sales.by_country", day(18), attempt.claim))
+    assert [event["eventType"] for event in of(hook.bodies, "shop.orders", 19)] == ["START", "FAIL"]
+    assert of(hook.bodies, "shop.orders", 19)[1]["run"]["facets"]["errorMessage"]["message"] == (
+        "E731 amount is no number"
+    )
+
+
+def test_what_a_batch_read_and_made_is_told(busy_shop: Shop, hook: Heard) -> None:
+    project = to_server(busy_shop, hook)
+    send(project, busy_shop.ledger)
+    done = of(hook.bodies, "sales.by_country", 18)[1]
+    assert {each["name"] for each in done["inputs"]} == {"shop.orders", "shop.customers"}
+    orders = next(each for each in done["inputs"] if each["name"] == "shop.orders")
+    assert orders["facets"]["version"]["datasetVersion"] == "18"
+    [output] = done["outputs"]
+    assert (output["namespace"], output["name"]) == ("shop.dev", "sales.by_country")
+    assert output["facets"]["version"]["datasetVersion"] == "18"
+    assert output["outputFacets"]["outputStatistics"]["rowCount"] == 10
+    place = output["facets"]["symlinks"]["identifiers"][0]
+    assert place["namespace"] == "file"
+    assert place["name"].startswith(project.storage)
+    assert done["run"]["facets"]["nominalTime"]["nominalEndTime"] == "2024-11-19T00:00:00Z"
+    assert done["job"]["facets"]["ownership"]["owners"] == [{"name": "you@example.com"}]
+    assert done["job"]["facets"]["sql"]["query"].startswith("SELECT c.country")
+    [source] = of(hook.bodies, "shop.orders", 17)[1]["inputs"]
+    assert (source["namespace"], source["name"]) == ("shop.dev/shop", "orders")
+
+
+def test_columns_are_told_with_what_they_are_made_of_and_by_which_rows_are_chosen(busy_shop: Shop, hook: Heard) -> None:
+    send(to_server(busy_shop, hook), busy_shop.ledger)
+    lineage = of(hook.bodies, "sales.by_country", 18)[1]["outputs"][0]["facets"]["columnLineage"]
+    revenue = lineage["fields"]["revenue"]["inputFields"]
+    assert [(each["name"], each["field"]) for each in revenue] == [("shop.orders", "amount")]
+    assert revenue[0]["transformations"][0] == {
+        "type": "DIRECT", "subtype": "AGGREGATION", "description": "ROUND(SUM(o.amount), 2)",
+    }  # fmt: skip
+    assert lineage["fields"]["country"]["inputFields"][0]["transformations"][0]["subtype"] == "IDENTITY"
+    choosing = {(each["name"], each["field"], each["transformations"][0]["subtype"]) for each in lineage["dataset"]}
+    assert choosing == {
+        ("shop.orders", "customer_id", "JOIN"),
+        ("shop.customers", "customer_id", "JOIN"),
+        ("shop.customers", "country", "GROUP_BY"),
+    }
+
+
+def test_what_is_told_of_code_is_told_only_of_the_code_that_made_the_batch(busy_shop: Shop, hook: Heard) -> None:
+    project = to_server(busy_shop, hook)
+    flow = busy_shop.folder / "flows" / "2_transform.dpl"
+    flow.write_text(flow.read_text().replace("round(sum(o.amount), 2) AS revenue, count_if", "count_if", 1))
+    changed = open_project(busy_shop.folder, None)
+    assert changed.flow.tables["sales.by_country"].fingerprint != project.flow.tables["sales.by_country"].fingerprint
+    send(changed, busy_shop.ledger)
+    done = of(hook.bodies, "sales.by_country", 18)[1]
+    assert "columnLineage" not in done["outputs"][0]["facets"]
+    assert "sql" not in done["job"]["facets"]
+    assert done["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 10
+
+
+def test_rules_are_told_with_whether_they_held(busy_shop: Shop, hook: Heard) -> None:
+    send(to_server(busy_shop, hook), busy_shop.ledger)
+    [rule] = of(hook.bodies, "shop.orders", 17)[1]["outputs"][0]["facets"]["dataQualityAssertions"]["assertions"]
+    assert (rule["name"], rule["success"], rule["severity"], rule["column"], rule["content"]) == (
+        "is_paid", True, "error", "amount", "amount > 0",
+    )  # fmt: skip
+
+
+def test_a_server_that_is_down_fails_nothing_and_is_told_all_later_in_order(
+    busy_shop: Shop, hook: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = to_server(busy_shop, hook)
+    hook.answer = 503
+    notes: list[str] = []
+    with open_workplace(project) as work:
+        monkeypatch.setattr(Workplace, "note_once", lambda _, text: notes.append(text))
+        send_after(work)
+    assert notes == ["events of lineage did not arrive (it answered 503); they wait in the ledger, and are sent later"]
+    assert hook.bodies == []
+    state = busy_shop.ledger.lineage.state()
+    assert (state.waiting, state.attempts, state.error) == (18, 1, "it answered 503")
+    assert send(project, busy_shop.ledger).is_busy, "it is left alone for half a minute"
+    hook.answer = 200
+    said = busy_shop.ask("openlineage", "send")
+    assert "18 events sent" in said.stdout
+    numbers = [int(next(tag["value"] for tag in event["run"]["facets"]["tags"]["tags"] if tag["key"] == "claim"))
+               for event in hook.bodies]  # fmt: skip
+    assert numbers == sorted(numbers)
+    assert "nothing waits" in busy_shop.ask("openlineage").stdout
+    assert send(project, busy_shop.ledger).events == 0
+
+
+def test_what_was_sent_before_a_server_went_down_is_not_sent_again(
+    busy_shop: Shop, hook: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = to_server(busy_shop, hook)
+    calls: list[int] = []
+
+    def some(*arguments: Any) -> None:
+        calls.append(1)
+        hook.answer = 200 if len(calls) <= 5 else 503
+        deliver(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sending, "deliver", some)
+        assert send(project, busy_shop.ledger).lost == "it answered 503"
+    assert busy_shop.ledger.lineage.state().waiting == 13
+    hook.answer = 200
+    send(project, busy_shop.ledger, at_once=True)
+    told = [(event["run"]["runId"], event["eventType"]) for event in hook.bodies]
+    assert len(set(told)) == len(told) == 18
+
+
+def test_who_dies_while_it_sends_leaves_events_that_are_sent_again_with_the_same_ids(
+    busy_shop: Shop, hook: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = to_server(busy_shop, hook)
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(busy_shop.ledger.lineage, "note_sent", dies)
+        with pytest.raises(KeyboardInterrupt):
+            send(project, busy_shop.ledger)
+    first = [(event["run"]["runId"], event["eventType"]) for event in hook.bodies]
+    send(project, busy_shop.ledger)
+    assert [(event["run"]["runId"], event["eventType"]) for event in hook.bodies] == first + first
+
+
+def test_a_file_takes_one_event_a_line_and_survives_one_that_was_cut_off(busy_shop: Shop) -> None:
+    project = say(busy_shop, 'file = "out/lineage.jsonl"')
+    send(project, busy_shop.ledger)
+    file = busy_shop.folder / "out" / "lineage.jsonl"
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(events) == 18
+    assert [problem for event in events for problem in problems(event)] == []
+    file.write_text(file.read_text()[:-20])
+    busy_shop.done("web.visits", 18)
+    send(project, busy_shop.ledger)
+    lines = file.read_text().splitlines()
+    assert [json.loads(line)["eventType"] for line in lines[-2:]] == ["START", "COMPLETE"]
+    assert len(lines) == 20
+
+
+def test_all_is_sent_again_to_a_new_server_with_the_same_ids(busy_shop: Shop, hook: Heard) -> None:
+    to_server(busy_shop, hook)
+    busy_shop.ask("openlineage", "send")
+    before = list(hook.bodies)
+    said = busy_shop.json("openlineage", "send", "--again")
+    assert (said["sent"], said["waiting"], said["error"]) == (18, 0, None)
+    assert hook.bodies[18:] == before
+    assert busy_shop.ask("openlineage", "--again").exit_code == 2
+
+
+def test_runs_are_the_parents_of_their_batches(busy_shop: Shop, hook: Heard) -> None:
+    project = to_server(busy_shop, hook)
+    ledger = busy_shop.ledger
+    run = ledger.past.begin_run(who="ann", command="run", now=day(19))
+    ledger.past.end_run(run, "interrupted", who="ann")
+    send(project, ledger)
+    began, ended = hook.bodies[-2:]
+    assert (began["eventType"], ended["eventType"], ended["job"]["name"]) == ("START", "ABORT", "shop")
+    assert began["run"]["runId"] == ended["run"]["runId"]
+    assert problems(began) == problems(ended) == []
+
+
+def test_a_run_sends_what_waits_and_its_own_end_once_it_has_ended(busy_shop: Shop, hook: Heard) -> None:
+    to_server(busy_shop, hook)
+    said = busy_shop.ask("run", "web.visits@2024-11-17")
+    assert said.exit_code == 0, said.output
+    assert [event["eventType"] for event in hook.bodies[-2:]] == ["START", "COMPLETE"]
+    assert {event["job"]["name"] for event in hook.bodies[-2:]} == {"shop"}
+    assert len(hook.bodies) == 20
+    hook.answer = 500
+    again = busy_shop.ask("run", "web.visits@2024-11-17")
+    assert again.exit_code == 0, "no run fails because nobody heard of it"
+    assert "events of lineage did not arrive (it answered 500)" in again.output
+
+
+def test_a_token_is_sent_and_shown_nowhere(busy_shop: Shop, hook: Heard) -> None:
+    secrets = busy_shop.folder / "secrets"
+    secrets.mkdir(exist_ok=True)
+    (secrets / "marquez").write_text("s3cret")
+    (secrets / "where").write_text(hook.address)
+    project = say(busy_shop, 'url = { secret = "where" }\ntoken = { secret = "marquez" }\nnamespace = "shop"')
+    hook.answer = 401
+    assert send(project, busy_shop.ledger).lost == "it answered 401"
+    hook.answer = 200
+    assert send(project, busy_shop.ledger, at_once=True).events == 18
+    assert set(hook.tokens) == {"Bearer s3cret"}
+    assert {event["job"]["namespace"] for event in hook.bodies} == {"shop"}
+    said = busy_shop.ask("openlineage").output + busy_shop.ask("openlineage", "--json").output
+    assert "the address in secret where" in said
+    assert "s3cret" not in said
+    assert str(hook.port) not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('url = "https://a"\nfile = "x"', "E917 openlineage says both url and file"),
+        ('namespace = "x"', "E917 openlineage says neither url nor file"),
+        ('ulr = "https://a"', "did you mean url?"),
+        ('url = "marquez:5000"', "E917 marquez:5000 is no address of the web"),
+        ('file = "x"\ntoken = "y"', "E917 a file takes no token"),
+        ("file = 3", "E917 file is no text"),
+        ("url = 3", "E917 url is neither a text nor a secret"),
+        ('url = { secret = "nowhere" }', "E225"),
+    ],
+)
+def test_a_section_that_cannot_be_is_refused_with_its_place(busy_shop: Shop, text: str, words: str) -> None:
+    file = busy_shop.folder / "waterclock.toml"
+    said = file.read_text().replace("[env.dev]\n", "[env.dev]\nopenlineage = true\n", 1)
+    file.write_text(f"{said.rstrip()}\n\n[openlineage]\n{text}\n")
+    found = busy_shop.ask("check").output
+    assert words in found
+    assert "waterclock.toml" in found
+
+
+def test_nothing_is_sent_where_nobody_said_so(busy_shop: Shop, hook: Heard) -> None:
+    assert "events of lineage go nowhere" in busy_shop.ask("openlineage").stdout
+    assert "E379 events of lineage go nowhere" in busy_shop.ask("openlineage", "send").stderr
+    say(busy_shop, f'url = "{hook.address}"', is_on=False)
+    assert "environment dev sends none" in busy_shop.ask("openlineage").stdout
+    assert "E379 environment dev sends no events" in busy_shop.ask("openlineage", "send").stderr
+    assert hook.tries == 0
+
+
+def test_without_the_library_check_says_how_to_get_it_and_a_run_goes_on(
+    busy_shop: Shop, hook: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = to_server(busy_shop, hook)
+    monkeypatch.setattr(sending, "find_spec", lambda _: None)
+    assert "pip install 'waterclock[openlineage]'" in busy_shop.ask("check").output
+    assert "E379" in busy_shop.ask("openlineage", "send").stderr
+    notes: list[str] = []
+    with open_workplace(project) as work:
+        monkeypatch.setattr(Workplace, "note_once", lambda _, text: notes.append(text))
+        send_after(work)
+    assert notes == [
+        "events of lineage were not sent: events of lineage are made by openlineage-python, which is not installed"
+    ]
+
+
+def test_a_python_transform_is_told_as_made_of_all_that_it_reads(busy_shop: Shop) -> None:
+    (busy_shop.folder / "flows" / "p.py").write_text(
+        "import waterclock as wc\n\n\n"
+        '@wc.transform("sales.odd", partitioned=True, columns="n BIGINT")\n'
+        'def odd(orders=wc.table("shop.orders"), *, window: wc.Window) -> wc.DataFrame:\n'
+        "    return orders\n"
+    )
+    project = say(busy_shop, 'file = "x.jsonl"')
+    facet = Events(project).columns.lineage_of(project.flow.tables["sales.odd"])
+    assert facet is not None
+    inputs = facet.fields["n"].inputFields
+    assert {each.field for each in inputs} == {"order_id", "customer_id", "amount", "ordered_at"}
+    assert "cannot be looked into" in str(inputs[0].transformations[0].description)  # type: ignore[index]
+
+
+def test_where_a_query_does_not_tell_all_that_it_reads_is_told(busy_shop: Shop) -> None:
+    (busy_shop.folder / "flows" / "p.dpl").write_text(
+        "TRANSFORM sales.wide PARTITIONED (one DOUBLE, two DOUBLE) AS SELECT * FROM "
+        "(SELECT customer_id, amount FROM shop.orders) PIVOT (sum(amount) FOR customer_id IN (1 AS one, 2 AS two));"
+    )
+    project = say(busy_shop, 'file = "x.jsonl"')
+    facet = Events(project).columns.lineage_of(project.flow.tables["sales.wide"])
+    assert facet is not None
+    inputs = facet.fields["one"].inputFields
+    assert {each.field for each in inputs} == {"order_id", "customer_id", "amount", "ordered_at"}
+    assert "not known" in str(inputs[0].transformations[0].description)  # type: ignore[index]
+
+
+def test_what_is_collected_of_another_project_has_no_name_of_ours(busy_shop: Shop) -> None:
+    project = say(busy_shop, 'file = "x.jsonl"')
+    theirs = Input("sales.by_country", "sales.by_country", "slices", day(17), day(18), "tables/x", 7, "1:2:3")
+    it = Happening(
+        1, day(19), What.CLAIMED, "ann", None, "shop.orders", day(17), 5, code="x", inputs=(theirs,)
+    )  # fmt: skip
+    event = Events(project).of(it)
+    assert problems(event) == []
+    [source] = event["inputs"]
+    assert (source["namespace"], source["name"]) == ("shop.dev/shop", "orders")
+    assert source["facets"]["version"]["datasetVersion"] == "7"
