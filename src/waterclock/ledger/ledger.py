@@ -8,7 +8,18 @@ from typing import Literal, Self, TypeVar, overload
 
 from waterclock.ledger.maintenance import Keeping
 from waterclock.ledger.read import alerts as known_alerts
-from waterclock.ledger.read import changes_since, current, durations, linked, looks, notes, provenance, quality, status
+from waterclock.ledger.read import (
+    changes_since,
+    current,
+    durations,
+    linked,
+    looks,
+    notes,
+    progress,
+    provenance,
+    quality,
+    status,
+)
 from waterclock.ledger.read import closings as past_closings
 from waterclock.ledger.read import codes as past_codes
 from waterclock.ledger.read import pauses as past_pauses
@@ -141,6 +152,11 @@ class Past(Section):
     settled = on_its_database(status.settled)
     warned = on_its_database(status.warned)
     durations = on_its_database(durations.durations)
+    at_work = on_its_database(progress.at_work)
+    began = on_its_database(progress.began)
+    newest_made = on_its_database(progress.newest_made)
+    newest_rows = on_its_database(progress.newest_rows)
+    empty_at_last = on_its_database(progress.empty_at_last)
     rule_notes = on_its_database(notes.rule_notes)
     audit = on_its_database(status.audit)
     codes = on_its_database(past_codes.codes)

@@ -11,12 +11,23 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from tests.ledgers import Desk
-from waterclock.ledger.read import changes_since, content, current, notes, provenance, ripple, snapshot, states, status
+from waterclock.ledger.read import (
+    changes_since,
+    content,
+    current,
+    notes,
+    progress,
+    provenance,
+    ripple,
+    snapshot,
+    states,
+    status,
+)
 from waterclock.ledger.write import applying, claim_endings, claims, completion, coverage, decisions, suspects
 
 MODULES = (
     applying, changes_since, claims, claim_endings, content, coverage, decisions, provenance, current, completion,
-    notes, ripple, snapshot, status, suspects,
+    notes, progress, ripple, snapshot, status, suspects,
 )  # fmt: skip
 GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "versions")
 STATEMENTS = {
