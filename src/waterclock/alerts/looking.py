@@ -14,6 +14,7 @@ from waterclock.alerts.telling import decide
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import AlertsNow, Kind, KnownAlerts
 from waterclock.errors import WaterclockError
+from waterclock.operations.deadlines import deadlines_of, with_deadlines
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
 from waterclock.secrets import Secrets
@@ -67,8 +68,11 @@ def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datet
     if since.since > snapshot.sequence:
         return None
     plan = Planner(project.flow).plan(snapshot, now, Request(clock=ledger.now()))
+    late = deadlines_of(
+        project.flow, snapshot, plan, ledger.past, ledger.now(), with_deadlines(project.flow, project.flow.tables)
+    )
     found = found_at(
-        Looked(project.flow, snapshot, plan, said.refused, said.silent, said.of_run, since.batches, since.newest)
+        Looked(project.flow, snapshot, plan, said.refused, said.silent, said.of_run, since.batches, since.newest, late)
     )
 
     def decided(known: KnownAlerts, at: datetime) -> AlertsNow:

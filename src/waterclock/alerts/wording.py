@@ -23,6 +23,9 @@ _VERBS = {
     Kind.STOPPED: "stopped",
     Kind.WARNED: "warned",
     Kind.SILENT: "source silent",
+    Kind.MISSED: "missed the deadline",
+    Kind.NEAR: "near the deadline",
+    Kind.LONG: "takes long",
 }
 _MARKS = {Telling.FIRING: "", Telling.REPEATED: "still: ", Telling.RESOLVED: "resolved: ", Telling.PASSED: "passed: "}
 

@@ -17,9 +17,11 @@ from waterclock.cli.views.open_books import print_open
 from waterclock.cli.views.partial import print_partial
 from waterclock.cli.views.plan import next_due_words, print_looks, print_pauses, summary_words
 from waterclock.cli.views.theme import LOOKS, sign
+from waterclock.cli.views.watching import print_deadlines
 from waterclock.flow.declarations import Table
 from waterclock.operations.causes import causes_at_root
 from waterclock.operations.closings import OpenBooks, open_books
+from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.grid import Grid, bounds, column_cadence, make_grid, newest_span, parse_columns, wider
 from waterclock.operations.json import instant_text
 from waterclock.operations.looks import last_looks, looks_json
@@ -53,6 +55,7 @@ class Seen:
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     open: Mapping[str, OpenBooks] = field(default_factory=dict)
     open_windows: Mapping[str, OpenWindows] = field(default_factory=dict)
+    deadlines: Deadlines = NO_DEADLINES
 
 
 def see(
@@ -92,7 +95,7 @@ def _seen(
 def _told(at: Reading, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -> Seen:
     names = [table.name for table in tables]
     plan = at.planner.plan(at.snapshot, at.now, Request(only=names))
-    told = open_books(plan, at.flow), open_windows(at, names)
+    told = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
     return Seen(grid, plan, at.now, at.project.env, is_asked, last_looks(at, names), *told)
 
 
@@ -121,6 +124,7 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
         to.print(Text(f"{count_words(hidden, 'older column')} for which the line is too short", style="quiet"))
     to.print()
     _print_problems(to, seen.plan)
+    print_deadlines(to, seen.deadlines)
     if seen.plan.behind:
         print_behind(to, seen.plan.behind)
         to.print()
@@ -154,6 +158,7 @@ def status_json(seen: Seen) -> dict[str, Any]:
         "looked": looks_json(seen.looks),
         "open": {name: books.to_json() for name, books in seen.open.items()},
         "open_windows": {name: windows.to_json() for name, windows in seen.open_windows.items()},
+        "deadlines": seen.deadlines.to_json(),
         **grid_json(seen.grid),
     }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -17,7 +18,7 @@ from waterclock.ledger.store.instants import Instant
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, revisions, runs, tables
 
 _STARTING = timedelta(minutes=10)  # a run takes its time from being told its clock to its beginning
-_NAMES = sa.bindparam("names", expanding=True)
+_NAMES: sa.BindParameter[Any] = sa.bindparam("names", expanding=True)
 _NEWER = batches.alias("newer")
 _SHARING = claim_labels.alias("sharing")
 # of each table the label from which on its newest are
@@ -32,9 +33,7 @@ _FROM = sa.func.coalesce(
     sa.bindparam("beginning", BEGINNING, type_=Instant()),
 )
 _ROWS_OF = sa.func.coalesce(batches.c.rows, 0) + sa.func.coalesce(batches.c.aside, 0)
-_NEWEST = sa.and_(
-    batches.c.table_name == tables.c.name, batches.c.label > _FROM, batches.c.current_claim.is_not(None)
-)
+_NEWEST = sa.and_(batches.c.table_name == tables.c.name, batches.c.label > _FROM, batches.c.current_claim.is_not(None))
 _MADE = (
     sa.select(
         batches.c.table_name,
@@ -50,9 +49,7 @@ _MADE = (
     )
     .select_from(tables)
     .join(batches, _NEWEST)
-    .join(
-        revisions, sa.and_(revisions.c.table_name == batches.c.table_name, revisions.c.label == batches.c.label)
-    )
+    .join(revisions, sa.and_(revisions.c.table_name == batches.c.table_name, revisions.c.label == batches.c.label))
     .join(claims, claims.c.number == revisions.c.claim)
     .outerjoin(runs, runs.c.run == claims.c.run)
     .where(tables.c.name.in_(_NAMES))

@@ -1,0 +1,38 @@
+"""Shows which windows have missed their deadlines, are near them, or took longer than they may."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from waterclock.cli.views.theme import LOOKS, sign
+from waterclock.operations.deadlines import Deadlines, Stand, gathered, left_words, stand_words, where_words
+from waterclock.operations.states import State
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_LOOK = {Stand.MISSED: State.FAILED, Stand.NEAR: State.WARNED, Stand.LONG: State.WARNED}
+_VERBS = {Stand.MISSED: "missed the deadline", Stand.NEAR: "near the deadline", Stand.LONG: "takes long"}
+_MOST = 10
+
+
+def print_deadlines(to: Console, told: Deadlines, indent: str = "") -> None:
+    """Print a line for the windows of each table that stand alike, and nothing where none is to be told of."""
+    groups = gathered(told.found)
+    for alike in groups[:_MOST]:
+        stand = alike[0].stand
+        said = ", ".join(filter(None, (stand_words(alike, told.flow), left_words(alike[0]))))
+        to.print(
+            Text.assemble(
+                (f"{indent}{sign(_LOOK[stand], to)} ", LOOKS[_LOOK[stand]].style),
+                (where_words(alike, told.flow), "name"),
+                f" {_VERBS[stand]}: {said}",
+            ),
+            soft_wrap=True,
+        )
+    if (rest := len(groups) - _MOST) > 0:
+        to.print(Text(f"{indent}  and {rest} more: waterclock status --json", style="quiet"))
+    if groups and not indent:
+        to.print()
