@@ -14,7 +14,7 @@ from waterclock.codes_of_quality import QUALITY, QUALITY_AT_WORK, QUALITY_COMMAN
 from waterclock.codes_of_schemas import SCHEMAS, SCHEMAS_AT_WORK, SCHEMAS_KEPT
 from waterclock.codes_of_specs import SPECS
 from waterclock.codes_of_state import STATE, STATE_AT_WORK
-from waterclock.codes_of_watching import WATCHING
+from waterclock.codes_of_watching import WATCHING, WATCHING_COMMANDS
 from waterclock.errors import Code
 from waterclock.temporal.refusals import REFUSALS
 
@@ -456,6 +456,7 @@ CLI: Mapping[str, Code] = {
         "An address of `ui` names a part of a page, or something to do with batches, that there is not.",
     ),
     **ALERTS,
+    **WATCHING_COMMANDS,
     "E999": Code(
         "a defect of Waterclock",
         "An error that should not be. All that is known of it was written into the file that is named.",

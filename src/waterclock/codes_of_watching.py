@@ -17,3 +17,10 @@ WATCHING: Mapping[str, Code] = {
         "RUNTIME d says how long a batch may take, so that it is done by its DEADLINE: the two are said together.",
     ),
 }
+WATCHING_COMMANDS: Mapping[str, Code] = {
+    "E919": Code(
+        "lag of some labels",
+        "`status --lag` tells how far tables are behind now, by their newest labels. Labels and columns of the grid "
+        "are chosen without it.",
+    ),
+}

@@ -143,6 +143,9 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "open_windows": "by table that keeps its open windows: {windows, first, shown}: how many there are, the "
             "first of them, and as of when the view shows them",
             "deadlines": "as in plan",
+            "lag": "with --lag: list of {table, labels, fresh_to, behind, inputs_to, behind_inputs, rows, "
+            "rows_are_more, done_after}, else null: spans in seconds; rows: of the inputs, from fresh_to on; "
+            "done_after: {labels, p50, p95, max, late} of how long after their windows the newest were done, or null",
             "by": "the period of a column",
             "zone": "the zone in which columns are cut",
             "columns": "list of {start, label, local}, oldest first",
