@@ -15,6 +15,7 @@ from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import AlertsNow, Kind, KnownAlerts
 from waterclock.errors import WaterclockError
 from waterclock.operations.deadlines import deadlines_of, with_deadlines
+from waterclock.operations.silence import silences
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
 from waterclock.secrets import Secrets
@@ -71,8 +72,20 @@ def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datet
     late = deadlines_of(
         project.flow, snapshot, plan, ledger.past, ledger.now(), with_deadlines(project.flow, project.flow.tables)
     )
+    empty = silences(project.flow, ledger.past, project.flow.tables)
     found = found_at(
-        Looked(project.flow, snapshot, plan, said.refused, said.silent, said.of_run, since.batches, since.newest, late)
+        Looked(
+            project.flow,
+            snapshot,
+            plan,
+            said.refused,
+            said.silent,
+            said.of_run,
+            since.batches,
+            since.newest,
+            late,
+            empty,
+        )
     )
 
     def decided(known: KnownAlerts, at: datetime) -> AlertsNow:

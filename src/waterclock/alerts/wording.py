@@ -26,6 +26,7 @@ _VERBS = {
     Kind.MISSED: "missed the deadline",
     Kind.NEAR: "near the deadline",
     Kind.LONG: "takes long",
+    Kind.EMPTY: "is empty",
 }
 _MARKS = {Telling.FIRING: "", Telling.REPEATED: "still: ", Telling.RESOLVED: "resolved: ", Telling.PASSED: "passed: "}
 

@@ -31,6 +31,7 @@ class Kind(StrEnum):
     MISSED = "missed"
     NEAR = "near"
     LONG = "long"
+    EMPTY = "empty"
 
     @property
     def severity(self) -> Severity:
@@ -40,7 +41,7 @@ class Kind(StrEnum):
 
 _SEVERITIES = {
     Kind.DAMAGED: Severity.CRITICAL,
-    **dict.fromkeys((Kind.WARNED, Kind.SILENT, Kind.NEAR, Kind.LONG), Severity.WARNING),
+    **dict.fromkeys((Kind.WARNED, Kind.SILENT, Kind.NEAR, Kind.LONG, Kind.EMPTY), Severity.WARNING),
 }
 
 

@@ -143,6 +143,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "open_windows": "by table that keeps its open windows: {windows, first, shown}: how many there are, the "
             "first of them, and as of when the view shows them",
             "deadlines": "as in plan",
+            "silent": "list of {table, since, labels, expected, rows_to}: collects whose newest labels are empty for "
+            "unusually long; expected: of so many labels in which something mostly comes",
             "lag": "with --lag: list of {table, labels, fresh_to, behind, inputs_to, behind_inputs, rows, "
             "rows_are_more, done_after}, else null: spans in seconds; rows: of the inputs, from fresh_to on; "
             "done_after: {labels, p50, p95, max, late} of how long after their windows the newest were done, or null",

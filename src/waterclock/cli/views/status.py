@@ -18,7 +18,7 @@ from waterclock.cli.views.open_books import print_open
 from waterclock.cli.views.partial import print_partial
 from waterclock.cli.views.plan import next_due_words, print_looks, print_pauses, summary_words
 from waterclock.cli.views.theme import LOOKS, sign
-from waterclock.cli.views.watching import print_deadlines
+from waterclock.cli.views.watching import print_deadlines, print_silences
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.causes import causes_at_root
@@ -30,6 +30,7 @@ from waterclock.operations.lag import Lag, lags
 from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import Reading, selected
+from waterclock.operations.silence import NO_SILENCE, Silent, silent
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, likeness
 from waterclock.planner.label_states import count_states
@@ -61,6 +62,7 @@ class Seen:
     open_windows: Mapping[str, OpenWindows] = field(default_factory=dict)
     deadlines: Deadlines = NO_DEADLINES
     lags: Sequence[Lag] | None = None
+    silent: Silent = NO_SILENCE
 
 
 def see(
@@ -118,7 +120,8 @@ def _told(at: Reading, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -
     names = [table.name for table in tables]
     plan = at.planner.plan(at.snapshot, at.now, Request(only=names))
     told = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
-    return Seen(grid, plan, at.now, at.project.env, is_asked, last_looks(at, names), *told)
+    looks, quiet = last_looks(at, names), silent(at, names)
+    return Seen(grid, plan, at.now, at.project.env, is_asked, looks, *told, silent=quiet)
 
 
 def _grid(at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime]) -> Grid:
@@ -147,6 +150,7 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
     to.print()
     _print_problems(to, seen.plan)
     print_deadlines(to, seen.deadlines)
+    print_silences(to, seen.silent)
     if seen.plan.behind:
         print_behind(to, seen.plan.behind)
         to.print()
@@ -163,6 +167,7 @@ def print_behind_now(to: Console, seen: Seen, zone: str) -> None:
     print_lags(to, seen.lags or (), seen.now)
     _print_problems(to, seen.plan)
     print_deadlines(to, seen.deadlines)
+    print_silences(to, seen.silent)
     print_pauses(to, seen.plan, zone)
     to.print(Text(f"{summary_words(seen.plan)}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
 
@@ -190,6 +195,7 @@ def status_json(seen: Seen) -> dict[str, Any]:
         "open": {name: books.to_json() for name, books in seen.open.items()},
         "open_windows": {name: windows.to_json() for name, windows in seen.open_windows.items()},
         "deadlines": seen.deadlines.to_json(),
+        "silent": seen.silent.to_json(),
         "lag": None if seen.lags is None else [lag.to_json() for lag in seen.lags],
         **grid_json(seen.grid),
     }

@@ -1,4 +1,4 @@
-"""Shows which windows have missed their deadlines, are near them, or took longer than they may."""
+"""Shows deadlines that are missed or near, batches that take long, and sources that bring nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rich.text import Text
 
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.operations.deadlines import Deadlines, Stand, gathered, left_words, stand_words, where_words
+from waterclock.operations.silence import Silent, silence_words
 from waterclock.operations.states import State
 
 if TYPE_CHECKING:
@@ -35,4 +36,21 @@ def print_deadlines(to: Console, told: Deadlines, indent: str = "") -> None:
     if (rest := len(groups) - _MOST) > 0:
         to.print(Text(f"{indent}  and {rest} more: waterclock status --json", style="quiet"))
     if groups and not indent:
+        to.print()
+
+
+def print_silences(to: Console, told: Silent) -> None:
+    """Print a line for each collect whose source brings nothing for unusually long."""
+    for silence in told.found[:_MOST]:
+        to.print(
+            Text.assemble(
+                (f"{sign(State.WARNED, to)} ", LOOKS[State.WARNED].style),
+                (silence.table, "name"),
+                f": {silence_words(silence, told.flow)}",
+            ),
+            soft_wrap=True,
+        )
+    if (rest := len(told.found) - _MOST) > 0:
+        to.print(Text(f"  and {rest} more: waterclock status --json", style="quiet"))
+    if told.found:
         to.print()

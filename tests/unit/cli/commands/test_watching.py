@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from tests.stocks import Stocks, make
 from tests.unit.cli.conftest import ask
@@ -122,3 +123,23 @@ def test_lag_is_of_now(web: Web) -> None:
         refused = web.ask("status", "--lag", *more)
         assert refused.exit_code == 1
         assert "E919 --lag tells of all labels up to now" in refused.output
+
+
+def test_a_source_that_brings_nothing_is_told_at_the_collect_alone(tmp_path: Path) -> None:
+    flow = FLOW.replace("6 HOURS START '2026-11-01'", "DAY START '2026-09-01'")
+    stocks = make(tmp_path / "web", flow, "[project]\nname = 'web'\n")
+    (stocks.folder / "landing").mkdir()
+    stocks.now, stocks.fails = day(8, 1), {}
+    stocks.fill()
+    web = Web(stocks)
+    assert web.json("status")["silent"] == []
+    with stocks.ledger() as ledger, ledger._database.write() as write:
+        newer = f"label >= {int(day(5).timestamp()) * 1_000_000}"
+        write.execute(sa.text(f"UPDATE batches SET rows = 0 WHERE {newer}"))
+    assert web.json("status")["silent"] == [
+        {"table": "web.clicks", "since": "20261105000000", "labels": 3, "expected": 3, "rows_to": "20261104000000"}
+    ]
+    said = "web.clicks: nothing came from shop for 2026-11-05 .. 2026-11-07 (3 labels), where something usually does"
+    assert said in web.ask("status").stdout
+    assert said in web.ask("status", "--lag").stdout
+    assert web.json("status", "web.daily")["silent"] == []
