@@ -51,7 +51,7 @@ class Told:
 def tell(project: Project, ledger: Ledger, look: Callable[[], LedgerSnapshot], now: datetime, said: RunSaid) -> Told:
     """Find the root causes at `now`, keep who is to be told of what, and send what waits.
 
-    Cost: a plan of all tables, three questions to the ledger and one change of it; what the targets take.
+    Cost: a plan of all tables, some eight questions to the ledger and one change of it; what the targets take.
     """
     come = AlertsNow()
     for _ in range(_TRIES):

@@ -16,6 +16,7 @@ from waterclock.batches.facts import LedgerSnapshot, TableFacts
 from waterclock.flow.alerting import Alerting, Rule, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import due_of
+from waterclock.operations.silence import Silence
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
 
@@ -103,3 +104,21 @@ def test_a_failure_that_is_tried_again_stays_told_beside_the_deadline_that_it_mi
     assert [len(each) for each in said] == [2, 2, 2]
     assert sum(title.startswith("raw.a @ 2026-11-20 failed") for each in said for title in each) == 1
     assert sum(title.startswith("resolved: raw.a @ 2026-11-20 failed") for title in said[2]) == 1
+
+
+def test_collects_of_one_source_that_brings_nothing_are_one_warning() -> None:
+    of = flow(table("raw.a", partitioned=True), table("raw.b", partitioned=True))
+    known = {name: facts(21) for name in of.tables}
+    seen = looked(of, known, 1)
+    empty = Silence("raw.a", day(18), day(20), labels=3, expected=3, rows_to=day(17))
+    [trouble] = found_at(replace(seen, empty=(empty,))).troubles
+    assert (trouble.kind, trouble.severity, trouble.batches) == (
+        Kind.EMPTY,
+        Severity.WARNING,
+        {"raw.a": frozenset({day(18)})},
+    )
+    assert Words("shop", "prod", of).line(trouble) == (
+        "raw.a @ 2026-11-18 is empty: nothing came for 2026-11-18 .. 2026-11-20 (3 labels), "
+        "where something usually does"
+    )
+    assert found_at(replace(seen, empty=())).troubles == []

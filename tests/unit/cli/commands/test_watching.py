@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from tests.stocks import Stocks, make
 from tests.unit.cli.conftest import ask
+from waterclock.alerts.looking import RunSaid, tell
 
 FLOW = """\
 CREATE CONNECTION shop TYPE files OPTIONS (path 'landing');
@@ -143,3 +144,30 @@ def test_a_source_that_brings_nothing_is_told_at_the_collect_alone(tmp_path: Pat
     assert said in web.ask("status").stdout
     assert said in web.ask("status", "--lag").stdout
     assert web.json("status", "web.daily")["silent"] == []
+
+
+def test_a_look_raises_alerts_of_deadlines_and_ends_them(tmp_path: Path) -> None:
+    told = "[alerts.targets.desk]\nwebhook = 'http://127.0.0.1:9/hook'\n[env.dev]\nalerts = true\n"
+    header = f"[project]\nname = 'web'\n{told}"
+    stocks = make(tmp_path / "web", FLOW, header)
+    (stocks.folder / "landing").mkdir()
+    stocks.fails = {("web.clicks", day(10, 18)): BROKEN}
+    for number in range(4, 12):
+        stocks.now = day(number, 1)
+        stocks.fill()
+    project = stocks.project
+
+    def kinds(now: datetime) -> list[str]:
+        stocks.now = now
+        with stocks.ledger() as ledger:
+            tell(project, ledger, lambda: ledger.reads.snapshot(project.flow), now, RunSaid())
+            return sorted(alert.trouble.kind for alert in ledger.alerts.known() if alert.is_open)
+
+    assert kinds(day(11, 1)) == ["failed"]
+    assert kinds(day(11, 2)) == ["failed", "near"]
+    assert kinds(day(11, 4)) == ["failed", "missed"]
+    stocks.fails = {}
+    with stocks.ledger() as ledger:
+        ledger.decisions.retry("web.clicks", [day(10, 18)], who="ann")
+    stocks.fill()
+    assert kinds(stocks.now) == []
