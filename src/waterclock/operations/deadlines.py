@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from waterclock.operations.opening import Reading
 
 _NOTHING = timedelta(0)
+_WORTH_SAYING = timedelta(seconds=1)
 _GOES_ON, _PAUSED, _STOPPED = 0, 1, 2
 
 
@@ -321,15 +322,15 @@ def where_words(alike: Sequence[Due], flow: Flow) -> str:
     return f"{first.table} @ {spans}{many}"
 
 
-def stand_words(alike: Sequence[Due], flow: Flow) -> str:
-    """Say how windows stand, by the oldest of them, and why; nothing of it changes with every minute."""
+def stand_words(alike: Sequence[Due], flow: Flow, left: str = "") -> str:
+    """Say how windows stand, by the oldest of them, and why; without `left` nothing of it changes with every minute."""
     due = alike[0]
     table = flow.tables[due.table]
     if due.stand is Stand.LONG:
         verb = "took" if due.status is Status.DONE else "has run for"
-        return f"{verb} longer than {str(table.runtime).lower()}"
+        return f"{verb} longer than {str(table.runtime).lower()}{left}"
     oldest = "the oldest " if len(alike) > 1 else ""
-    return f"{oldest}to be done by {due.by:%Y-%m-%d %H:%MZ}; {cause_words(due, flow)}"
+    return f"{oldest}to be done by {due.by:%Y-%m-%d %H:%MZ}{left}; {cause_words(due, flow)}"
 
 
 _MATTERS = {
@@ -354,8 +355,9 @@ def cause_words(due: Due, flow: Flow) -> str:
 
 
 def left_words(due: Due) -> str:
-    """Say how long what is left usually takes, or a batch took; empty where nobody knows."""
-    seconds = due.left.total_seconds()
-    if not seconds:
+    """Say how long what is left usually takes, or a batch took; empty where nobody knows, or where nothing goes on."""
+    if due.stand is Stand.LONG:
+        return f": {seconds_words(due.left.total_seconds())}"
+    if due.left < _WORTH_SAYING or _rank(due.root.status):
         return ""
-    return seconds_words(seconds) if due.stand is Stand.LONG else f"what is left usually takes {seconds_words(seconds)}"
+    return f", what is left usually takes {seconds_words(due.left.total_seconds())}"

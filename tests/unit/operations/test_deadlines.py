@@ -18,6 +18,7 @@ from waterclock.operations.deadlines import (
     due_of,
     gathered,
     is_history,
+    left_words,
     long_ones,
     stand_words,
     where_words,
@@ -160,3 +161,15 @@ def test_once_told_of_a_window_is_told_until_it_is_done(early: int, later: int, 
     assert order.index(stands[0]) <= order.index(stands[1])
     missed = [due for due in after if due.stand is Stand.MISSED and due.window.start == day(20)]
     assert bool(missed) == (timedelta(minutes=early + later) >= 4 * HOUR)
+
+
+def test_what_is_left_is_said_where_work_goes_on() -> None:
+    known = {name: facts(20, seconds_per_batch=3000.0) for name in CHAIN.tables}
+    [due] = found(CHAIN, known, day(21) + 2 * HOUR)
+    assert stand_words([due], CHAIN, left_words(due)) == (
+        "to be done by 2026-11-21 04:00Z, what is left usually takes 2 h 30 min; "
+        "raw.a @ 2026-11-20 is ready and not begun"
+    )
+    known["raw.a"] = facts(20, troubles={day(20): FAILED}, seconds_per_batch=3000.0)
+    [due] = found(CHAIN, known, day(21) + 2 * HOUR)
+    assert left_words(due) == ""

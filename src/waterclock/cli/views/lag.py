@@ -10,7 +10,7 @@ from rich.table import Table as Columns
 from rich.text import Text
 
 from waterclock.operations.lag import Lag
-from waterclock.operations.words import number_words, span_words
+from waterclock.operations.words import count_words, number_words, span_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +33,7 @@ def print_lags(to: Console, found: Sequence[Lag], now: datetime) -> None:
     to.print(rows)
     to.print()
     counted = max((each.delays.labels for each in found if each.delays is not None), default=0)
-    said = f"of up to {number_words(counted)} labels" if counted else "once labels are done in their time"
+    said = f"of up to {count_words(counted, 'label')}" if counted else "once labels are done in their time"
     for line in (
         "inputs: how much further all is done that the table reads; rows: what its inputs hold from there on",
         f"p50, p95, max: how long after its window a label was done, {said}; late: of these, after DEADLINE",

@@ -24,7 +24,7 @@ def print_deadlines(to: Console, told: Deadlines, indent: str = "") -> None:
     groups = gathered(told.found)
     for alike in groups[:_MOST]:
         stand = alike[0].stand
-        said = ", ".join(filter(None, (stand_words(alike, told.flow), left_words(alike[0]))))
+        said = stand_words(alike, told.flow, left_words(alike[0]))
         to.print(
             Text.assemble(
                 (f"{indent}{sign(_LOOK[stand], to)} ", LOOKS[_LOOK[stand]].style),
