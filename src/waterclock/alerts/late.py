@@ -25,6 +25,10 @@ def late_troubles(flow: Flow, found: Sequence[Due]) -> Iterator[Trouble]:
     groups = gathered(found)
     slow = [alike for alike in groups if alike[0].stand is not Stand.LONG and alike[0].root.status not in _IS_STOPPED]
     behind = _behind(flow, slow)
+    blocks: dict[str, Counter[str]] = {}
+    for alike in slow:
+        for upstream in behind.get((alike[0].table, alike[0].stand), ()):
+            blocks.setdefault(upstream, Counter())[alike[0].table] += len(alike)
     for alike in groups:
         due = alike[0]
         if due.stand is Stand.LONG:
@@ -32,13 +36,7 @@ def late_troubles(flow: Flow, found: Sequence[Due]) -> Iterator[Trouble]:
         elif due.root.status in _IS_STOPPED:
             yield _trouble(flow, alike, f"{due.root.table} {due.root.status}")
         elif (due.table, due.stand) not in behind:
-            blocks = Counter(
-                other[0].table
-                for other in slow
-                for _ in other
-                if due.table in behind.get((other[0].table, other[0].stand), ())
-            )
-            yield _trouble(flow, alike, due.table, blocks)
+            yield _trouble(flow, alike, due.table, blocks.get(due.table))
 
 
 def _behind(flow: Flow, slow: Iterable[Sequence[Due]]) -> dict[tuple[str, Stand], frozenset[str]]:

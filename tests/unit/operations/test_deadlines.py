@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
+from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ledgers import flow, table
+from tests.model.random_flow import EVE, random_flow
 from waterclock.batches.facts import BatchStatus, LedgerSnapshot, OpenClaim, Pause, TableFacts, Trouble
 from waterclock.batches.progress import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
@@ -22,6 +26,7 @@ from waterclock.operations.deadlines import (
     long_ones,
     stand_words,
     where_words,
+    with_upstream,
 )
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
@@ -173,3 +178,31 @@ def test_what_is_left_is_said_where_work_goes_on() -> None:
     known["raw.a"] = facts(20, troubles={day(20): FAILED}, seconds_per_batch=3000.0)
     [due] = found(CHAIN, known, day(21) + 2 * HOUR)
     assert left_words(due) == ""
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_of_any_flow_what_is_late_is_told_with_a_cause_that_is_not_done(seed: int) -> None:
+    random = Random(seed)
+    tables = {
+        name: replace(each, deadline=parse_duration(random.choice(("30 MINUTES", "6 HOURS", "1 DAY"))))
+        for name, each in random_flow(random).flow.tables.items()
+    }
+    of = replace(random_flow(Random(seed)).flow, tables=tables)
+    now = EVE + timedelta(hours=random.choice((1, 9, 30)))
+    known = {}
+    for name, each in tables.items():
+        start = each.cadence.floor(EVE - DAY)
+        upto = each.cadence.floor(EVE - timedelta(hours=random.choice((0, 0, 12))))
+        labels = [window.start for window in islice(each.cadence.due_windows(upto, now), 2)]
+        troubles = dict.fromkeys(labels[: random.choice((0, 0, 1))], FAILED)
+        done = IntervalSet.from_intervals([(start, max(upto, start))])
+        seconds = random.choice((None, 5.0, 9000.0))
+        known[name] = TableFacts(start=start, covered=done, troubles=troubles, seconds_per_batch=seconds)
+    told = found(of, known, now)
+    for due in told:
+        assert (due.stand is Stand.MISSED) == (due.by <= now)
+        assert due.left >= timedelta(0)
+        assert not known[due.root.table].covered.covers_instant(due.root.window.start)
+        assert due.root.table in with_upstream(of, [due.table])
+        assert stand_words([due], of, left_words(due))
+    assert sum(map(len, gathered(told))) == len(told)
