@@ -18,12 +18,12 @@ _NOTHING, _HOUR = timedelta(0), timedelta(hours=1)
 def check_deadlines(drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
     """Refuse a deadline that is over before a window is due or a batch can be made, and a RUNTIME beside none."""
     for draft in drafts.values():
-        deadline, runtime = (draft.statement.value(word, Duration) for word in (DEADLINE, RUNTIME))
+        deadline, runtime = draft.deadline, draft.statement.value(RUNTIME, Duration)
         if runtime is not None and not runtime.amount:
             yield draft.at(RUNTIME).refuse(
                 "E278", f"no batch of {draft.name} is made in no time", fix="say RUNTIME 1 MINUTE or more"
             )
-        elif runtime is not None and draft.statement.clause(DEADLINE) is None:
+        elif runtime is not None and deadline is None and draft.statement.clause(DEADLINE) is None:
             yield draft.at(RUNTIME).refuse(
                 "E278",
                 f"{draft.name} says RUNTIME and no DEADLINE",
