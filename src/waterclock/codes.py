@@ -15,6 +15,7 @@ from waterclock.codes_of_quality import QUALITY, QUALITY_AT_WORK, QUALITY_COMMAN
 from waterclock.codes_of_schemas import SCHEMAS, SCHEMAS_AT_WORK, SCHEMAS_KEPT
 from waterclock.codes_of_specs import SPECS
 from waterclock.codes_of_state import STATE, STATE_AT_WORK
+from waterclock.codes_of_watching import WATCHING, WATCHING_COMMANDS
 from waterclock.errors import Code
 from waterclock.temporal.refusals import REFUSALS
 
@@ -274,6 +275,7 @@ LANGUAGE: Mapping[str, Code] = {
     **CLOSINGS,
     **SCHEMAS,
     **SCHEMAS_KEPT,
+    **WATCHING,
 }
 TEMPORAL: Mapping[str, Code] = {code: Code(*said) for code, said in REFUSALS.items()}
 SELECTION: Mapping[str, Code] = {
@@ -456,6 +458,7 @@ CLI: Mapping[str, Code] = {
     ),
     **ALERTS,
     **LINEAGE,
+    **WATCHING_COMMANDS,
     "E999": Code(
         "a defect of Waterclock",
         "An error that should not be. All that is known of it was written into the file that is named.",

@@ -16,8 +16,9 @@ ALERTS: Mapping[str, Code] = {
     ),
     "E912": Code(
         "an unknown severity",
-        "critical is damage, error is what failed, is held, expired or stopped, warning is what rules warn of and "
-        "sources that are silent. A rule tells of its severity and of all that is louder.",
+        "critical is damage, error is what failed, is held, expired, stopped or missed a deadline, warning is what "
+        "rules warn of, deadlines that are near, and sources that are silent. A rule tells of its severity and of all "
+        "that is louder.",
     ),
     "E913": Code("a rule that tells nobody", "A rule names the targets that it tells, as [alerts.targets] has them."),
     "E914": Code(

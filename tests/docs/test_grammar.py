@@ -69,6 +69,9 @@ ACCEPTED = {
         "EXPECT a ELSE DROP AT MOST 3", "EXPECT a ELSE HOLD AT MOST 3 ELSE FAIL",
     )],
     "action": [TRANSFORM.format(f"EXPECT a ELSE {said}") for said in ("FAIL", "HOLD", "QUARANTINE", "DROP", "WARN")],
+    "trust": [TRANSFORM.format(text) for text in (
+        "EXPECT a > 0, b > 0", "DEADLINE 2 HOURS", "DEADLINE 1 MONTH RUNTIME 20 MINUTES",
+    )],
     "keeping": [
         COLLECT.format("RETAIN 90 DAYS"), COLLECT.format("RETAIN :long"), TRANSFORM.format("KEEP VERSIONS 30 DAYS"),
     ],
@@ -91,7 +94,6 @@ REFUSED = {
     "`BUCKET BY`": TRANSFORM.format("BUCKET BY (a) INTO 4"),
     "`ON RESTATE RESEND`": TRANSFORM.format("ON RESTATE RESEND"),
     "`MEASURE`": TRANSFORM.format("MEASURE PROFILE"),
-    "`DEADLINE`": TRANSFORM.format("DEADLINE 1 HOUR"),
     "`APPEND ORDER BY`": "PUBLISH a.b TO c.d APPEND ORDER BY e",
     "`WAS`": TRANSFORM.format("WAS a.old"),
     "`AS` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",
@@ -126,7 +128,7 @@ def test_each_form_for_later_is_on_the_page_and_no_other() -> None:
 
 def test_the_productions_with_alternatives_have_their_examples() -> None:
     names = set(re.findall(r"^(\w+) +=", GRAMMAR, re.MULTILINE))
-    plain = {"project", "statement", "table", "param", "options", "column", "otherwise", "clause", "trust", "duration"}
+    plain = {"project", "statement", "table", "param", "options", "column", "otherwise", "clause", "duration"}
     plain |= {"names", "text", "number", "value"}
     assert names - plain == set(ACCEPTED)
 

@@ -73,6 +73,8 @@ def parts_of(table: Table) -> Iterator[str]:
         "retain": table.retain,
         "keep versions": table.keep_versions,
         "closes": table.closes and repr(table.closes),
+        "deadline": table.deadline and str(table.deadline),
+        "runtime": table.runtime and str(table.runtime),
         "manifest": table.manifest,
         "open windows of": table.open_of,
         "pool": table.pool if table.pool != "default" else None,

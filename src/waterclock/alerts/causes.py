@@ -12,11 +12,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 
+from waterclock.alerts.late import late_troubles
 from waterclock.alerts.telling import Found
 from waterclock.batches.alerts import Batches, Kind, Trouble, Warned
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Flow
+from waterclock.operations.deadlines import Due
+from waterclock.operations.silence import Silence as Quiet
+from waterclock.operations.silence import silence_words
 from waterclock.operations.words import likeness
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 
@@ -24,6 +28,8 @@ _KINDS = {Status.FAILED: Kind.FAILED, Status.HELD: Kind.HELD, Status.EXPIRED: Ki
 _DAMAGE = frozenset({"E605", "E640", "E643", "E752", "E753", "E754"})
 # rows that are not as expected, code of one table: the same words of two tables are two causes
 _OF_ONE_TABLE = frozenset({"E720", "E721", "E722", "E740", "E752", "E753", "E754"})
+# what each look tells anew of all that there is, whatever else becomes of these batches
+_TOLD_BESIDE = frozenset({Kind.WARNED, Kind.MISSED, Kind.NEAR, Kind.LONG, Kind.EMPTY})
 _WAITS = frozenset({Status.BLOCKED, Status.WAITING})
 _LONGEST = 300
 
@@ -53,6 +59,7 @@ class Looked:
 
     `plan` is of all tables. `of_run`: the tables of which `refused` and `silent` tell all that there is; None where no
     run looked. `warned`: batches recorded since the look before; `newest`: of their tables, what was said last.
+    `deadlines`: what stands wrong with them. `empty`: the collects whose labels are, for unusually long.
     """
 
     flow: Flow
@@ -63,11 +70,22 @@ class Looked:
     of_run: frozenset[str] | None = None
     warned: Sequence[Warned] = ()
     newest: Mapping[str, Warned] = field(default_factory=dict)
+    deadlines: Sequence[Due] = ()
+    empty: Sequence[Quiet] = ()
 
 
 def found_at(looked: Looked) -> Found:
     """Return the root causes that stand, and what else of known ones is not mended yet."""
-    troubles = _together((*_stopped(looked), *_refused(looked), *_silent(looked), *_warned_now(looked)))
+    troubles = _together(
+        (
+            *_stopped(looked),
+            *_refused(looked),
+            *_silent(looked),
+            *_empty(looked),
+            *late_troubles(looked.flow, looked.deadlines),
+            *_warned_now(looked),
+        )
+    )
     standing = {trouble.key for trouble in troubles}
     passed = [trouble for trouble in _together(_warned_before(looked)) if trouble.key not in standing]
     return Found(troubles, passed, _Unsettled(looked, troubles))
@@ -87,13 +105,13 @@ class _Unsettled:
         self._caused = frozenset(
             (name, label)
             for trouble in self.troubles
-            if trouble.kind is not Kind.WARNED
+            if trouble.kind not in _TOLD_BESIDE
             for name, labels in trouble.batches.items()
             for label in labels
         )
 
     def __call__(self, trouble: Trouble) -> Batches:
-        if trouble.kind is Kind.WARNED:
+        if trouble.kind in _TOLD_BESIDE:
             return {}
         if trouble.of_run:
             return trouble.batches if not self._was_looked_at(trouble) else {}
@@ -196,6 +214,20 @@ def _silent(looked: Looked) -> Iterable[Trouble]:
             fix=f"look whether {silent.source} is still filled; `waterclock plan {silent.table}` says what is awaited",
             blocks=_waiting_for(looked, silent.table),
             of_run=True,
+        )
+
+
+def _empty(looked: Looked) -> Iterable[Trouble]:
+    """Yield the sources that bring nothing, each with all tables that it is collected into."""
+    for silence in looked.empty:
+        source = looked.flow.tables[silence.table].source
+        name = silence.table if source is None else source.unit.connection
+        yield Trouble(
+            key=_digest(Kind.EMPTY, name),
+            kind=Kind.EMPTY,
+            what=silence_words(silence, looked.flow)[:_LONGEST],
+            batches={silence.table: frozenset({silence.since})},
+            fix=f"look whether {name} is still filled",
         )
 
 

@@ -14,6 +14,8 @@ from waterclock.alerts.telling import decide
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import AlertsNow, Kind, KnownAlerts
 from waterclock.errors import WaterclockError
+from waterclock.operations.deadlines import deadlines_of, with_deadlines
+from waterclock.operations.silence import silences
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
 from waterclock.secrets import Secrets
@@ -49,7 +51,7 @@ class Told:
 def tell(project: Project, ledger: Ledger, look: Callable[[], LedgerSnapshot], now: datetime, said: RunSaid) -> Told:
     """Find the root causes at `now`, keep who is to be told of what, and send what waits.
 
-    Cost: a plan of all tables, three questions to the ledger and one change of it; what the targets take.
+    Cost: a plan of all tables, some eight questions to the ledger and one change of it; what the targets take.
     """
     come = AlertsNow()
     for _ in range(_TRIES):
@@ -67,8 +69,23 @@ def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datet
     if since.since > snapshot.sequence:
         return None
     plan = Planner(project.flow).plan(snapshot, now, Request(clock=ledger.now()))
+    late = deadlines_of(
+        project.flow, snapshot, plan, ledger.past, ledger.now(), with_deadlines(project.flow, project.flow.tables)
+    )
+    empty = silences(project.flow, ledger.past, project.flow.tables)
     found = found_at(
-        Looked(project.flow, snapshot, plan, said.refused, said.silent, said.of_run, since.batches, since.newest)
+        Looked(
+            project.flow,
+            snapshot,
+            plan,
+            said.refused,
+            said.silent,
+            said.of_run,
+            since.batches,
+            since.newest,
+            late,
+            empty,
+        )
     )
 
     def decided(known: KnownAlerts, at: datetime) -> AlertsNow:

@@ -23,6 +23,10 @@ _VERBS = {
     Kind.STOPPED: "stopped",
     Kind.WARNED: "warned",
     Kind.SILENT: "source silent",
+    Kind.MISSED: "missed the deadline",
+    Kind.NEAR: "near the deadline",
+    Kind.LONG: "takes long",
+    Kind.EMPTY: "is empty",
 }
 _MARKS = {Telling.FIRING: "", Telling.REPEATED: "still: ", Telling.RESOLVED: "resolved: ", Telling.PASSED: "passed: "}
 

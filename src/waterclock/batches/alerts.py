@@ -28,6 +28,10 @@ class Kind(StrEnum):
     STOPPED = "stopped"
     WARNED = "warned"
     SILENT = "silent"
+    MISSED = "missed"
+    NEAR = "near"
+    LONG = "long"
+    EMPTY = "empty"
 
     @property
     def severity(self) -> Severity:
@@ -35,7 +39,10 @@ class Kind(StrEnum):
         return _SEVERITIES.get(self, Severity.ERROR)
 
 
-_SEVERITIES = {Kind.DAMAGED: Severity.CRITICAL, Kind.WARNED: Severity.WARNING, Kind.SILENT: Severity.WARNING}
+_SEVERITIES = {
+    Kind.DAMAGED: Severity.CRITICAL,
+    **dict.fromkeys((Kind.WARNED, Kind.SILENT, Kind.NEAR, Kind.LONG, Kind.EMPTY), Severity.WARNING),
+}
 
 
 @dataclass(frozen=True, slots=True)

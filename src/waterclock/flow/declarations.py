@@ -376,6 +376,7 @@ class Table(Keyed):
     (transforms, publishes) or written down by the first run (arrival and snapshot collects).
     `keep_versions` is None where it is not said: versions are kept for 30 days then. `manifest` is kept for others.
     `partial_after`: how long after a window a batch waits for all it reads; None: until all is settled.
+    `deadline`: how long after a window its batch is to be done; `runtime`: how long that may take at most.
     `closes`: when the books of a window are closed, up to which UNTIL reads; None: as long behind it as UNTIL says.
     `open_of`: the table whose open windows it holds, of one that is made beside that.
     `choices` are the queries between which windows choose; `reads` are those of all of them then, and `query` holds all
@@ -403,6 +404,8 @@ class Table(Keyed):
     is_sequential: bool = False
     on_restate: OnRestate = OnRestate.RECOMPUTE
     partial_after: Duration | None = None
+    deadline: Duration | None = None
+    runtime: Duration | None = None
     closes: Closes | None = None
     open_of: str | None = None
     compatible: Compatibility | None = None

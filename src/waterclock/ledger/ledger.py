@@ -16,6 +16,7 @@ from waterclock.ledger.read import (
     linked,
     looks,
     notes,
+    progress,
     provenance,
     quality,
     status,
@@ -167,6 +168,11 @@ class Past(Section):
     settled = on_its_database(status.settled)
     warned = on_its_database(status.warned)
     durations = on_its_database(durations.durations)
+    at_work = on_its_database(progress.at_work)
+    began = on_its_database(progress.began)
+    newest_made = on_its_database(progress.newest_made)
+    newest_rows = on_its_database(progress.newest_rows)
+    empty_at_last = on_its_database(progress.empty_at_last)
     rule_notes = on_its_database(notes.rule_notes)
     audit = on_its_database(status.audit)
     codes = on_its_database(past_codes.codes)

@@ -61,6 +61,7 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         "on schema change": table.columns.on_change and str(table.columns.on_change).lower(),
         "compatible": table.compatible and str(table.compatible).lower(),
         "partial after": table.partial_after and str(table.partial_after).lower(),
+        "deadline": _deadline(table),
         "keeps": table.retain and str(table.retain).lower(),
         "manifest": table.manifest,
         "keeps versions": table.keep_versions and str(table.keep_versions).lower(),
@@ -68,6 +69,13 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         "tags": ", ".join(table.about.tags),
     }
     return pairs + [(name, text) for name, text in said.items() if text]
+
+
+def _deadline(table: Table) -> str:
+    if table.deadline is None:
+        return ""
+    taking = f", taking up to {str(table.runtime).lower()}" if table.runtime else ""
+    return f"{str(table.deadline).lower()} after each window{taking}"
 
 
 def _source_pairs(source: Source) -> list[tuple[str, str]]:

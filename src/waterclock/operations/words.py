@@ -56,6 +56,21 @@ def seconds_words(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {left:02d} s"
 
 
+def span_words(span: timedelta) -> str:
+    """Write a span of waiting in its two largest units: `0 s`, `40 s`, `12 min`, `5 h 10 min`, `3 d 4 h`."""
+    seconds = int(span.total_seconds())
+    if seconds < 60:
+        return f"{seconds} s"
+    minutes = seconds // 60
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02d} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
 # labels, stamps of files, counts and lines tell one batch's failure from another's; names of columns tell reasons apart
 _OF_A_BATCH = re.compile(r"@?\d{14}|\d{4}(?:[_-]\d\d)+|\b\d+\b")
 

@@ -119,6 +119,8 @@ wc.transform(
     columns="id BIGINT, is_whole BOOLEAN",
     every="day",
     partial_after="2 hours",
+    deadline="3 hours",
+    runtime="20 minutes",
     as_="SELECT id, NOT IS_PARTIAL() AS is_whole FROM raw.b",
 )
 wc.transform(

@@ -17,6 +17,7 @@ from waterclock.ledger.read import (
     current,
     happenings,
     notes,
+    progress,
     provenance,
     ripple,
     snapshot,
@@ -27,7 +28,7 @@ from waterclock.ledger.write import applying, claim_endings, claims, completion,
 
 MODULES = (
     applying, changes_since, claims, claim_endings, content, coverage, decisions, provenance, current, completion,
-    happenings, notes, ripple, snapshot, status, suspects,
+    happenings, notes, progress, ripple, snapshot, status, suspects,
 )  # fmt: skip
 GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "versions")
 STATEMENTS = {

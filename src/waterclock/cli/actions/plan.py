@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.views.plan import plan_json, print_looks, print_plan
+from waterclock.cli.views.watching import print_deadlines
 from waterclock.flow.declarations import Flow
+from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.first_windows import FirstWindow, not_begun
 from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.opening import Reading, selected
@@ -31,16 +33,20 @@ class Planned:
     quiet: Mapping[str, Quiet]
     waiting: Mapping[str, FirstWindow]
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    deadlines: Deadlines = NO_DEADLINES
 
     def draw(self, to: Console) -> None:
         """Print the plan, by table and oldest first."""
         print_plan(to, self.plan, self.flow, self.zone, self.quiet, self.waiting)
         print_looks(to, self.looks)
+        if self.deadlines.found:
+            to.print()
+            print_deadlines(to, self.deadlines)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan with counts by status, for scripts."""
         told = plan_json(self.plan, self.flow, self.env, self.quiet, self.waiting)
-        return told | {"looked": looks_json(self.looks)}
+        return told | {"looked": looks_json(self.looks), "deadlines": self.deadlines.to_json()}
 
 
 def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Planned:
@@ -54,5 +60,12 @@ def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Pla
             name: it for name, it in quiet(at.planner, at.snapshot, at.now, counts).items() if name in found.tables
         }
     return Planned(
-        plan, at.flow, at.project.env, at.zone, silent, not_begun(at, found.tables), last_looks(at, found.tables)
+        plan,
+        at.flow,
+        at.project.env,
+        at.zone,
+        silent,
+        not_begun(at, found.tables),
+        last_looks(at, found.tables),
+        deadlines(at, found.tables),
     )

@@ -18,7 +18,13 @@ By = Annotated[
 ]
 
 
-def status(
+Behind = Annotated[
+    bool,
+    typer.Option("--lag", help="Tell how far each table is behind, in time, labels and rows, in place of the grid."),
+]
+
+
+def status(  # noqa: PLR0913 - a command has as many options
     selection: Selected = None,
     *,
     project: ProjectDir = HERE,
@@ -26,18 +32,22 @@ def status(
     now: Now = None,
     labels: LabelRange = None,
     by: By = None,
+    lag: Behind = False,
     json: AsJson = False,
 ) -> None:
     """Show the grid of tables and timelabels: what is done, due, failed, blocked or stale."""
     from waterclock.cli.views.json import print_json
-    from waterclock.cli.views.status import print_status, see, status_json
+    from waterclock.cli.views.status import behind, print_behind_now, print_status, see, status_json
     from waterclock.cli.views.theme import console
     from waterclock.operations.opening import reading
 
     to = console()
     with reading(project, env, now) as at:
-        seen = see(at, selection, labels, by, to.width, is_drawn=not json)
+        asked = (selection, labels, by)
+        seen = behind(at, *asked) if lag else see(at, *asked, to.width, is_drawn=not json)
         if json:
             print_json(status_json(seen))
+        elif lag:
+            print_behind_now(to, seen, at.zone)
         else:
             print_status(to, seen, at.zone)

@@ -60,6 +60,9 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "not_begun": "by table of which no window was due yet, {label, local, end, due} of the first",
             "looked": "by table with LOOKBACK ... CHANGED, {at, changed} of the newest look: past windows, and why",
             "shared": "by SHARED view, the tables with a due label for which it is read together",
+            "deadlines": "list of {table, label, end, by, stands, status, seconds, fresh_to, cause}: windows that have "
+            "missed their deadline, are near it, or take long; seconds: what is left usually takes, or it took; cause: "
+            "{table, label, status, detail} of the batch most upstream for which it waits",
         },
         "run": {
             "now": "the instant it began with",
@@ -139,6 +142,12 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "behind, is_stuck}",
             "open_windows": "by table that keeps its open windows: {windows, first, shown}: how many there are, the "
             "first of them, and as of when the view shows them",
+            "deadlines": "as in plan",
+            "silent": "list of {table, since, labels, expected, rows_to}: collects whose newest labels are empty for "
+            "unusually long; expected: of so many labels in which something mostly comes",
+            "lag": "with --lag: list of {table, labels, fresh_to, behind, inputs_to, behind_inputs, rows, "
+            "rows_are_more, done_after}, else null: spans in seconds; rows: of the inputs, from fresh_to on; "
+            "done_after: {labels, p50, p95, max, late} of how long after their windows the newest were done, or null",
             "by": "the period of a column",
             "zone": "the zone in which columns are cut",
             "columns": "list of {start, label, local}, oldest first",
@@ -172,6 +181,9 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "sample": "as query prints it, or null",
             "schemas": "list of {of, version, label, claim, at, columns, new, gone, changed}, oldest first: versions "
             "of the columns `of` its source and of the table",
+            "deadline": "how long after a window it is to be done, in the language's words, or null",
+            "runtime": "how long its batch may take, or null",
+            "deadlines": "as in plan, of this table",
         },
         "query": {
             "columns": "list of {name, type}; types are Spark's",

@@ -14,8 +14,10 @@ from waterclock.batches.records import Slice
 from waterclock.batches.schemas import SchemaVersion, Side
 from waterclock.cli.views.lineage import kind_words
 from waterclock.cli.views.theme import LOOKS, console, sign
+from waterclock.cli.views.watching import print_deadlines
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import OpenBooks, open_books
+from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.description import ColumnSaid, columns_said, declared_pairs
 from waterclock.operations.first_windows import FirstWindow, first_windows
 from waterclock.operations.json import instant_text
@@ -50,6 +52,7 @@ class Described:
     open_windows: OpenWindows | None
     sample: Answered | None
     schemas: tuple[SchemaVersion, ...] = ()
+    deadlines: Deadlines = NO_DEADLINES
 
     def to_json(self) -> dict[str, Any]:
         """Return the description for scripts; `sample` as `query --json`."""
@@ -82,6 +85,9 @@ class Described:
             "open_windows": None if self.open_windows is None else self.open_windows.to_json(),
             "sample": None if self.sample is None else self.sample.to_json(),
             "schemas": versions_json(self.schemas),
+            "deadline": None if table.deadline is None else str(table.deadline),
+            "runtime": None if table.runtime is None else str(table.runtime),
+            "deadlines": self.deadlines.to_json(),
         }
 
 
@@ -116,6 +122,7 @@ def print_described(found: Described) -> None:
     for status, count in found.due.items():
         state = state_of(Status(status))
         to.print(Text(f"  {sign(state, to)} {count_words(count, 'label')} {status}", style=LOOKS[state].word))
+    print_deadlines(to, found.deadlines, indent="  ")
     for line in found.open.lines() if found.open is not None else ():
         to.print(Text(f"  {line}", style="quiet"), soft_wrap=True)
     if found.paused is not None:
@@ -164,6 +171,7 @@ def _described(at: Reading, table: Table) -> Described:
         open_windows=open_windows(at, [table.name]).get(table.name),
         sample=None,
         schemas=() if at.ledger is None else at.ledger.reads.schemas(table.name),
+        deadlines=deadlines(at, [table.name]),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +13,24 @@ from waterclock.batches.audit_trail import Settled
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.cli.views.behind import print_behind
 from waterclock.cli.views.grid_drawing import column_words, fitted, fitting, grid_json, now_line, print_grid
+from waterclock.cli.views.lag import print_lags
 from waterclock.cli.views.open_books import print_open
 from waterclock.cli.views.partial import print_partial
 from waterclock.cli.views.plan import next_due_words, print_looks, print_pauses, summary_words
 from waterclock.cli.views.theme import LOOKS, sign
+from waterclock.cli.views.watching import print_deadlines, print_silences
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.causes import causes_at_root
 from waterclock.operations.closings import OpenBooks, open_books
+from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.grid import Grid, bounds, column_cadence, make_grid, newest_span, parse_columns, wider
 from waterclock.operations.json import instant_text
+from waterclock.operations.lag import Lag, lags
 from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import Reading, selected
+from waterclock.operations.silence import NO_SILENCE, Silent, silent
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, likeness
 from waterclock.planner.label_states import count_states
@@ -37,6 +43,7 @@ from waterclock.timelabel.period import TimeUnit
 if TYPE_CHECKING:
     from rich.console import Console
 
+_WIDE = 80  # a grid of so many columns is looked at where none is drawn
 _NARROWEST = 3  # columns of a cell without a count
 _MOST_PROBLEMS = 5
 
@@ -53,6 +60,9 @@ class Seen:
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     open: Mapping[str, OpenBooks] = field(default_factory=dict)
     open_windows: Mapping[str, OpenWindows] = field(default_factory=dict)
+    deadlines: Deadlines = NO_DEADLINES
+    lags: Sequence[Lag] | None = None
+    silent: Silent = NO_SILENCE
 
 
 def see(
@@ -77,6 +87,23 @@ def see(
     return _told(at, tables, _grid(at, tables, cadence, span), is_asked=is_asked)
 
 
+def behind(at: Reading, selection: list[str] | None, labels: str | None, by: str | None) -> Seen:
+    """Look at how far tables are behind, beside their newest labels.
+
+    Raises  E919 where some labels or columns are asked for
+    """
+    seen = see(at, selection, None, None, _WIDE, is_drawn=False)
+    found, by_table = selected(at.flow, selection, labels)
+    if by is not None or by_table:
+        raise WaterclockError(
+            "E919",
+            "--lag tells of all labels up to now",
+            why="it looks at the newest ones, and at what is due",
+            fix="leave --by, --labels and @ out",
+        )
+    return replace(seen, lags=lags(at, found.tables))
+
+
 def _seen(
     at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime], most: int, width: int
 ) -> Seen:
@@ -92,8 +119,9 @@ def _seen(
 def _told(at: Reading, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -> Seen:
     names = [table.name for table in tables]
     plan = at.planner.plan(at.snapshot, at.now, Request(only=names))
-    told = open_books(plan, at.flow), open_windows(at, names)
-    return Seen(grid, plan, at.now, at.project.env, is_asked, last_looks(at, names), *told)
+    told = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
+    looks, quiet = last_looks(at, names), silent(at, names)
+    return Seen(grid, plan, at.now, at.project.env, is_asked, looks, *told, silent=quiet)
 
 
 def _grid(at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime]) -> Grid:
@@ -121,6 +149,8 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
         to.print(Text(f"{count_words(hidden, 'older column')} for which the line is too short", style="quiet"))
     to.print()
     _print_problems(to, seen.plan)
+    print_deadlines(to, seen.deadlines)
+    print_silences(to, seen.silent)
     if seen.plan.behind:
         print_behind(to, seen.plan.behind)
         to.print()
@@ -129,6 +159,16 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
     print_pauses(to, seen.plan, zone)
     print_looks(to, seen.looks)
     _print_open_windows(to, seen.open_windows)
+    to.print(Text(f"{summary_words(seen.plan)}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
+
+
+def print_behind_now(to: Console, seen: Seen, zone: str) -> None:
+    """Print how far tables are behind, what keeps them, and what comes next."""
+    print_lags(to, seen.lags or (), seen.now)
+    _print_problems(to, seen.plan)
+    print_deadlines(to, seen.deadlines)
+    print_silences(to, seen.silent)
+    print_pauses(to, seen.plan, zone)
     to.print(Text(f"{summary_words(seen.plan)}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
 
 
@@ -154,6 +194,9 @@ def status_json(seen: Seen) -> dict[str, Any]:
         "looked": looks_json(seen.looks),
         "open": {name: books.to_json() for name, books in seen.open.items()},
         "open_windows": {name: windows.to_json() for name, windows in seen.open_windows.items()},
+        "deadlines": seen.deadlines.to_json(),
+        "silent": seen.silent.to_json(),
+        "lag": None if seen.lags is None else [lag.to_json() for lag in seen.lags],
         **grid_json(seen.grid),
     }
 

@@ -20,7 +20,7 @@ from waterclock.flow.declarations import Secret, Value
 
 DEFAULT_FILES = ("flows/**/*.dpl", "flows/**/*.py")
 _NEVER_DEFAULTS = frozenset({"type", "mode", "keys", "key", "rules", "expect", "columns", "merge"})
-_LATER_DEFAULTS = frozenset({"deadline", "max_lateness", "compatible"})
+_LATER_DEFAULTS = frozenset({"max_lateness", "compatible"})
 _LATER_SECTIONS = frozenset({"roles", "maintenance", "lineage"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROJECT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -49,6 +49,7 @@ class Defaults(BaseModel):
     on_restate: Literal["recompute", "report"] | None = None
     retain: str | None = None
     keep_versions: str | None = None
+    deadline: str | None = None
 
 
 class SecretSaid(BaseModel):

@@ -25,7 +25,7 @@ Texts = str | Sequence[str]
 _ABOUT = ("owner", "tags", "comment")
 _WHEN = ("every", "schedule", "delay", "zone", "start")
 _BOTH = ("every", "schedule", "delay", "zone", "start", "pool", "owner", "tags")
-_HOW = ("mode", "expect", "sequential", "pool", "on_restate")
+_HOW = ("mode", "expect", "sequential", "pool", "on_restate", "deadline", "runtime")
 OptionValue = str | int | float | bool | Secret
 
 
@@ -50,6 +50,8 @@ class Timed(Described, total=False):
     sequential: bool
     pool: str | None
     on_restate: str | None
+    deadline: str | None
+    runtime: str | None
     columns: str | None
 
 

@@ -18,6 +18,7 @@ from waterclock.dpl.resolve.choosing import settle_choices
 from waterclock.dpl.resolve.closings import settle_closings
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, settle_connections
+from waterclock.dpl.resolve.deadlines import RUNTIME, check_deadlines
 from waterclock.dpl.resolve.drafts import Draft, draft_of
 from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
@@ -114,6 +115,7 @@ class _Compiler:
             settle_choices(draft, queries_chosen, self.config.variables, self.errors)
         self.errors.extend(check_reads(self.drafts, self.spans))
         self.errors.extend(check_partial(self.drafts, queries.found))
+        self.errors.extend(check_deadlines(self.drafts))
         self.errors.extend(settle_closings(self.drafts, self.config.variables, functions))
         self.errors.extend(check_open_windows(self.drafts, self.statements))
         self.errors.extend(check_ladders(self.drafts.values()))
@@ -365,6 +367,8 @@ class _Compiler:
             is_sequential=draft.statement.clause("SEQUENTIAL") is not None,
             on_restate=draft.on_restate,
             partial_after=draft.statement.value("PARTIAL AFTER", Duration),
+            deadline=draft.deadline,
+            runtime=draft.statement.value(RUNTIME, Duration),
             closes=draft.closes,
             compatible=draft.statement.value("COMPATIBLE", Compatibility),
             about=draft.about,

@@ -14,7 +14,7 @@ from waterclock.dpl.resolve.connections import Systems, check_table_options
 from waterclock.dpl.resolve.links import by_link
 from waterclock.dpl.resolve.lookbacks import changed_of
 from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
-from waterclock.dpl.resolve.retention import keep_versions_of, retain_of
+from waterclock.dpl.resolve.retention import deadline_of, keep_versions_of, retain_of
 from waterclock.dpl.resolve.rules import rule_of
 from waterclock.dpl.resolve.table_options import manifest_of
 from waterclock.dpl.syntax.source_text import Span
@@ -71,6 +71,7 @@ class Draft(Keyed):
     start: datetime | None = None
     retain: Duration | None = None
     keep_versions: Duration | None = None
+    deadline: Duration | None = None
     manifest: str | None = None
     pool: str = "default"
     on_restate: OnRestate = OnRestate.RECOMPUTE
@@ -114,6 +115,7 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
         draft.manifest = manifest_of(options)
         if kind is Kind.TRANSFORM and options is not None:
             check_table_options(options, errors)
+    draft.deadline = deadline_of(draft, config, errors)  # by its name, which a publish has from its unit
     return draft
 
 

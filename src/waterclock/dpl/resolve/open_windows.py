@@ -94,6 +94,8 @@ def _beside(table: Table, tables: Mapping[str, Table]) -> Table:
         is_sequential=False,
         on_restate=OnRestate.RECOMPUTE,
         partial_after=None,
+        deadline=None,
+        runtime=None,
         closes=None,
         marks=None,
         late_rows=None,

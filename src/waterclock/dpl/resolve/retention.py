@@ -1,4 +1,4 @@
-"""Resolves how long a table's content is kept: windows by RETAIN, versions by KEEP VERSIONS."""
+"""Resolves spans with defaults: how long windows and versions are kept, and by when windows are done."""
 
 from __future__ import annotations
 
@@ -51,7 +51,15 @@ def keep_versions_of(draft: Draft, config: Config, errors: list[WaterclockError]
     return None
 
 
+def deadline_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> Duration | None:
+    """Return how long after its end a window is to be done, where that is said."""
+    if draft.statement.clause("DEADLINE") is None:
+        return _default(draft, config, "deadline", errors)
+    return draft.statement.value("DEADLINE", Duration)
+
+
 def _default(draft: Draft, config: Config, key: str, errors: list[WaterclockError]) -> Duration | None:
+    """Return a duration of the project's defaults; None where there is none, or it cannot be read."""
     default = config.default(draft.name, key)
     if not default:
         return None

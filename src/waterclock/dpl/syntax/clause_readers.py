@@ -167,6 +167,13 @@ def _duration(cursor: Cursor) -> Duration:
     return cursor.duration()
 
 
+def _elapsed(cursor: Cursor) -> Duration:
+    start = cursor.index
+    duration = cursor.duration()
+    timed(cursor.since(start), duration.elapsed)
+    return duration
+
+
 def _by(cursor: Cursor) -> BatchedSaid:
     if cursor.accept("BY"):  # in a header the cursor stands at BY, in Python behind it
         pass
@@ -261,6 +268,8 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "PARTIAL AFTER": _duration,
     "CLOSE WHEN": _close_when,
     "MAX LATENESS": _duration,
+    "DEADLINE": _duration,
+    "RUNTIME": _elapsed,
     "SEQUENTIAL": _flag,
     "SHARED": _flag,
     "POOL": _pool,

@@ -350,7 +350,6 @@ _SUBCLAUSES = {
     "FILL": "FILL FORWARD stands behind TEMPORAL: TEMPORAL FILL FORWARD",
     "WATERMARK": "WATERMARK stands behind CONTINUOUS",
     "OFFLINE": "OFFLINE stands behind MEASURE",
-    "RUNTIME": "RUNTIME stands behind DEADLINE",
     "OPTIONS": "OPTIONS stands right behind the unit, of a TRANSFORM behind its columns, before all clauses",
     "PARTITIONED": "PARTITIONED stands right behind the table's name",
     "REGULAR": "REGULAR stands right behind the table's name",

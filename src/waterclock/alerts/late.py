@@ -1,0 +1,66 @@
+"""Finds what is to be told of deadlines: of all that is late for one cause's sake, one trouble."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+
+from waterclock.batches.alerts import Kind, Trouble
+from waterclock.flow.declarations import Flow
+from waterclock.operations.deadlines import Due, Stand, gathered, stand_words, with_upstream
+from waterclock.planner.plan import NEEDS_SOMEBODY, Status
+
+_KINDS = {Stand.MISSED: Kind.MISSED, Stand.NEAR: Kind.NEAR, Stand.LONG: Kind.LONG}
+_IS_STOPPED = NEEDS_SOMEBODY | {Status.PAUSED}
+_LONGEST = 300
+
+
+def late_troubles(flow: Flow, found: Sequence[Due]) -> Iterator[Trouble]:
+    """Yield what misses deadlines or takes long.
+
+    What waits for a batch that is stopped is told as one, of all tables, by that batch. What merely takes its time is
+    told of the most upstream of the tables that are late; those behind it are what it holds up.
+    """
+    groups = gathered(found)
+    slow = [alike for alike in groups if alike[0].stand is not Stand.LONG and alike[0].root.status not in _IS_STOPPED]
+    behind = _behind(flow, slow)
+    blocks: dict[str, Counter[str]] = {}
+    for alike in slow:
+        for upstream in behind.get((alike[0].table, alike[0].stand), ()):
+            blocks.setdefault(upstream, Counter())[alike[0].table] += len(alike)
+    for alike in groups:
+        due = alike[0]
+        if due.stand is Stand.LONG:
+            yield _trouble(flow, alike, due.table)
+        elif due.root.status in _IS_STOPPED:
+            yield _trouble(flow, alike, f"{due.root.table} {due.root.status}")
+        elif (due.table, due.stand) not in behind:
+            yield _trouble(flow, alike, due.table, blocks.get(due.table))
+
+
+def _behind(flow: Flow, slow: Iterable[Sequence[Due]]) -> dict[tuple[str, Stand], frozenset[str]]:
+    """Return, by table and stand, the tables upstream of it that are as late or later."""
+    stands: dict[str, set[Stand]] = {}
+    for alike in slow:
+        stands.setdefault(alike[0].table, set()).add(alike[0].stand)
+    found = {}
+    for name, of_table in stands.items():
+        upstream = with_upstream(flow, [name]) - {name}
+        for stand in of_table:
+            louder = {Stand.MISSED, stand}
+            if late := frozenset(other for other in upstream if stands.get(other, set()) & louder):
+                found[name, stand] = late
+    return found
+
+
+def _trouble(flow: Flow, alike: Sequence[Due], cause: str, blocks: Mapping[str, int] | None = None) -> Trouble:
+    due, kind = alike[0], _KINDS[alike[0].stand]
+    return Trouble(
+        key=sha256(f"{kind}\n{cause}".encode()).hexdigest()[:32],
+        kind=kind,
+        what=stand_words(alike, flow)[:_LONGEST],
+        batches={due.table: frozenset(each.window.start for each in alike)},
+        fix="" if kind is Kind.LONG else f"`waterclock plan {due.root.table}` says what it waits for",
+        blocks=dict(blocks or {}),
+    )

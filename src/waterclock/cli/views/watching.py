@@ -1,0 +1,56 @@
+"""Shows deadlines that are missed or near, batches that take long, and sources that bring nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from waterclock.cli.views.theme import LOOKS, sign
+from waterclock.operations.deadlines import Deadlines, Stand, gathered, left_words, stand_words, where_words
+from waterclock.operations.silence import Silent, silence_words
+from waterclock.operations.states import State
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_LOOK = {Stand.MISSED: State.FAILED, Stand.NEAR: State.WARNED, Stand.LONG: State.WARNED}
+_VERBS = {Stand.MISSED: "missed the deadline", Stand.NEAR: "near the deadline", Stand.LONG: "takes long"}
+_MOST = 10
+
+
+def print_deadlines(to: Console, told: Deadlines, indent: str = "") -> None:
+    """Print a line for the windows of each table that stand alike, and nothing where none is to be told of."""
+    groups = gathered(told.found)
+    for alike in groups[:_MOST]:
+        stand = alike[0].stand
+        said = stand_words(alike, told.flow, left_words(alike[0]))
+        to.print(
+            Text.assemble(
+                (f"{indent}{sign(_LOOK[stand], to)} ", LOOKS[_LOOK[stand]].style),
+                (where_words(alike, told.flow), "name"),
+                f" {_VERBS[stand]}: {said}",
+            ),
+            soft_wrap=True,
+        )
+    if (rest := len(groups) - _MOST) > 0:
+        to.print(Text(f"{indent}  and {rest} more: waterclock status --json", style="quiet"))
+    if groups and not indent:
+        to.print()
+
+
+def print_silences(to: Console, told: Silent) -> None:
+    """Print a line for each collect whose source brings nothing for unusually long."""
+    for silence in told.found[:_MOST]:
+        to.print(
+            Text.assemble(
+                (f"{sign(State.WARNED, to)} ", LOOKS[State.WARNED].style),
+                (silence.table, "name"),
+                f": {silence_words(silence, told.flow)}",
+            ),
+            soft_wrap=True,
+        )
+    if (rest := len(told.found) - _MOST) > 0:
+        to.print(Text(f"  and {rest} more: waterclock status --json", style="quiet"))
+    if told.found:
+        to.print()

@@ -1,0 +1,146 @@
+"""How far tables have come: what is at work, when the newest labels were done, and how many rows they brought.
+
+Each question is one statement, whatever the number of tables, and looks at the newest labels alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.batches.facts import BEGINNING
+from waterclock.batches.progress import AtWork, LabelRows, MadeLabel
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.instants import Instant
+from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, revisions, runs, tables
+
+_STARTING = timedelta(minutes=10)  # a run takes its time from being told its clock to its beginning
+_NAMES: sa.BindParameter[Any] = sa.bindparam("names", expanding=True)
+_NEWER = batches.alias("newer")
+_SHARING = claim_labels.alias("sharing")
+# of each table the label from which on its newest are
+_FROM = sa.func.coalesce(
+    sa.select(_NEWER.c.label)
+    .where(_NEWER.c.table_name == tables.c.name, _NEWER.c.current_claim.is_not(None))
+    .order_by(_NEWER.c.label.desc())
+    .limit(1)
+    .offset(sa.bindparam("most"))
+    .correlate(tables)
+    .scalar_subquery(),
+    sa.bindparam("beginning", BEGINNING, type_=Instant()),
+)
+_ROWS_OF = sa.func.coalesce(batches.c.rows, 0) + sa.func.coalesce(batches.c.aside, 0)
+_NEWEST = sa.and_(batches.c.table_name == tables.c.name, batches.c.label > _FROM, batches.c.current_claim.is_not(None))
+_MADE = (
+    sa.select(
+        batches.c.table_name,
+        batches.c.label,
+        batches.c.end,
+        _ROWS_OF.label("rows"),
+        revisions.c.claim,
+        revisions.c.recorded_at,
+        claims.c.claimed_at,
+        runs.c.now,
+        runs.c.started_at,
+        sa.select(sa.func.count()).where(_SHARING.c.claim == revisions.c.claim).scalar_subquery().label("sharing"),
+    )
+    .select_from(tables)
+    .join(batches, _NEWEST)
+    .join(revisions, sa.and_(revisions.c.table_name == batches.c.table_name, revisions.c.label == batches.c.label))
+    .join(claims, claims.c.number == revisions.c.claim)
+    .outerjoin(runs, runs.c.run == claims.c.run)
+    .where(tables.c.name.in_(_NAMES))
+)
+_ROWS = (
+    sa.select(batches.c.table_name, batches.c.label, _ROWS_OF.label("rows"))
+    .select_from(tables)
+    .join(batches, _NEWEST)
+    .where(tables.c.name.in_(_NAMES))
+)
+_LAST = (
+    sa.select(_ROWS_OF)
+    .where(batches.c.table_name == tables.c.name, batches.c.current_claim.is_not(None))
+    .order_by(batches.c.label.desc())
+    .limit(1)
+    .correlate(tables)
+    .scalar_subquery()
+)
+_EMPTY = sa.select(tables.c.name).where(tables.c.name.in_(_NAMES), _LAST == 0)
+_AT_WORK = (
+    sa.select(
+        claims.c.table_name,
+        claims.c.number,
+        claims.c.claimed_at,
+        sa.func.min(claim_labels.c.label).label("first"),
+        sa.func.count().label("labels"),
+    )
+    .join(claim_labels, claim_labels.c.claim == claims.c.number)
+    .where(IS_OPEN, claims.c.table_name.in_(_NAMES))
+    .group_by(claims.c.table_name, claims.c.number, claims.c.claimed_at)
+)
+_BEGAN = sa.select(claims.c.table_name, claims.c.now).where(
+    claims.c.number.in_(
+        sa.select(sa.func.min(claim_labels.c.claim))
+        .where(claim_labels.c.table_name.in_(_NAMES))
+        .group_by(claim_labels.c.table_name)
+    )
+)
+
+
+def at_work(database: Database, names: Collection[str]) -> tuple[AtWork, ...]:
+    """Return the claims of some tables that are not closed."""
+    with database.read() as connection:
+        rows = connection.execute(_AT_WORK, {"names": sorted(names)})
+        return tuple(AtWork(row.table_name, row.number, row.first, row.labels, row.claimed_at) for row in rows)
+
+
+def began(database: Database, names: Collection[str]) -> dict[str, datetime]:
+    """Return by table the instant that was planned for when it was claimed first; none of one that never was.
+
+    Cost: a pass over the labels of these tables, in an index.
+    """
+    with database.read() as connection:
+        return {row.table_name: row.now for row in connection.execute(_BEGAN, {"names": sorted(names)})}
+
+
+def newest_made(database: Database, names: Collection[str], most: int) -> dict[str, tuple[MadeLabel, ...]]:
+    """Return by table the newest `most` labels that readers see, oldest first, as they were done for the first time.
+
+    Real clocks are put forward or back as far as the clock was that their run was told (`--now`).
+    """
+    first: dict[tuple[str, datetime], AnyRow] = {}
+    with database.read() as connection:
+        for row in connection.execute(_MADE, {"names": sorted(names), "most": most}):
+            at = row.table_name, row.label
+            if at not in first or row.claim < first[at].claim:
+                first[at] = row
+    found: dict[str, list[MadeLabel]] = {}
+    for name, label in sorted(first):
+        found.setdefault(name, []).append(_made(first[name, label]))
+    return {name: tuple(labels) for name, labels in found.items()}
+
+
+def newest_rows(database: Database, names: Collection[str], most: int) -> dict[str, tuple[LabelRows, ...]]:
+    """Return by table the newest `most` labels that readers see with their rows, oldest first."""
+    found: dict[str, list[LabelRows]] = {}
+    with database.read() as connection:
+        for row in connection.execute(_ROWS, {"names": sorted(names), "most": most}):
+            found.setdefault(row.table_name, []).append(LabelRows(row.label, int(row.rows)))
+    return {name: tuple(sorted(labels, key=lambda each: each.label)) for name, labels in found.items()}
+
+
+def empty_at_last(database: Database, names: Collection[str]) -> frozenset[str]:
+    """Return those of some tables whose newest label that readers see has no rows."""
+    with database.read() as connection:
+        return frozenset(connection.execute(_EMPTY, {"names": sorted(names)}).scalars())
+
+
+def _made(row: AnyRow) -> MadeLabel:
+    put_forward = timedelta(0) if row.now is None else row.now - row.started_at
+    if abs(put_forward) < _STARTING:
+        put_forward = timedelta(0)
+    took = (row.recorded_at - row.claimed_at) / max(row.sharing, 1)
+    return MadeLabel(row.label, row.end, int(row.rows), row.recorded_at + put_forward, max(took, timedelta(0)))

@@ -1,0 +1,175 @@
+"""How far tables are behind: in labels, time and rows, and how long after their windows the newest labels were done."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.progress import MadeLabel
+from waterclock.flow.choices import Mode, ReadKind
+from waterclock.flow.declarations import Flow, Table
+from waterclock.operations.deadlines import fresh_to
+from waterclock.operations.freshness import freshness
+from waterclock.operations.json import instant_text
+from waterclock.planner.request import Request
+
+if TYPE_CHECKING:
+    from waterclock.operations.opening import Reading
+
+MOST = 100
+"""So many of a table's newest labels are looked at."""
+_NOT_FOLLOWED = frozenset({ReadKind.LATEST, ReadKind.PREVIOUS})
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """How long after their windows' ends so many labels were done first; `late` of them after their deadline."""
+
+    labels: int
+    p50: timedelta
+    p95: timedelta
+    most: timedelta
+    late: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for scripts, in seconds."""
+        spans = {"p50": self.p50, "p95": self.p95, "max": self.most}
+        return {
+            "labels": self.labels,
+            **{name: span.total_seconds() for name, span in spans.items()},
+            "late": self.late,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far one table is behind.
+
+    `labels`: how many are due, needed and not done. `fresh_to`: the end of its newest window that is done, `behind` how
+    long ago that is. `inputs_to`: up to where all is done that it reads; None of a collect. `rows`: how many its inputs
+    hold from `fresh_to` on, None where it reads none or that is not known; `is_more`: there are more.
+    """
+
+    table: str
+    labels: int
+    fresh_to: datetime | None = None
+    behind: timedelta | None = None
+    inputs_to: datetime | None = None
+    rows: int | None = None
+    is_more: bool = False
+    delays: Delays | None = None
+
+    @property
+    def ahead(self) -> timedelta | None:
+        """How much further all that it reads is than itself; None where it reads nothing."""
+        if self.inputs_to is None or self.fresh_to is None:
+            return None
+        return max(self.inputs_to - self.fresh_to, timedelta(0))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for scripts, spans in seconds."""
+        return {
+            "table": self.table,
+            "labels": self.labels,
+            "fresh_to": instant_text(self.fresh_to),
+            "behind": None if self.behind is None else self.behind.total_seconds(),
+            "inputs_to": instant_text(self.inputs_to),
+            "behind_inputs": None if self.ahead is None else self.ahead.total_seconds(),
+            "rows": self.rows,
+            "rows_are_more": self.is_more,
+            "done_after": None if self.delays is None else self.delays.to_json(),
+        }
+
+
+def lags(at: Reading, names: Collection[str]) -> list[Lag]:
+    """Return how far some tables are behind.
+
+    Cost: a plan of these tables, and one question to the ledger about the newest labels of these and of what they read.
+    """
+    plan = at.planner.plan(at.snapshot, at.now, Request(only=names))
+    found = freshness(at.flow, names, at.snapshot, plan)
+    missing = {name: found[name].gaps + found[name].behind for name in names}
+    made: Mapping[str, Sequence[MadeLabel]] = {}
+    if at.ledger is not None:
+        meant = {*names, *(name for each in names for name in inputs_of(at.flow.tables[each]))}
+        made = at.ledger.past.newest_made(sorted(meant), MOST)
+    return [lag_of(at.flow, name, at.snapshot, at.now, made, missing[name]) for name in names]
+
+
+def lag_of(
+    flow: Flow,
+    name: str,
+    snapshot: LedgerSnapshot,
+    now: datetime,
+    made: Mapping[str, Sequence[MadeLabel]],
+    missing: int,
+) -> Lag:
+    """Return how far a table is behind, by the newest labels of it and of what it reads; pure."""
+    table = flow.tables[name]
+    to = fresh_to(table, snapshot)
+    inputs = [flow.tables[each] for each in inputs_of(table) if each in flow.tables]
+    ends = [fresh_to(each, snapshot) for each in inputs]
+    rows, is_more = rows_ahead(inputs, made, to)
+    return Lag(
+        table=name,
+        labels=missing,
+        fresh_to=to,
+        behind=None if to is None else now - to,
+        inputs_to=None if None in ends or not ends else min(end for end in ends if end is not None),
+        rows=rows if inputs else None,
+        is_more=is_more,
+        delays=delays_of(table, made.get(name, ())),
+    )
+
+
+def inputs_of(table: Table) -> list[str]:
+    """Return what a table reads and follows: neither itself nor what it takes as it is."""
+    names = (read.table for read in table.reads if read.kind not in _NOT_FOLLOWED and read.table != table.name)
+    return list(dict.fromkeys(names))
+
+
+def rows_ahead(
+    inputs: Iterable[Table], made: Mapping[str, Sequence[MadeLabel]], to: datetime | None
+) -> tuple[int, bool]:
+    """Count the rows of inputs from an instant on, and tell whether there may be more than were looked at.
+
+    Of a table whose states replace each other the newest state counts alone.
+    """
+    rows, is_more = 0, False
+    for table in inputs:
+        newer = [it for it in made.get(table.name, ()) if to is None or it.label >= to]
+        if table.mode is Mode.REPLACE:
+            rows += newer[-1].rows if newer else 0
+        else:
+            rows += sum(it.rows for it in newer)
+            is_more = is_more or len(newer) >= MOST
+    return rows, is_more
+
+
+def delays_of(table: Table, made: Sequence[MadeLabel]) -> Delays | None:
+    """Say how long after their windows labels were done; None where none is known.
+
+    Windows that were over when the first of them was done are a past that was collected at last: how long that took
+    says nothing of how the table keeps up.
+    """
+    if not made:
+        return None
+    first = min(it.done for it in made)
+    counted = [it for it in made if it.end > first]
+    if not counted:
+        return None
+    spans = sorted(max(it.done - it.end, timedelta(0)) for it in counted)
+    late = None
+    if table.deadline is not None:
+        zone = table.cadence.zone
+        late = sum(1 for it in counted if it.done > table.deadline.after(it.end, zone))
+    return Delays(len(spans), percentile(spans, 50), percentile(spans, 95), spans[-1], late)
+
+
+def percentile(spans: Sequence[timedelta], percent: int) -> timedelta:
+    """Return the least of some sorted spans that so many percent of them do not exceed."""
+    return spans[max(ceil(len(spans) * percent / 100), 1) - 1]

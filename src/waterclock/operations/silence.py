@@ -1,0 +1,179 @@
+"""Finds collects whose sources have brought nothing for unusually long, by the rows of their labels.
+
+What is usual is told by what came before. Labels fall into slots: hours or days of the week, hours of the day, as far
+as the history goes; a slot in which mostly nothing comes, as on Sundays, says nothing when it is empty. Labels count
+with the rows that they hold now, so that late rows, restatements and joined files fool nobody.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.progress import LabelRows
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow, Table
+from waterclock.operations.words import count_words, local_range
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.period import TimeUnit
+from waterclock.timelabel.zone import nominal_zone
+
+if TYPE_CHECKING:
+    from waterclock.ledger.ledger import Past
+    from waterclock.operations.opening import Reading
+
+MOST = 1500
+"""So many of a table's newest labels are its history: two weeks of quarters of an hour, two months of hours."""
+LEAST = 10  # labels with rows, before which nothing is usual
+_SEASONS = 3  # days of each slot, before which the slot says nothing
+_SEASON = timedelta(days=14)
+_OUTAGE = 3  # labels in a row, from which on a silence of the past may be one of its kind
+_SATURDAY = 5
+_SURPRISE = 0.02  # how likely an empty stretch may be, by chance, that is told
+
+Slot = Callable[[datetime], Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A collect whose newest labels are empty, for longer than is usual.
+
+    `since`: the first of them, `last` the newest; `labels`: how many there are, of which in `expected` something mostly
+    comes. `rows_to`: the newest label that has rows.
+    """
+
+    table: str
+    since: datetime
+    last: datetime
+    labels: int
+    expected: int
+    rows_to: datetime
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for scripts."""
+        return {
+            "table": self.table,
+            "since": label_of(self.since),
+            "labels": self.labels,
+            "expected": self.expected,
+            "rows_to": label_of(self.rows_to),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """The collects of a flow whose sources bring nothing for unusually long."""
+
+    flow: Flow
+    found: tuple[Silence, ...] = ()
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return it for scripts."""
+        return [silence.to_json() for silence in self.found]
+
+
+NO_SILENCE = Silent(Flow(project="", tables={}))
+
+
+def silent(at: Reading, names: Collection[str]) -> Silent:
+    """Return what `silences` does, of a project that is looked at."""
+    return NO_SILENCE if at.ledger is None else Silent(at.flow, silences(at.flow, at.ledger.past, names))
+
+
+def silences(flow: Flow, past: Past, names: Collection[str]) -> tuple[Silence, ...]:
+    """Return those of some tables that are collected and have brought nothing for unusually long.
+
+    Only these are looked at: what is made of them has its rows, or none, from them.
+    Cost: one question to the ledger, and a second about the history of those whose newest label is empty.
+    """
+    meant = [name for name in names if flow.tables[name].kind is Kind.COLLECT]
+    empty = past.empty_at_last(meant) if meant else frozenset()
+    if not empty:
+        return ()
+    history = past.newest_rows(sorted(empty), MOST)
+    found = (silence_of(flow.tables[name], history.get(name, ())) for name in meant if name in empty)
+    return tuple(each for each in found if each is not None)
+
+
+def silence_of(table: Table, labels: Sequence[LabelRows]) -> Silence | None:
+    """Tell whether the newest of a table's labels, which are given oldest first, are empty for unusually long; pure.
+
+    So it is where more labels are empty in which something mostly comes than ever before, and by chance that would
+    hardly be; of labels shorter than a day at least two. Of a source that brings something now and then, all labels
+    count.
+    """
+    end = next((at for at in range(len(labels) - 1, -1, -1) if labels[at].rows), -1)
+    history, tail = labels[: end + 1], labels[end + 1 :]
+    if not tail or not _is_enough(table.cadence, history):
+        return None
+    is_expected = _expected(table.cadence, history)
+    known = [bool(each.rows) for each in history if is_expected(each.label)]
+    expected = sum(1 for each in tail if is_expected(each.label))
+    chance = 1 - (sum(known) + 0.5) / (len(known) + 1)
+    least = 2 if table.cadence.period.unit is TimeUnit.MINUTE else 1
+    if expected < least or expected <= _usual_run(known) or chance**expected > _SURPRISE:
+        return None
+    return Silence(table.name, tail[0].label, tail[-1].label, len(tail), expected, history[-1].label)
+
+
+def _is_enough(cadence: Cadence, history: Sequence[LabelRows]) -> bool:
+    """Tell whether there is history: two whole weeks, of windows up to a day, and labels with rows."""
+    if not history or sum(1 for each in history if each.rows) < LEAST:
+        return False
+    has_weeks = cadence.period.unit in {TimeUnit.MINUTE, TimeUnit.DAY}
+    return not has_weeks or history[-1].label - history[0].label >= _SEASON
+
+
+def _usual_run(known: Sequence[bool]) -> int:
+    """Return how many labels in a row were empty before; one long silence of the past hides none of now."""
+    runs = sorted((len(list(run)) for has_rows, run in groupby(known) if not has_rows), reverse=True)
+    longest, second = [*runs, 0, 0][:2]
+    return second if longest >= _OUTAGE and longest > 2 * second else longest
+
+
+def _expected(cadence: Cadence, history: Sequence[LabelRows]) -> Callable[[datetime], bool]:
+    """Return what tells whether something mostly comes in a label, by the finest slots that are known."""
+    zone = nominal_zone(cadence.zone)
+    labels = [(each.label.astimezone(zone), bool(each.rows)) for each in history]
+    for slot in _slots(cadence):
+        days = Counter(each for each, _ in {(slot(at), at.date()) for at, _ in labels})
+        if min(days.values()) < _SEASONS:
+            continue
+        of = Counter(slot(at) for at, _ in labels)
+        full = Counter(slot(at) for at, has_rows in labels if has_rows)
+        usual = frozenset(each for each in of if full[each] * 2 > of[each])
+        if sum(full[each] for each in usual) * 2 > sum(full.values()):
+            return partial(_is_in, slot, usual, zone)
+    return lambda _: True
+
+
+def _is_in(slot: Slot, usual: Collection[Hashable], zone: tzinfo, label: datetime) -> bool:
+    return slot(label.astimezone(zone)) in usual
+
+
+def _slots(cadence: Cadence) -> tuple[Slot, ...]:
+    """Return the ways to put labels, by the clock of their zone, into slots, the finest first."""
+    unit = cadence.period.unit
+    if unit is TimeUnit.DAY:
+        return (datetime.weekday,)
+    if unit is not TimeUnit.MINUTE:
+        return ()
+    return (
+        lambda at: (at.weekday(), at.hour),
+        lambda at: (at.weekday() >= _SATURDAY, at.hour),
+        lambda at: at.hour,
+    )
+
+
+def silence_words(silence: Silence, flow: Flow) -> str:
+    """Say since when nothing came."""
+    table = flow.tables[silence.table]
+    source = "" if table.source is None else f" from {table.source.unit.connection}"
+    spans = local_range(silence.since, silence.last, table.cadence)
+    return f"nothing came{source} for {spans} ({count_words(silence.labels, 'label')}), where something usually does"

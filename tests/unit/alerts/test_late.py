@@ -1,0 +1,124 @@
+"""What is told of deadlines: one message for one cause, and none that comes and goes as work goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+
+from tests.ledgers import flow, table
+from tests.unit.operations.test_deadlines import FAILED, HOUR, day, facts, timed
+from waterclock.alerts.causes import Looked, found_at
+from waterclock.alerts.telling import decide
+from waterclock.alerts.wording import Words
+from waterclock.batches.alerts import Alert, Kind, KnownAlerts, Trouble
+from waterclock.batches.facts import LedgerSnapshot, TableFacts
+from waterclock.flow.alerting import Alerting, Rule, Severity, Target, TargetKind
+from waterclock.flow.declarations import Flow
+from waterclock.operations.deadlines import due_of
+from waterclock.operations.silence import Silence
+from waterclock.planner.planning import Planner
+from waterclock.planner.request import Request
+
+VERBS = ("near", "missed")
+MARTS = [f"mart.t{number:03}" for number in range(100)]
+
+
+def looked(of: Flow, known: dict[str, TableFacts], hours: float) -> Looked:
+    now = day(21) + hours * HOUR
+    snapshot = LedgerSnapshot(known)
+    plan = Planner(of).plan(snapshot, now, Request(clock=now))
+    return Looked(of, snapshot, plan, deadlines=tuple(due_of(of, snapshot, plan, list(of.tables))))
+
+
+def late(of: Flow, known: dict[str, TableFacts], hours: float) -> list[Trouble]:
+    kinds = {Kind.MISSED, Kind.NEAR, Kind.LONG}
+    return [trouble for trouble in found_at(looked(of, known, hours)).troubles if trouble.kind in kinds]
+
+
+def followed(of: Flow, steps: Iterable[tuple[dict[str, TableFacts], float]]) -> list[tuple[str, ...]]:
+    """Return the titles of what is told at each of some looks."""
+    rule = Rule("all", frozenset(of.tables), Severity.WARNING, ("ops",), timedelta(days=9))
+    alerting = Alerting({"ops": Target("ops", TargetKind.WEBHOOK, "http://x")}, (rule,), is_on=True)
+    alerts: dict[int, Alert] = {}
+    said = []
+    for known, hours in steps:
+        now = day(21) + hours * HOUR
+        before = KnownAlerts(tuple(alerts.values()), next_number=len(alerts) + 1)
+        made = decide(before, found_at(looked(of, known, hours)), alerting, now)
+        alerts |= {alert.number: alert for alert in made.changed}
+        words = Words("shop", "prod", of)
+        said.append(tuple(str(words.body(each, now)["title"]).removeprefix("[shop] ") for each in made.messages))
+    return said
+
+
+def test_a_failure_that_makes_a_hundred_tables_late_is_one_cause_that_names_it() -> None:
+    of = flow(table("raw.a", partitioned=True), *(timed(name, "4 HOURS", ("raw.a",)) for name in MARTS))
+    known = {name: facts(20) for name in of.tables} | {"raw.a": facts(20, troubles={day(20): FAILED})}
+    [trouble] = late(of, known, 5)
+    assert (trouble.kind, len(trouble.batches)) == (Kind.MISSED, 100)
+    assert trouble.what == "to be done by 2026-11-21 04:00Z; raw.a @ 2026-11-20 failed: E700 no disk"
+    assert trouble.severity is Severity.ERROR
+    [trouble] = late(of, known, 3)
+    assert (trouble.kind, trouble.severity) == (Kind.NEAR, Severity.WARNING)
+
+
+def test_what_takes_its_time_is_told_of_the_table_most_upstream_that_is_late() -> None:
+    of = flow(
+        table("raw.a", partitioned=True),
+        timed("mid.b", "3 HOURS", ("raw.a",)),
+        *(timed(name, "4 HOURS", ("mid.b",)) for name in MARTS),
+    )
+    known = {name: facts(20) for name in of.tables}
+    [trouble] = late(of, known, 5)
+    assert trouble.batches == {"mid.b": frozenset({day(20)})}
+    assert trouble.blocks == dict.fromkeys(MARTS, 1)
+    known["raw.a"] = known["mid.b"] = facts(21)
+    assert len(late(of, known, 5)) == 100
+
+
+def test_one_alert_is_told_once_near_once_missed_and_once_over() -> None:
+    of = flow(table("raw.a", partitioned=True), timed("mart.c", "4 HOURS", ("raw.a",)))
+    slow = {name: facts(20, seconds_per_batch=3600.0) for name in of.tables}
+    half = slow | {"raw.a": facts(21, seconds_per_batch=3600.0)}
+    done = {name: facts(21) for name in of.tables}
+    near, missed = (f"mart.c @ 2026-11-20 {verb} the deadline: to be done by 2026-11-21 04:00Z" for verb in VERBS)
+    steps = [(slow, 1), (slow, 2.1), (slow, 2.5), (half, 3.2), (half, 4), (half, 5), (done, 6)]
+    ready = "it is ready and not begun"
+    assert followed(of, steps) == [
+        (),
+        (f"{near}; raw.a @ 2026-11-20 is ready and not begun",),
+        (),
+        (),
+        (f"{missed}; {ready}", f"resolved: {near}; {ready}"),
+        (),
+        (f"resolved: {missed}; {ready}",),
+    ]
+
+
+def test_a_failure_that_is_tried_again_stays_told_beside_the_deadline_that_it_missed() -> None:
+    of = flow(replace(timed("raw.a", "4 HOURS"), start=day(1)))
+    failed = {"raw.a": facts(20, troubles={day(20): FAILED})}
+    again = {"raw.a": facts(20)}
+    said = followed(of, [(failed, 5), (again, 6), ({"raw.a": facts(21)}, 7)])
+    assert [len(each) for each in said] == [2, 2, 2]
+    assert sum(title.startswith("raw.a @ 2026-11-20 failed") for each in said for title in each) == 1
+    assert sum(title.startswith("resolved: raw.a @ 2026-11-20 failed") for title in said[2]) == 1
+
+
+def test_collects_of_one_source_that_brings_nothing_are_one_warning() -> None:
+    of = flow(table("raw.a", partitioned=True), table("raw.b", partitioned=True))
+    known = {name: facts(21) for name in of.tables}
+    seen = looked(of, known, 1)
+    empty = Silence("raw.a", day(18), day(20), labels=3, expected=3, rows_to=day(17))
+    [trouble] = found_at(replace(seen, empty=(empty,))).troubles
+    assert (trouble.kind, trouble.severity, trouble.batches) == (
+        Kind.EMPTY,
+        Severity.WARNING,
+        {"raw.a": frozenset({day(18)})},
+    )
+    assert Words("shop", "prod", of).line(trouble) == (
+        "raw.a @ 2026-11-18 is empty: nothing came for 2026-11-18 .. 2026-11-20 (3 labels), "
+        "where something usually does"
+    )
+    assert found_at(replace(seen, empty=())).troubles == []
