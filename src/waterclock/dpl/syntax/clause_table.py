@@ -61,7 +61,7 @@ CLAUSES: tuple[ClauseWord, ...] = (
     _clause("MAX LATENESS", frozenset({T})),
     _clause("ON SCHEMA CHANGE", frozenset({C})),
     _clause("CONTINUOUS", _MADE, is_later=True),
-    _clause("MEASURE", _TABLES, is_later=True, adds_up=True),
+    _clause("MEASURE", _TABLES, adds_up=True),
     _clause("DEADLINE", _TABLES, is_later=True),
     _clause("COMPATIBLE", _MADE),
     _clause("PARTITION BY", _MADE, is_later=True),
