@@ -154,3 +154,13 @@ def test_a_rule_that_is_new_knows_how_many_rows_there_were_before(tmp_path: Path
     found = measures(tiny, 2)
     assert len(found["warnings"]) == 1
     assert found["passed over"] == ["grows: no batch before it for last_good(max(id))"]
+
+
+def test_a_comparison_without_an_answer_names_its_rule(tmp_path: Path, spark: SparkSession) -> None:
+    said = "EXPECT count(*) / last_good(count(*)) > 0.5 AS share, count(*) < 100 + last_good(count(*)) AS few"
+    tiny = shop(tmp_path, spark, {2: 3}, said)
+    outcome = tiny.run(day(3))
+    [error] = {report.error for report in outcome.failed if report.error}
+    assert error.code == "E757"
+    assert error.what.startswith("rule share")
+    assert "DIVIDE_BY_ZERO" in str(error.why)

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import BEGINNING
+from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Rule, Table
 from waterclock.flow.measures import MEASURED, PASSED_OVER, ROWS, Compared, Measured, Source, counts_rows
@@ -212,14 +213,37 @@ def compared(
             asked.append((rule, rule.comparison.rendered(texts)))
     if not asked:
         return [], passed
-    columns = ", ".join(f"({text}) AS r{index}" for index, (_, text) in enumerate(asked))
-    [row] = spark.sql(f"SELECT {columns} FROM VALUES (1) AS t(one)", args=bound).collect()
+    answers = _answers(spark, asked, bound)
     broken = [
         (rule.action, f"{rule.name}: the batch is not ({rule.expression}), where {told[rule.name]}")
-        for index, (rule, _) in enumerate(asked)
-        if row[f"r{index}"] is not True
+        for (rule, _), answer in zip(asked, answers, strict=True)
+        if answer is not True
     ]
     return broken, passed
+
+
+def _answers(spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapping[str, str | None]) -> list[object]:
+    """Return what rules come to, each with a value in place of each aggregate.
+
+    Raises  E757 for one without an answer
+    """
+    from pyspark.errors import PySparkException
+
+    columns = ", ".join(f"({text}) AS r{index}" for index, (_, text) in enumerate(asked))
+    try:
+        [row] = spark.sql(f"SELECT {columns} FROM VALUES (1) AS t(one)", args=dict(bound)).collect()
+    except PySparkException as raised:
+        if len(asked) > 1:
+            return [answer for each in asked for answer in _answers(spark, [each], bound)]
+        [(rule, _)] = asked
+        raise WaterclockError(
+            "E757",
+            f"rule {rule.name} has no answer: {rule.expression}",
+            where=str(rule.place),
+            why=str(raised).strip().partition("\n")[0].partition(" SQLSTATE")[0],
+            fix="let it be NULL where there is no answer, by try_divide: what is not TRUE breaks the rule",
+        ) from raised
+    return list(row)
 
 
 def _shown(found: Measured) -> str:
