@@ -37,6 +37,17 @@ QUALITY: Mapping[str, Code] = {
         "A row is set aside with the batch of its window. The column that puts rows into windows must be of its "
         "type to do so; and a table that finds rows by their key takes none without one, not with a warning either.",
     ),
+    "E293": Code(
+        "a measure that cannot be counted in passing",
+        "A MEASURE is an aggregate that Spark counts while the rows are written: no second pass over them. DISTINCT, "
+        "FILTER, WITHIN GROUP and windows need one.",
+    ),
+    "E294": Code(
+        "nothing to compare with",
+        "last_good(aggregate) and usual(aggregate) stand in an EXPECT of the batch: the aggregate is counted of each "
+        "batch while that is written, kept with it, and compared with what it came to in batches before.",
+    ),
+    "E295": Code("a measure's name twice", "Each measure of a table has a name of its own; `rows` are counted anyway."),
 }
 QUALITY_AT_WORK: Mapping[str, Code] = {
     "E755": Code(

@@ -62,6 +62,9 @@ ACCEPTED = {
     )] + [TRANSFORM.format(text) for text in (
         "PARTIAL AFTER 2 HOURS", "CLOSE WHEN max(a) > WINDOW_END()", "MAX LATENESS 1 DAY",
     )],
+    "measure": [TRANSFORM.format(text) for text in (
+        "MEASURE PROFILE", "MEASURE sum(one) AS total, PROFILE", "MEASURE max(one) AS most MEASURE min(one) AS least",
+    )],
     "rule": [TRANSFORM.format(text) for text in (
         "EXPECT a > 0", "EXPECT a > 0 AS x ELSE WARN, count(*) > 1", "EXPECT my_sum(a) > 1 OVER BATCH",
         "EXPECT count(*) > 0 AS some OVER TABLE ELSE HOLD",
@@ -93,7 +96,7 @@ REFUSED = {
     "`SORT BY`": TRANSFORM.format("SORT BY (a)"),
     "`BUCKET BY`": TRANSFORM.format("BUCKET BY (a) INTO 4"),
     "`ON RESTATE RESEND`": TRANSFORM.format("ON RESTATE RESEND"),
-    "`MEASURE`": TRANSFORM.format("MEASURE PROFILE"),
+    "`MEASURE ... OFFLINE`": TRANSFORM.format("MEASURE PROFILE OFFLINE 1 DAY"),
     "`APPEND ORDER BY`": "PUBLISH a.b TO c.d APPEND ORDER BY e",
     "`WAS`": TRANSFORM.format("WAS a.old"),
     "`AS` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",

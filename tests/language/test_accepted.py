@@ -104,6 +104,12 @@ def parts_of(table: Table) -> Iterator[str]:
     for rule in table.rules:
         said_of = f"({rule.scope}, {words(rule.rungs)})"
         yield f"  rule {rule.name!r}: {rule.expression} {said_of} {rule.variables or ''}".rstrip()
+        if rule.comparison is not None:
+            yield f"    compares: {' | '.join(map(str, rule.comparison.values))}"
+    for measure in table.measures:
+        yield f"  measure {measure.name}: {measure.expression}"
+    if table.is_profiled:
+        yield "  profile"
     for choice in table.choices:
         zone = choice.condition.zone if choice.condition else ""
         yield f"  choice {choice}: reads {', '.join(str(read) for read in choice.reads)} {zone}".rstrip()

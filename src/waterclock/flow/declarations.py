@@ -17,6 +17,7 @@ from waterclock.flow.folds import Merge, Temporal
 from waterclock.flow.ladders import Ladder, Rung
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookbacks import Changed
+from waterclock.flow.measures import Comparison, Measure
 from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.flow.steps import Step
 from waterclock.flow.watermarks import Watermark
@@ -44,7 +45,8 @@ class Rule:
     """An EXPECT: `expression` (Spark SQL) holds where it is TRUE; NULL is not TRUE.
 
     `variables` are the project's values that it names as `:name`, to be bound as a query's are. `action` is the first
-    step of its ladder; `ladder` has all of them where there is a limit.
+    step of its ladder; `ladder` has all of them where there is a limit. `comparison`: of a rule of the batch that asks
+    what was before it, what it asks.
     """
 
     expression: str
@@ -54,6 +56,7 @@ class Rule:
     place: Place = field(compare=False)
     variables: tuple[str, ...] = ()
     ladder: Ladder = ()
+    comparison: Comparison | None = None
 
     @property
     def rungs(self) -> Ladder:
@@ -383,6 +386,8 @@ class Table(Keyed):
     of them as its branches, so that what is asked of columns is asked of each.
     `compatible`: what is promised to those that read by older or newer versions of its columns.
     `marks`: the watermark that the table keeps, of the one whose windows it reads. `late_rows`: whose it keeps.
+    `measures`: what is counted of each batch in the pass that writes it; with `is_profiled` of each column, too. The
+    code is the same with and without them, as the rows are.
     `fingerprint` names the code: it changes with the syntax tree of the query or of the function and the project
     modules it imports, and with what is declared of columns and rules; comments and spacing do not count.
     """
@@ -419,6 +424,8 @@ class Table(Keyed):
     marks: Watermark | None = None
     late_rows: LateRows | None = None
     where: Condition | None = None
+    measures: tuple[Measure, ...] = ()
+    is_profiled: bool = False
     fingerprint: str = ""
 
     def choice_of(self, window: Window) -> Choice | None:
@@ -456,10 +463,11 @@ class Table(Keyed):
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """The Spark SQL of the header: rules of the table and of its columns, and which winners of a MERGE are gone."""
+        """The Spark SQL of the header: rules of table and columns, measures, and which winners of a MERGE are gone."""
         rules = (*self.rules, *(rule for column in self.columns.named for rule in column.rules))
         gone = self.fold.delete_when if self.fold else None
-        return (*(rule.expression for rule in rules), *([gone] if gone else []))
+        measured = (measure.expression for measure in self.measures)
+        return (*(rule.expression for rule in rules), *measured, *([gone] if gone else []))
 
     @property
     def reads_itself(self) -> bool:

@@ -23,6 +23,7 @@ from waterclock.ledger.read import (
 )
 from waterclock.ledger.read import closings as past_closings
 from waterclock.ledger.read import codes as past_codes
+from waterclock.ledger.read import measures as past_measures
 from waterclock.ledger.read import pauses as past_pauses
 from waterclock.ledger.read import runs as past_runs
 from waterclock.ledger.read import schemas as past_schemas
@@ -127,6 +128,7 @@ class Reads(Section):
     held = on_its_database(quality.held)
     set_aside = on_its_database(quality.set_aside)
     schemas = on_its_database(past_schemas.schemas_of)
+    measured_before = on_its_database(past_measures.measured_before)
     read_elsewhere = on_its_database(linked.read_elsewhere)
     declared = on_its_database(linked.declared)
     closed_ticks = on_its_database(past_closings.ticks_from)

@@ -55,6 +55,8 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
     if table.temporal is not None:
         pairs.append(("temporal", str(table.temporal)))
     pairs += [("expects", f"{rule.expression} ({rule.name}, else {words(rule.rungs)})") for rule in table.rules]
+    pairs += [("measures", f"{measure.expression} ({measure.name})") for measure in table.measures]
+    pairs += [("measures", "each column: nulls, about how many differ, least, greatest")] if table.is_profiled else []
     said = {
         "closes": table.closes and f"when {table.closes.text}",
         "open windows of": table.open_of,

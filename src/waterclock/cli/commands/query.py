@@ -12,7 +12,7 @@ Sql = Annotated[
     str,
     typer.Argument(
         metavar="SQL",
-        help="Spark SQL over the project's tables and waterclock.batches, .inputs, .events; - reads stdin.",
+        help="Spark SQL over the project's tables and waterclock.batches, .measures, .inputs, .events; - reads stdin.",
     ),
 ]
 Tick = Annotated[
@@ -53,7 +53,7 @@ def query(  # noqa: PLR0913 - the options of the command
     limit: Limit = 100,
     json: AsJson = False,
 ) -> None:
-    """Ask the tables as they are now or stood at a tick, and waterclock.batches, .inputs, .events, in Spark SQL."""
+    """Ask the tables, now or as of a tick, and waterclock.batches, .measures, .inputs, .events, in Spark SQL."""
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.query import print_answer, text_of
     from waterclock.operations.answers import asked

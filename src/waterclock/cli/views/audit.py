@@ -14,9 +14,11 @@ from waterclock.batches.records import Input
 from waterclock.batches.schemas import SCHEMA
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.measures import MEASURED, PASSED_OVER
 from waterclock.operations.audit_lookup import Found, Listed
 from waterclock.operations.closings import books_words
 from waterclock.operations.looks import look_lines
+from waterclock.operations.measured import measured_lines
 from waterclock.operations.schema_versions import batch_words
 from waterclock.operations.states import State, state_of
 from waterclock.operations.words import (
@@ -162,7 +164,10 @@ def _made(found: Found, table: Table) -> list[tuple[str, str]]:
     pairs += [pair for key, value in others.items() for pair in _source_pairs(key, value)]
     warnings = made.measures.get("warnings", ())
     pairs += [("warned", str(warning)) for warning in warnings]
-    pairs += [(key, _measure(value)) for key, value in made.measures.items() if key != "warnings" and value]
+    told_apart = {"warnings", MEASURED, PASSED_OVER}
+    pairs += [(key, _measure(value)) for key, value in made.measures.items() if key not in told_apart and value]
+    pairs += [(PASSED_OVER, str(rule)) for rule in made.measures.get(PASSED_OVER, ())]
+    pairs += [("measured" if at == 0 else "", line) for at, line in enumerate(measured_lines(made.measures))]
     return pairs
 
 

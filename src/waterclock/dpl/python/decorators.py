@@ -25,7 +25,7 @@ Texts = str | Sequence[str]
 _ABOUT = ("owner", "tags", "comment")
 _WHEN = ("every", "schedule", "delay", "zone", "start")
 _BOTH = ("every", "schedule", "delay", "zone", "start", "pool", "owner", "tags")
-_HOW = ("mode", "expect", "sequential", "pool", "on_restate", "deadline", "runtime")
+_HOW = ("mode", "expect", "measure", "sequential", "pool", "on_restate", "deadline", "runtime")
 OptionValue = str | int | float | bool | Secret
 
 
@@ -47,6 +47,7 @@ class Timed(Described, total=False):
     start: str | None
     mode: str | None
     expect: Texts | None
+    measure: Texts | None
     sequential: bool
     pool: str | None
     on_restate: str | None

@@ -381,6 +381,8 @@ class _Compiler:
             marks=draft.statement.value(MARKS, Watermark),
             late_rows=draft.statement.value(KEEPS_LATE, LateRows),
             where=draft.where,
+            measures=draft.measures,
+            is_profiled=draft.is_profiled,
             fingerprint=fingerprint_of(draft, queries=used, functions=functions, variables=self.config.variables),
         )
 
@@ -418,6 +420,8 @@ def _expressions(statement: Statement) -> Iterable[Any]:
     for clause in statement.clauses:
         if clause.word == "EXPECT":
             yield from (rule.expression for rule in clause.value)
+        elif clause.word == "MEASURE":
+            yield from (said.expression for said in clause.value if said.expression is not None)
         elif clause.word == "COLUMNS":
             yield from (rule.expression for column in clause.value.columns for rule in column.rules)
             yield from expressions_of(clause.value.columns)

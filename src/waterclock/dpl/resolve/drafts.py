@@ -13,6 +13,7 @@ from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, check_table_options
 from waterclock.dpl.resolve.links import by_link
 from waterclock.dpl.resolve.lookbacks import changed_of
+from waterclock.dpl.resolve.measures import measures_of
 from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
 from waterclock.dpl.resolve.retention import deadline_of, keep_versions_of, retain_of
 from waterclock.dpl.resolve.rules import rule_of
@@ -35,6 +36,7 @@ from waterclock.flow.closings import Closes
 from waterclock.flow.conditions import Condition
 from waterclock.flow.declarations import About, Choice, Columns, Keyed, PythonFunction, Query, Read, Rule, Source, Unit
 from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.measures import Measure
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
 
@@ -59,6 +61,8 @@ class Draft(Keyed):
     mode: Mode = Mode.REPLACE
     columns: Columns = field(default_factory=Columns)
     rules: tuple[Rule, ...] = ()
+    measures: tuple[Measure, ...] = ()
+    is_profiled: bool = False
     fold: Merge | Temporal | None = None
     source: Source | None = None
     destination: Unit | None = None
@@ -99,6 +103,7 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
     draft = Draft(statement, statement.name, kind, table_type, function=statement.function)
     draft.columns = columns_of(statement, config.variables, errors)
     draft.rules = _rules(statement, config.variables, errors)
+    draft.measures, draft.is_profiled = measures_of(statement, config.variables, errors)
     draft.about = _about(draft, config)
     draft.pool = _pool(draft, config, errors)
     draft.on_restate = _on_restate(draft, config)

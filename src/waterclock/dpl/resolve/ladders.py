@@ -11,6 +11,8 @@ from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import MOST_CHECKS, checks_of, is_nested, loose_types, takes_rows_out
 from waterclock.flow.choices import Action, Kind, Mode, Scope
+from waterclock.flow.measures import Source
+from waterclock.flow.usual import LEAST_MINUTES
 
 
 def check_ladders(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
@@ -22,6 +24,7 @@ def check_ladders(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
         yield from _of_key(columns)
         yield from _of_time(draft, columns)
         yield from _of_fold(draft, columns)
+        yield from _of_season(draft)
         if (draft.fold or draft.kind is Kind.PUBLISH) and any(rule.scope is Scope.TABLE for rule in draft.rules):
             what = "a PUBLISH" if draft.kind is Kind.PUBLISH else f"a {draft.mode.name} table"
             yield not_yet(f"OVER TABLE of {what}", draft.at("EXPECT"), fix="ask it of a table that reads this one")
@@ -42,6 +45,19 @@ def check_ladders(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
                 why=f"it takes rows out, and up to {MOST_CHECKS} can be told apart",
                 fix="join rules by AND, or set rows aside in two tables",
             )
+
+
+def _of_season(draft: Draft) -> Iterator[WaterclockError]:
+    """Refuse usual() of windows so short that two weeks of them are too many to look at."""
+    asked = {value.source for rule in draft.rules if rule.comparison for value in rule.comparison.values}
+    if Source.USUAL not in asked or draft.cadence is None or draft.cadence.period.minutes >= LEAST_MINUTES:
+        return
+    yield draft.at("EXPECT").refuse(
+        "E294",
+        f"usual() of {draft.cadence.period}",
+        why=f"what is usual is learnt of two weeks, and windows below {LEAST_MINUTES} MINUTES are too many to look at",
+        fix="say last_good(), or say it of a TRANSFORM with longer windows",
+    )
 
 
 def _doubled(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:

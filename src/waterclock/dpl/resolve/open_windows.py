@@ -89,6 +89,8 @@ def _beside(table: Table, tables: Mapping[str, Table]) -> Table:
         start=None,
         columns=Columns(named, table.columns.is_open),
         rules=tuple(rule for rule in table.rules if rule.scope is Scope.ROW),
+        measures=(),
+        is_profiled=False,
         retain=None,
         manifest=None,
         is_sequential=False,

@@ -11,6 +11,7 @@ from waterclock.dpl.query.builtins import miscalled
 from waterclock.dpl.query.determinism import nondeterministic
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.references import VALUES
+from waterclock.dpl.resolve.comparisons import asks_history, comparison_of
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.statements import Expression, RuleSaid
@@ -49,10 +50,31 @@ def rule_of(
         errors.append(said.expression.span.refuse("E220", "a rule looks at other rows", why=why, fix=fix))
         return None
     text = with_literals(said.expression, variables)
+    comparison = None
+    if asks_history(said.expression):
+        if scope is not Scope.BATCH or not is_of_batch:
+            errors.append(_no_history(said))
+        else:
+            comparison = comparison_of(said.expression, text, errors)
+        if comparison is None:
+            return None
     name = said.name or said.expression.text
     rungs = said.otherwise or FAILS
     ladder = rungs if len(rungs) > 1 or rungs[0].most is not None else ()
-    return Rule(text, name, scope, rungs[0].action, said.expression.span.place, said.expression.variables, ladder)
+    place, bound = said.expression.span.place, said.expression.variables
+    return Rule(text, name, scope, rungs[0].action, place, bound, ladder, comparison)
+
+
+def _no_history(said: RuleSaid) -> WaterclockError:
+    what = (
+        "a rule of the table asks what was before" if said.is_over_table else "a rule of each row asks what was before"
+    )
+    return said.expression.span.refuse(
+        "E294",
+        what,
+        why="last_good() and usual() give what an aggregate came to in batches before",
+        fix="compare an aggregate of the batch: EXPECT count(*) > 0.5 * last_good(count(*))",
+    )
 
 
 def _of_batch(said: RuleSaid) -> WaterclockError | None:

@@ -312,6 +312,8 @@ def _rules(statement: Statement) -> Iterator[Expression]:
     for clause in statement.clauses:
         if clause.word == "EXPECT":
             yield from (rule.expression for rule in clause.value)
+        elif clause.word == "MEASURE":
+            yield from (said.expression for said in clause.value if said.expression is not None)
         elif clause.word == "COLUMNS":
             yield from (rule.expression for column in clause.value.columns for rule in column.rules)
             yield from expressions_of(clause.value.columns)

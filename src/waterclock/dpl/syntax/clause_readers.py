@@ -11,6 +11,7 @@ from waterclock.dpl.syntax.column_clause import skip_brackets, take_column_entri
 from waterclock.dpl.syntax.cursor import Cursor, timed
 from waterclock.dpl.syntax.expect_clause import take_rules
 from waterclock.dpl.syntax.expressions import take_expression
+from waterclock.dpl.syntax.measure_clause import take_measures
 from waterclock.dpl.syntax.mode_clause import take_mode
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.schema_clauses import take_compatible, take_on_schema_change
@@ -263,6 +264,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "BY": _by,
     "MODE": take_mode,
     "EXPECT": lambda cursor: take_rules(cursor, begins_clause),
+    "MEASURE": lambda cursor: take_measures(cursor, begins_clause),
     "RETAIN": _duration,
     "KEEP VERSIONS": _duration,
     "PARTIAL AFTER": _duration,

@@ -63,7 +63,7 @@ CLAUSES: tuple[ClauseWord, ...] = (
     _clause("DEADLINE", _TABLES),
     _clause("RUNTIME", _TABLES),
     _clause("CONTINUOUS", _MADE, is_later=True),
-    _clause("MEASURE", _TABLES, is_later=True, adds_up=True),
+    _clause("MEASURE", _TABLES, adds_up=True),
     _clause("COMPATIBLE", _MADE),
     _clause("PARTITION BY", _MADE, is_later=True),
     _clause("CLUSTER BY", _MADE, is_later=True),

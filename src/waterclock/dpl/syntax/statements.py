@@ -116,6 +116,15 @@ class RuleSaid:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasureSaid:
+    """One measure; PROFILE has neither expression nor name."""
+
+    expression: Expression | None
+    name: str | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnSaid:
     """One entry of a column list."""
 

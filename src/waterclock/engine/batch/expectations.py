@@ -83,7 +83,8 @@ def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
 
 def has_batch_rules(table: Table) -> bool:
     """Tell whether a rule asks what only a job of its own can answer of the whole batch."""
-    return any(rule.scope is Scope.BATCH and not _is_in_pass(rule) for rule in all_rules(table))
+    rules = (rule for rule in all_rules(table) if rule.scope is Scope.BATCH and rule.comparison is None)
+    return not all(map(_is_in_pass, rules))
 
 
 def judge(  # noqa: PLR0913 - each is a part of what is judged
@@ -100,8 +101,9 @@ def judge(  # noqa: PLR0913 - each is a part of what is judged
     """Say what is wrong with one sealed label.
 
     `measures` are `row_measures` as counted, `sifted` what the sieve found, where there is one: rules of the batch are
-    asked of the rows that stay. `of_table`: what was found of rules of the table. `rows` is the sealed slice, read only
-    where `has_batch_rules` (one job). KEY costs one group-by on the slice, of small ones without a Spark job.
+    asked of the rows that stay. `of_table`: what was found of rules of the table, and of those that compare. `rows` is
+    the sealed slice, read only where `has_batch_rules` (one job). KEY costs one group-by on the slice, of small ones
+    without a Spark job.
     """
     warnings: list[str] = []
     refusals: list[str] = []
@@ -207,7 +209,7 @@ def left_aside(counts: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _batch_findings(table: Table, measures: Mapping[str, Any], rows: DataFrame | None) -> Iterator[tuple[Action, str]]:
-    rules = [rule for rule in all_rules(table) if rule.scope is Scope.BATCH]
+    rules = [rule for rule in all_rules(table) if rule.scope is Scope.BATCH and rule.comparison is None]
     found = {rule.name: measures[f"batch:{rule.name}"] for rule in rules if f"batch:{rule.name}" in measures}
     asked = [rule for rule in rules if rule.name not in found]
     if rows is not None and asked:
@@ -229,7 +231,9 @@ def _is_in_pass(rule: Rule) -> bool:
     """Tell whether Spark can observe a rule of the batch while it writes: plain aggregates, none of them DISTINCT."""
     called = {name.lower() for name in _CALLED.findall(rule.expression)}
     is_plain = bool(called & _AGGREGATES) and called <= _AGGREGATES | _OF_VALUES
-    return rule.scope is Scope.BATCH and is_plain and not _NOT_OBSERVED.search(rule.expression)
+    return (
+        rule.scope is Scope.BATCH and rule.comparison is None and is_plain and not _NOT_OBSERVED.search(rule.expression)
+    )
 
 
 def _key_findings(spark: SparkSession, table: Table, folder: str, manifest: Manifest) -> Iterator[str]:

@@ -26,6 +26,7 @@ from waterclock.engine.batch.expectations import (
 )
 from waterclock.engine.batch.late_rows import told_late
 from waterclock.engine.batch.make import Bound, make
+from waterclock.engine.batch.measuring import Judging, measure_columns
 from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.releasing import HeldBatch, find_held, sealed_again
 from waterclock.engine.batch.results import Made, Notes
@@ -49,6 +50,7 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
+from waterclock.flow.measures import GIVEN_UP
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 from waterclock.planner.plan import GIVE_UP, Group
 from waterclock.storage.commit.creation import create_table
@@ -113,6 +115,7 @@ class _Attempt:
     made: Made | None = None
     sifted: Mapping[datetime, Sifted] = field(default_factory=dict)
     held: HeldBatch | None = None
+    kept: dict[datetime, Mapping[str, Any]] = field(default_factory=dict)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -235,8 +238,8 @@ class _Attempt:
         manifests: list[Manifest] = []
         measures: dict[datetime, Mapping[str, Any]] = {}
         sifted: dict[datetime, Sifted] = {}
-        of_rows = row_measures(self.table)
         for part in made.parts:
+            of_rows = [*row_measures(self.table), *measure_columns(self.table, part.frame.schema)]
             written = write_slices(
                 part.frame,
                 folder=self.folder,
@@ -259,14 +262,18 @@ class _Attempt:
     def _audit(self, claim: Claim, written: Written, notes: Notes) -> dict[datetime, Verdict]:
         """Judge each label; what the source's one reading set aside is told with the newest."""
         if self.group.verb == GIVE_UP:
-            return dict.fromkeys(claim.request.labels, Verdict(("given up: its rows were lost",)))
+            return dict.fromkeys(claim.request.labels, Verdict((GIVEN_UP,)))
         if self.held is not None:
             return {self.held.manifest.label: Verdict(tuple(self.held.result.measures.get("warnings", ())))}
         verdicts: dict[datetime, Verdict] = {}
-        for manifest in written.manifests:
+        judging = Judging(self.work, self.table, claim.request.labels)
+        for manifest in sorted(written.manifests, key=lambda each: each.label):
             rows = frame_of_slices(self.spark, self.folder, [manifest]) if has_batch_rules(self.table) else None
             own, sifted = written.measures[manifest.label], written.sifted.get(manifest.label)
-            of_table = table_findings(self.work, self.spark, self.table, self._up_to(written, manifest))
+            of_table = [*table_findings(self.work, self.spark, self.table, self._up_to(written, manifest))]
+            if judging.is_needed:
+                compared, self.kept[manifest.label] = judging.of(self.spark, self.folder, manifest, own)
+                of_table += compared
             verdict = judge(self.spark, self.table, self.folder, manifest, own, rows, sifted=sifted, of_table=of_table)
             where = f"{self.table.name}@{label_of(manifest.label)}"
             if verdict.refusals:
@@ -361,6 +368,7 @@ class _Attempt:
                     **measures,
                     **self._sifted(manifest),
                     **self._without_parent(notes, manifest),
+                    **self.kept.get(manifest.label, {}),
                     "warnings": list(verdicts[manifest.label].warnings),
                 },
                 timings={step: round(seconds, 4) for step, seconds in self.spent.items()},

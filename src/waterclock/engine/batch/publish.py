@@ -85,7 +85,8 @@ def _whole_slice(work: Workplace, table: Table, pinned: PinnedRead) -> Slice | N
     source = work.flow.tables[pinned.read.table]
     is_by_slice = table.is_delivered_by_label or (source.mode is Mode.REPLACE and table.mode is Mode.REPLACE)
     held = {name.lower() for name in surely_there(source)}  # the slice was held to it when it was sealed
-    has_measures = bool(all_rules(table)) or any(name.lower() not in held for name in never_null(table))
+    is_measured = bool(all_rules(table) or table.measures or table.is_profiled)
+    has_measures = is_measured or any(name.lower() not in held for name in never_null(table))
     if not is_by_slice or not table.columns.is_open or has_measures or len(pinned.slices) != 1:
         return None
     return pinned.slices[0] if pinned.slices[0].slice_path else None

@@ -107,6 +107,10 @@ STATUS_TABLES: Mapping[str, Mapping[str, str]] = {
         "recorded_at": "TIMESTAMP", "who": "STRING", "runner": "STRING", "run": "STRING",
         "timings": "STRING", "measures": "STRING", "source": "STRING",
     },
+    "measures": {
+        "table": "STRING", "timelabel": "STRING", "name": "STRING", "value": "STRING", "type": "STRING",
+        "claim": "BIGINT",
+    },
     "inputs": {
         "table": "STRING", "timelabel": "STRING", "claim": "BIGINT", "position": "BIGINT", "input": "STRING",
         "read": "STRING", "kind": "STRING", "low": "TIMESTAMP", "high": "TIMESTAMP", "location": "STRING",
@@ -117,7 +121,12 @@ STATUS_TABLES: Mapping[str, Mapping[str, str]] = {
         "timelabel": "STRING", "claim": "BIGINT", "run": "STRING", "data": "STRING",
     },
 }  # fmt: skip
-_ORDER = {"batches": '"table", timelabel', "inputs": '"table", timelabel, claim, position', "events": "id"}
+_ORDER = {
+    "batches": '"table", timelabel',
+    "measures": '"table", timelabel, name',
+    "inputs": '"table", timelabel, claim, position',
+    "events": "id",
+}
 _PAGE = 1000
 # A column, one of =, <, <=, >, >=, and values: = is met by any of them, the others compare with the one there is.
 Condition = tuple[str, str, Sequence[str | int]]
@@ -251,7 +260,7 @@ def _condition(bound: dict[str, str | int], column: str, operator: str, values: 
 
 
 def status_rows(database: Database, name: str) -> Iterator[dict[str, Any]]:
-    """Return the rows of a status table (`batches`, `inputs` or `events`) by its public columns; times are aware UTC.
+    """Return the rows of a status table (such as `batches`) by its public columns; times are aware UTC.
 
     Cost: reads page by page within one transaction, which stays open until the last row is taken
     """

@@ -1,0 +1,134 @@
+"""What a rule compares with batches before: its text, parted at each aggregate and at each last_good() and usual()."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from waterclock.dpl.syntax.statements import Expression
+from waterclock.dpl.syntax.tokens import dialect
+from waterclock.errors import WaterclockError
+from waterclock.flow.measures import Compared, Comparison, Source
+
+if TYPE_CHECKING:
+    from sqlglot.tokens import Token
+
+_HISTORY = {"LAST_GOOD": Source.LAST_GOOD, "USUAL": Source.USUAL}
+_NOT_COUNTED = re.compile(r"\b(distinct|filter|over|within)\b", re.IGNORECASE)
+_STRINGS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)")
+
+
+def asks_history(expression: Expression) -> bool:
+    """Tell whether an expression calls last_good() or usual()."""
+    return any(node.name.upper() in _HISTORY for node in expression.tree.find_all(exp.Anonymous))
+
+
+def not_counted(text: str) -> str | None:
+    """Return what in an aggregate Spark cannot count while it writes, in capitals; None where it can all of it."""
+    found = _NOT_COUNTED.search(_STRINGS.sub("''", text))
+    return found.group(1).upper() if found else None
+
+
+def comparison_of(expression: Expression, text: str, errors: list[WaterclockError]) -> Comparison | None:
+    """Part a rule's `text`, in which values stand for variables, at what is counted; None where that is refused.
+
+    Adds  E294 for a last_good() or usual() of what is no aggregate, or of one that Spark cannot count while it writes
+    """
+    pieces, values, end = [], [], 0
+    for start, stop, value in _found(text):
+        problem = value if isinstance(value, str) else _problem(value)
+        if problem is not None:
+            fix = "say the aggregate itself: last_good(count(*)), usual(sum(amount), -4.5)"
+            errors.append(expression.span.refuse("E294", problem, why=_WHY, fix=fix))
+            return None
+        if isinstance(value, Compared):
+            pieces.append(text[end:start])
+            values.append(value)
+            end = stop
+    return Comparison((*pieces, text[end:]), tuple(values))
+
+
+_WHY = "what is compared with batches before is counted of each batch while that is written, and kept"
+
+
+def _problem(value: Compared) -> str | None:
+    sign = not_counted(value.aggregate)
+    if sign == "DISTINCT":
+        return f"{value.aggregate} cannot be counted while rows are written: approx_count_distinct can"
+    return None if sign is None else f"{sign} in {value.aggregate} cannot be counted while rows are written"
+
+
+def _found(text: str) -> Iterator[tuple[int, int, Compared | str]]:
+    """Yield where each value stands in a text, outermost only, with what it is, or with what is wrong with it."""
+    tokens = dialect().tokenize(text)
+    index = 0
+    while index < len(tokens):
+        last = _closing(tokens, index)
+        if last is None:
+            index += 1
+            continue
+        start, stop = tokens[index].start, tokens[last].end + 1
+        source = _HISTORY.get(tokens[index].text.upper())
+        if source is not None:
+            yield start, stop, _history(source, text, tokens[index + 1 : last + 1])
+        elif _is_aggregate(text[start:stop]):
+            following = tokens[last + 1].text.upper() if last + 1 < len(tokens) else ""
+            if following in {"FILTER", "OVER", "WITHIN"}:
+                yield start, stop, f"{following} behind {text[start:stop]} cannot be counted while rows are written"
+            yield start, stop, Compared(Source.OWN, _squeezed(text[start:stop]))
+        else:
+            index += 1
+            continue
+        index = last + 1
+
+
+def _closing(tokens: Sequence[Token], index: int) -> int | None:
+    """Return which token closes the call that begins at `index`; None where none does."""
+    if index + 1 >= len(tokens) or tokens[index + 1].text != "(" or not tokens[index].text.isidentifier():
+        return None
+    depth = 0
+    for at in range(index + 1, len(tokens)):
+        depth += (tokens[at].text == "(") - (tokens[at].text == ")")
+        if depth == 0:
+            return at
+    return None
+
+
+def _history(source: Source, text: str, tokens: Sequence[Token]) -> Compared | str:
+    """Read the arguments of a last_good() or usual(), whose tokens go from ( to )."""
+    depth, comma = 0, None
+    for token in tokens:
+        depth += (token.text == "(") - (token.text == ")")
+        if token.text == "," and depth == 1:
+            comma = token
+            break
+    inside = text[tokens[0].end + 1 : tokens[-1].start]
+    aggregate = _squeezed(text[tokens[0].end + 1 : comma.start] if comma else inside)
+    if not _is_aggregate(aggregate):
+        return f"{source}({aggregate}) holds no aggregate" if aggregate else f"{source}() of nothing"
+    if comma is None:
+        return Compared(source, aggregate)
+    more = text[comma.end + 1 : tokens[-1].start].strip()
+    if source is not Source.USUAL:
+        return f"{source}() takes one aggregate and nothing more"
+    if not _NUMBER.fullmatch(more.strip("()")):
+        return f"usual() takes a number behind its aggregate, and {more} is none"
+    return Compared(source, aggregate, float(more.strip("()")))
+
+
+def _is_aggregate(text: str) -> bool:
+    try:
+        tree = dialect().parse(f"SELECT {text}")[0]
+    except (ParseError, TokenError):
+        return False
+    parts = tree.expressions if isinstance(tree, exp.Select) else []
+    return len(parts) == 1 and isinstance(parts[0], exp.AggFunc)
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())

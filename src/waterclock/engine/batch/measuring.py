@@ -1,0 +1,267 @@
+"""Counts what MEASURE asks of a batch in the pass that writes it, and compares a batch with those before it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.facts import BEGINNING
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Action, Scope
+from waterclock.flow.declarations import Rule, Table
+from waterclock.flow.measures import MEASURED, PASSED_OVER, ROWS, Compared, Measured, Source, counts_rows
+from waterclock.flow.usual import LONGER, MOST_BACK, MOST_OF_LONG, MOST_VALUES, usual
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+    from pyspark.sql.types import StructType
+
+    from waterclock.engine.workplace import Workplace
+    from waterclock.storage.slices.manifest import Manifest
+
+_VALUE, _TYPE, _PROFILE = "measure:", "measured as:", "profile:"
+_LONGEST = 1000
+_LONGEST_OF_PROFILE = 100
+_MOST_BETWEEN = 10_000
+_NUMBERS = re.compile(r"(?:tinyint|smallint|int|bigint|float|double|decimal\(.*\))")
+_ORDERED = frozenset(
+    "tinyint smallint int bigint float double boolean date timestamp timestamp_ntz string".split()
+)  # and decimals
+
+
+def comparing(table: Table) -> tuple[Rule, ...]:
+    """Return the rules of the batch that compare it with batches before."""
+    return tuple(rule for rule in table.rules if rule.scope is Scope.BATCH and rule.comparison is not None)
+
+
+def measure_columns(table: Table, schema: StructType) -> Sequence[tuple[str, Column]]:
+    """Return the aggregates that are kept of each batch: its measures, what rules compare, and its profile.
+
+    Spark says their values and types as text, which holds each exactly, whatever the type.
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+    asked = {measure.name: measure.expression for measure in table.measures}
+    asked |= {of: of for rule in comparing(table) if rule.comparison for of in rule.comparison.aggregates}
+    found = [
+        pair
+        for name, text in asked.items()
+        for pair in (
+            (f"{_VALUE}{name}", F.expr(f"left(CAST(({text}) AS STRING), {_LONGEST})")),
+            (f"{_TYPE}{name}", F.expr(f"typeof(({text}))")),
+        )
+    ]
+    return [*found, *(_profile(schema) if table.is_profiled else ())]
+
+
+def _profile(schema: StructType) -> Iterator[tuple[str, Column]]:
+    """Yield what is counted of each column: how many are NULL, about how many differ, the least and the greatest."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    for each in schema.fields:
+        if each.name.lower() == TIMELABEL or each.name.startswith("_waterclock"):
+            continue
+        name = "`" + each.name.replace("`", "``") + "`"
+        yield f"{_PROFILE}bigint:{each.name}.nulls", F.expr(f"CAST(count_if({name} IS NULL) AS STRING)")
+        kind = each.dataType.simpleString()
+        if kind not in _ORDERED and not kind.startswith("decimal"):
+            continue
+        yield f"{_PROFILE}bigint:{each.name}.distinct", F.expr(f"CAST(approx_count_distinct({name}) AS STRING)")
+        for which in ("min", "max"):
+            text = f"left(CAST({which}({name}) AS STRING), {_LONGEST_OF_PROFILE})"
+            yield f"{_PROFILE}{kind}:{each.name}.{which}", F.expr(text)
+
+
+def measured(found: Mapping[str, Any], rows: int, *, is_profiled: bool) -> dict[str, Measured]:
+    """Return what was counted by name, out of all that was observed of a label."""
+    values = {
+        key.removeprefix(_VALUE): Measured(value, found[_TYPE + key.removeprefix(_VALUE)])
+        for key, value in found.items()
+        if key.startswith(_VALUE)
+    }
+    if is_profiled:
+        values[ROWS] = Measured(str(rows), "bigint")
+    for key, value in found.items():
+        if key.startswith(_PROFILE):
+            kind, _, name = key.removeprefix(_PROFILE).partition(":")
+            values[name] = Measured(value, kind)
+    return values
+
+
+def kept_of(values: Mapping[str, Measured], passed_over: Sequence[str]) -> dict[str, Any]:
+    """Return what the ledger keeps of it among a revision's measures."""
+    kept: dict[str, Any] = {MEASURED: {name: value.as_json() for name, value in values.items()}} if values else {}
+    return kept | ({PASSED_OVER: list(passed_over)} if passed_over else {})
+
+
+@dataclass(slots=True)
+class History:
+    """What batches before came to, by label: those that readers see, and those of this group as they are judged."""
+
+    table: Table
+    known: dict[datetime, tuple[int, Mapping[str, Measured]]] = field(default_factory=dict)
+
+    def add(self, label: datetime, rows: int, values: Mapping[str, Measured]) -> None:
+        """Take in a label of this group in place of what it was before."""
+        self.known[label] = (rows, values)
+
+    def last_good(self, label: datetime, aggregate: str) -> Measured | None:
+        """Return what an aggregate came to in the newest label before; None where there is none, or it was not kept."""
+        before = max((each for each in self.known if each < label), default=None)
+        return None if before is None else self._value(before, aggregate)
+
+    def usual(self, label: datetime, asked: Compared) -> Measured | None:
+        """Return what is usual at a label; None while that is still learnt, and where nothing is a number."""
+        values = []
+        for each in self.known:
+            value = self._value(each, asked.aggregate) if each < label else None
+            if value is not None and value.value is not None and _NUMBERS.fullmatch(value.type):
+                values.append((each, float(value.value)))
+        cadence = self.table.cadence
+        found = usual(values, label, step=cadence.next(label) - label, zone=cadence.zone)
+        return None if found is None else Measured(repr(found.at(asked.scales)), "double")
+
+    def _value(self, label: datetime, aggregate: str) -> Measured | None:
+        rows, values = self.known[label]
+        if aggregate in values:
+            return values[aggregate]
+        return Measured(str(rows), "bigint") if counts_rows(aggregate) else None
+
+
+def history_of(work: Workplace, table: Table, labels: Sequence[datetime]) -> History | None:
+    """Read what the rules of a table compare a group of labels with; None where they compare nothing. One statement."""
+    asked = [value.source for rule in comparing(table) if rule.comparison for value in rule.comparison.values]
+    if not asked or not labels:
+        return None
+    first, last = min(labels), max(labels)
+    between = min(table.cadence.count(first, last), _MOST_BETWEEN)
+    low, most = BEGINNING, between + 1
+    if Source.USUAL in asked:
+        is_long = table.cadence.next(first) - first > LONGER
+        low, most = (BEGINNING, between + MOST_OF_LONG) if is_long else (first - MOST_BACK, between + MOST_VALUES)
+    found = work.ledger.reads.measured_before(table.name, last, low=low, most=most)
+    return History(table, {label: (each.rows, each.measured) for label, each in found.items()})
+
+
+@dataclass(slots=True)
+class Judging:
+    """Says of each label of a group, oldest first, what was measured of it and how that compares."""
+
+    work: Workplace
+    table: Table
+    labels: Sequence[datetime]
+    history: History | None = None
+    is_read: bool = False
+
+    @property
+    def is_needed(self) -> bool:
+        """True where anything is measured."""
+        return bool(self.table.measures or self.table.is_profiled or comparing(self.table))
+
+    def of(
+        self, spark: SparkSession, folder: str, manifest: Manifest, found: Mapping[str, Any]
+    ) -> tuple[list[tuple[Action, str]], dict[str, Any]]:
+        """Return what does not hold of a sealed label, and what the ledger keeps of it."""
+        if manifest.digest is None:  # a task that ran twice was observed twice: the sealed rows are asked
+            rows = frame_of_slices(spark, folder, [manifest])
+            columns = measure_columns(self.table, rows.schema)
+            row = rows.agg(*(column.alias(name) for name, column in columns)).first() if columns else None
+            found = row.asDict() if row else found
+        if not self.is_read:
+            self.history, self.is_read = history_of(self.work, self.table, self.labels), True
+        values = measured(found, manifest.rows, is_profiled=self.table.is_profiled)
+        if self.history is None:
+            return [], kept_of(values, ())
+        broken, passed = compared(spark, manifest.label, values, self.history)
+        self.history.add(manifest.label, manifest.rows, values)
+        return broken, kept_of(values, passed)
+
+
+def compared(
+    spark: SparkSession, label: datetime, own: Mapping[str, Measured], history: History
+) -> tuple[list[tuple[Action, str]], list[str]]:
+    """Ask the rules that compare a label with those before; gives what does not hold, and rules that are passed over.
+
+    Spark answers them of values with their own types, without a job. A rule whose batches before are not there yet, or
+    of which nothing was kept, is passed over; one that a NULL of the batch itself makes NULL does not hold.
+    """
+    asked: list[tuple[Rule, str]] = []
+    passed: list[str] = []
+    bound: dict[str, str | None] = {}
+    told: dict[str, str] = {}
+    for rule in comparing(history.table):
+        if rule.comparison is None:
+            continue
+        texts, lacks = {}, ""
+        for value in dict.fromkeys(rule.comparison.values):
+            found = _known(label, value, own, history)
+            if found is None or (value.source is not Source.OWN and found.value is None):
+                lacks = f"{rule.name}: {_LACKS[value.source]} for {value}"
+                break
+            name = f"v{len(bound)}"
+            bound[name] = found.value
+            texts[value] = f"CAST(:{name} AS {found.type})"
+            told[rule.name] = "; ".join(filter(None, (told.get(rule.name), f"{value} is {_shown(found)}")))
+        if lacks:
+            passed.append(lacks)
+        else:
+            asked.append((rule, rule.comparison.rendered(texts)))
+    if not asked:
+        return [], passed
+    answers = _answers(spark, asked, bound)
+    broken = [
+        (rule.action, f"{rule.name}: the batch is not ({rule.expression}), where {told[rule.name]}")
+        for (rule, _), answer in zip(asked, answers, strict=True)
+        if answer is not True
+    ]
+    return broken, passed
+
+
+def _answers(spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapping[str, str | None]) -> list[object]:
+    """Return what rules come to, each with a value in place of each aggregate.
+
+    Raises  E757 for one without an answer
+    """
+    from pyspark.errors import PySparkException
+
+    columns = ", ".join(f"({text}) AS r{index}" for index, (_, text) in enumerate(asked))
+    try:
+        [row] = spark.sql(f"SELECT {columns} FROM VALUES (1) AS t(one)", args=dict(bound)).collect()
+    except PySparkException as raised:
+        if len(asked) > 1:
+            return [answer for each in asked for answer in _answers(spark, [each], bound)]
+        [(rule, _)] = asked
+        raise WaterclockError(
+            "E757",
+            f"rule {rule.name} has no answer: {rule.expression}",
+            where=str(rule.place),
+            why=str(raised).strip().partition("\n")[0].partition(" SQLSTATE")[0],
+            fix="let it be NULL where there is no answer, by try_divide: what is not TRUE breaks the rule",
+        ) from raised
+    return list(row)
+
+
+def _shown(found: Measured) -> str:
+    if found.value is None:
+        return "NULL"
+    return f"{float(found.value):.6g}" if found.type == "double" else found.value
+
+
+_LACKS = {
+    Source.OWN: "nothing was counted",
+    Source.LAST_GOOD: "no batch before it",
+    Source.USUAL: "too few batches before it",
+}
+
+
+def _known(label: datetime, asked: Compared, own: Mapping[str, Measured], history: History) -> Measured | None:
+    if asked.source is Source.OWN:
+        return own.get(asked.aggregate)
+    if asked.source is Source.LAST_GOOD:
+        return history.last_good(label, asked.aggregate)
+    return history.usual(label, asked)

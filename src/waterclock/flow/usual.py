@@ -1,0 +1,131 @@
+"""What is usual for a value: the median of its season, at the level of late, and how far values stray from that.
+
+A season is what repeats by the clock of the table's zone: the weekday for windows of a day, weekday and hour for
+shorter ones. Values from 0 up are looked at by their ratios (log1p), as a tenth more is a tenth more on any day; others
+by their differences. The spread is 1.4826 times the median absolute deviation of all residuals, which half of the
+values may spoil before it follows them.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+
+from waterclock.timelabel.zone import nominal_zone
+
+MOST_BACK = timedelta(weeks=8)
+"""How far back values are looked at."""
+MOST_VALUES = 4500
+"""How many values are looked at, the newest first: 8 weeks of hours, and over 2 weeks of 5 minutes."""
+LEAST_MINUTES = 5
+"""How long windows are at least of which two weeks are looked at."""
+LEAST_SEASONS = timedelta(weeks=2)
+"""How much there has to be before anything is usual: both weekends of it, so that a Saturday is no surprise."""
+LEAST_VALUES = 8
+MOST_OF_LONG = 500
+"""How many values of windows longer than a day are looked at."""
+_WHOLE_WEEKS = timedelta(weeks=4)
+LONGER = timedelta(hours=36)  # than a day, which has 23 to 25 hours
+_DAILY = timedelta(hours=20)
+_MOST_LOG = 709.0  # beyond it a DOUBLE ends
+_SATURDAY = 5
+_MAD_TO_SIGMA = 1.4826
+_LEAST_SPREAD = 0.05  # of the ratio: what strays by less than 5 percent is no news
+_WIDTH_OF_DAYS = 14
+_WIDTH = 24  # how many values make the level of late
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What is usual at one instant; `spread` is on the scale of ratios where `is_ratio`."""
+
+    middle: float
+    spread: float
+    is_ratio: bool
+
+    def at(self, scales: float = 0.0) -> float:
+        """Return the usual value with so many spreads added to it."""
+        moved = self.middle + scales * self.spread
+        if not self.is_ratio:
+            return moved
+        return max(math.expm1(moved), 0.0) if moved < _MOST_LOG else math.inf
+
+    def strays(self, value: float) -> float:
+        """Return how many spreads a value is away from the usual one."""
+        seen = math.log1p(max(value, 0.0)) if self.is_ratio else value
+        return (seen - self.middle) / self.spread if self.spread else math.inf if seen != self.middle else 0.0
+
+
+def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: timedelta, zone: str) -> Usual | None:
+    """Return what is usual at a label, by the values of labels before it in any order; None while it is still learnt.
+
+    `step` is how long a window is, nearly. Labels at or after `at` do not count, nor those more than 8 weeks before it,
+    nor values that are no numbers.
+    """
+    is_long = step > LONGER  # then no season is short enough to be seen twice: the last so many are alike
+    known = sorted(
+        (label, value)
+        for label, value in history
+        if label < at and (is_long or label >= at - MOST_BACK) and math.isfinite(value)
+    )[-(MOST_OF_LONG if is_long else MOST_VALUES) :]
+    if len(known) < LEAST_VALUES or (not is_long and at - known[0][0] < LEAST_SEASONS):
+        return None
+    is_ratio = all(value >= 0 for _, value in known)
+    values = [math.log1p(value) if is_ratio else value for _, value in known]
+    slot_of = _slots(step, at - known[0][0], zone)
+    slots = [slot_of(label) for label, _ in known]
+    profile = _medians(slots, values)
+    everywhere = median(values)
+    # the level of late moves the whole season up and down; residuals are taken once before it, and once with it
+    residuals = [value - profile[slot] for slot, value in zip(slots, values, strict=True)]
+    width = _WIDTH_OF_DAYS if step >= _DAILY else _WIDTH
+    levels = _running_medians(residuals, width)
+    level = levels[-1]
+    # of each value the level that was known before it; of the first ones, that of the first of them together
+    strayed = [value - levels[max(index, width) - width] for index, value in enumerate(residuals)]
+    spread = _MAD_TO_SIGMA * median(abs(each) for each in strayed)
+    middle = profile.get(slot_of(at), everywhere) + level
+    return Usual(middle, max(spread, _floor(middle, is_ratio=is_ratio)), is_ratio)
+
+
+def _running_medians(values: Sequence[float], width: int) -> list[float]:
+    """Return the median of every so many values in a row, of all where there are fewer."""
+    window = sorted(values[:width])
+    found = [median(window)]
+    for gone, come in zip(values, values[width:], strict=False):
+        del window[bisect_left(window, gone)]
+        insort(window, come)
+        found.append((window[(width - 1) // 2] + window[width // 2]) / 2)
+    return found
+
+
+def _floor(middle: float, *, is_ratio: bool) -> float:
+    """Return the least spread: 5 percent, and for small numbers what counting alone makes of them."""
+    if not is_ratio:
+        return abs(middle) * _LEAST_SPREAD
+    return max(_LEAST_SPREAD, 1 / math.sqrt(max(math.expm1(min(middle, _MOST_LOG)), 1.0)))
+
+
+def _medians(slots: Sequence[Hashable], values: Sequence[float]) -> Mapping[Hashable, float]:
+    gathered: dict[Hashable, list[float]] = {}
+    for slot, value in zip(slots, values, strict=True):
+        gathered.setdefault(slot, []).append(value)
+    return {slot: median(found) for slot, found in gathered.items()}
+
+
+def _slots(step: timedelta, length: timedelta, zone: str) -> Callable[[datetime], Hashable]:
+    """Return what names the season of a label: workdays are told from Saturdays and Sundays first, then each day."""
+    if step > LONGER:
+        return lambda _: 0
+    is_long, rules = length >= _WHOLE_WEEKS, nominal_zone(zone)
+
+    def slot(label: datetime) -> Hashable:
+        local = label.astimezone(rules)
+        day = local.weekday() if is_long else max(local.weekday(), _SATURDAY - 1)
+        return day if step >= _DAILY else (day, local.hour)
+
+    return slot

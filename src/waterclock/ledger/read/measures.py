@@ -1,0 +1,54 @@
+"""What was measured of batches before one, for rules that compare it with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.flow.measures import GIVEN_UP, Measured, measured_in
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import batches, revisions
+
+_BEFORE = (
+    sa.select(batches.c.label, revisions.c.rows, revisions.c.measures)
+    .join(
+        revisions,
+        sa.and_(
+            revisions.c.table_name == batches.c.table_name,
+            revisions.c.label == batches.c.label,
+            revisions.c.claim == batches.c.current_claim,
+        ),
+    )
+    .where(
+        batches.c.table_name == sa.bindparam("of"),
+        batches.c.label < sa.bindparam("before"),
+        batches.c.label >= sa.bindparam("low"),
+        sa.cast(revisions.c.measures, sa.Text).not_like(f"%{GIVEN_UP}%"),
+    )
+    .order_by(batches.c.label.desc())
+    .limit(sa.bindparam("most"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a batch that readers see holds, and what was measured of it, by name."""
+
+    rows: int
+    measured: Mapping[str, Measured]
+
+
+def measured_before(
+    database: Database, table: str, before: datetime, *, low: datetime, most: int
+) -> dict[datetime, Before]:
+    """Return the newest labels in `[low, before)` that readers see, newest first, with what was measured of each.
+
+    Labels of which the rows were lost and given up are left out.
+    Cost: one statement, of at most `most` rows
+    """
+    with database.read() as connection:
+        rows = connection.execute(_BEFORE, {"of": table, "before": before, "low": low, "most": most})
+        return {row.label: Before(row.rows, measured_in(row.measures)) for row in rows}

@@ -1,0 +1,24 @@
+"""What was measured of a batch, in words: a line for each measure, and one for each column of a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from waterclock.flow.measures import ROWS, measured_in
+
+_OF_COLUMN = {"nulls": "{} null", "distinct": "about {} different", "min": "from {}", "max": "to {}"}
+
+
+def measured_lines(measures: Mapping[str, Any]) -> list[str]:
+    """Return what was measured, as the ledger keeps it among a revision's measures, in lines."""
+    lines: list[str] = []
+    columns: dict[str, list[str]] = {}
+    for name, found in measured_in(measures).items():
+        column, _, which = name.rpartition(".")
+        if column and which in _OF_COLUMN and "(" not in name:
+            if found.value is not None:
+                columns.setdefault(column, []).append(_OF_COLUMN[which].format(found.value))
+        elif name != ROWS:
+            lines.append(f"{name}: {'NULL' if found.value is None else found.value}")
+    return [*lines, *(f"{column}: {', '.join(parts)}" for column, parts in columns.items())]

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import waterclock as wc
+
+wc.connection("landing", type="files")
+wc.connection("ops", type="sqlite")
+wc.connection("out", type="files")
+wc.collect(
+    "raw.sales",
+    partitioned=True,
+    columns="id BIGINT, at TIMESTAMP, amount DECIMAL(10, 2), *",
+    from_="landing.sales",
+    every="hour",
+    start="2024-01-01",
+    by="data time at",
+    expect=[
+        "count(*) >= 0.5 * last_good(count(*)) AS not_shrunk ELSE HOLD",
+        "sum(amount) BETWEEN usual(sum(amount), -4.5) AND usual(sum(amount), 4.5) AS as_usual ELSE WARN",
+    ],
+    measure=["PROFILE", "sum(amount) AS revenue", "max(at) AS newest"],
+)
+wc.collect("raw.stock", from_="ops.stock", every="day", measure="count_if(amount > :late_minutes) AS late")
+wc.transform(
+    "marts.sales",
+    partitioned=True,
+    measure="avg(amount) AS mean",
+    expect="coalesce(max(amount), 0) < 3 * Last_Good( max( amount ) ) AND count(*) > usual(count(*)) / 2",
+    as_="SELECT * FROM raw.sales",
+)
+wc.publish("marts.sales", to="out.sales", measure="approx_count_distinct(id) AS ids")

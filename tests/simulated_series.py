@@ -1,0 +1,115 @@
+"""Series such as tables have, with faults put in, and what `usual` finds of these.
+
+python -m tests.simulated_series    print recall, false positives and precision, by kind of series
+
+Values lie around a level that drifts, by 5 to 15 percent (lognormal); weekends and hours have their own level, on the
+clocks of New York with both changes of the clock in spring. 1 in 100 values of the history is a fault that was let
+pass. A fault is looked for one step ahead: nothing came, half, twice or five times of it. 0.7 times is told apart, as
+nothing tells that from noise of 15 percent.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from waterclock.flow.usual import usual
+
+ZONE = "America/New_York"
+RULES = ZoneInfo(ZONE)
+FIRST = datetime(2024, 2, 1, tzinfo=RULES)
+DAYS, LEARNT = 100, 45
+FAULTS = {"zero": 0.0, "half": 0.5, "twice": 2.0, "five times": 5.0, "seven tenths": 0.7}
+MILD = "seven tenths"
+AT_HOUR = [math.exp(1.2 * math.sin((hour - 9) / 24 * 2 * math.pi)) for hour in range(24)]
+
+
+@dataclass(slots=True)
+class Found:
+    """How many severe faults were found and missed, how many values were taken for faults, and what it cost."""
+
+    hits: int = 0
+    misses: int = 0
+    false: int = 0
+    true: int = 0
+    mild_hits: int = 0
+    mild: int = 0
+    seconds: float = 0.0
+
+    @property
+    def recall(self) -> float:
+        return self.hits / (self.hits + self.misses)
+
+    @property
+    def precision(self) -> float:
+        return self.hits / (self.hits + self.false)
+
+    @property
+    def false_share(self) -> float:
+        return self.false / (self.false + self.true)
+
+
+def series(kind: str, dice: random.Random) -> list[tuple[datetime, float]]:
+    """Return a series without faults: `hourly`, `daily`, or `flat`, which is daily without a season."""
+    noise, base = dice.uniform(0.05, 0.15), dice.choice([200, 2000, 50000])
+    drift, weekend = dice.uniform(-0.15, 0.3) / 90, dice.uniform(0.3, 1.0)
+    made = []
+    for index in range(DAYS * (24 if kind == "hourly" else 1)):
+        if kind == "hourly":
+            at = FIRST.astimezone(UTC) + timedelta(hours=index)
+        else:
+            at = (FIRST + timedelta(days=index)).astimezone(UTC)
+        local = at.astimezone(RULES)
+        value = base * math.exp(drift * index / (24 if kind == "hourly" else 1) + dice.gauss(0, noise))
+        value *= weekend if kind != "flat" and local.weekday() > 4 else 1
+        value *= AT_HOUR[local.hour] if kind == "hourly" else 1
+        made.append((at, float(round(value))))
+    return made
+
+
+def searched(kind: str, seeds: Iterable[int], *, spreads: float = 4.5, share: float = 1.0) -> Found:
+    """Look for faults in series, one by one, of each in a `share` of its values; in 1 of 7 of these one is put in."""
+    found = Found()
+    step = timedelta(hours=1) if kind == "hourly" else timedelta(days=1)
+    for seed in seeds:
+        dice = random.Random(seed)
+        clean = series(kind, dice)
+        passed = [(at, round(value * dice.choice(list(FAULTS.values()))) if dice.random() < 0.01 else value)
+                  for at, value in clean]  # fmt: skip
+        for index in range(len(clean) * LEARNT // DAYS, len(clean)):
+            if dice.random() > share:
+                continue
+            at, value = clean[index]
+            fault = dice.choice(list(FAULTS)) if dice.random() < 1 / 7 else None
+            begun = time.perf_counter()
+            told = usual(passed[:index], at, step=step, zone=ZONE)
+            found.seconds += time.perf_counter() - begun
+            assert told is not None
+            is_hit = abs(told.strays(round(value * FAULTS[fault]) if fault else value)) > spreads
+            if fault is None:
+                found.false += is_hit
+                found.true += not is_hit
+            elif fault == MILD:
+                found.mild_hits += is_hit
+                found.mild += 1
+            else:
+                found.hits += is_hit
+                found.misses += not is_hit
+    return found
+
+
+def main() -> None:
+    """Print what is found."""
+    for kind, count, share in (("daily", 120, 1.0), ("flat", 120, 1.0), ("hourly", 12, 0.1)):
+        for spreads in (4.0, 4.5, 5.0):
+            found = searched(kind, range(count), spreads=spreads, share=share)
+            found.hits + found.misses + found.false + found.true + found.mild
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""What is usual: its season, its level, how far values stray, and what it does not say yet."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.simulated_series import searched
+from waterclock.flow.usual import Usual, usual
+
+DAY, HOUR, WEEK = timedelta(days=1), timedelta(hours=1), timedelta(weeks=1)
+MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def days(count: int, weekend: float = 40.0) -> list[tuple[datetime, float]]:
+    return [
+        (at, weekend if at.weekday() > 4 else 100.0 + at.day % 3)
+        for at in (MONDAY + number * DAY for number in range(count))
+    ]
+
+
+def at_day(number: int, **said: float) -> Usual | None:
+    return usual(days(number, **said), MONDAY + number * DAY, step=DAY, zone="UTC")
+
+
+def test_two_weeks_are_needed_and_saturdays_are_known_then() -> None:
+    assert at_day(13) is None
+    monday, saturday = at_day(14), at_day(19)
+    assert monday is not None
+    assert saturday is not None
+    assert monday.at() == pytest.approx(101, rel=0.02)
+    assert saturday.at() == pytest.approx(40, rel=0.02)
+    assert abs(saturday.strays(40)) < 1
+    assert saturday.strays(100) > 4.5
+    assert saturday.at(-4.5) < 40 < saturday.at(4.5)
+
+
+def test_the_hour_is_that_of_the_zone_on_both_sides_of_a_change_of_the_clock() -> None:
+    from zoneinfo import ZoneInfo
+
+    rules = ZoneInfo("Europe/Berlin")
+    first = datetime(2024, 3, 4, tzinfo=UTC)  # the clock goes forward on 31 March
+    history = [(at, 500.0 if at.astimezone(rules).hour == 9 else 10.0) for at in (first + n * HOUR for n in range(700))]
+    for number in range(700, 724):
+        at = first + number * HOUR
+        found = usual(history, at, step=HOUR, zone="Europe/Berlin")
+        assert found is not None
+        assert found.at() == pytest.approx(500 if at.astimezone(rules).hour == 9 else 10)
+
+
+def test_a_new_level_is_usual_after_a_week_of_days() -> None:
+    moved = [(at, value * (3 if index >= 40 else 1)) for index, (at, value) in enumerate(days(49))]
+    found = usual(moved, MONDAY + 49 * DAY, step=DAY, zone="UTC")
+    assert found is not None
+    assert found.strays(300) < 4.5 < abs(found.strays(90))
+
+
+def test_weeks_and_months_have_no_season_and_need_eight_values() -> None:
+    history = [(MONDAY + number * WEEK, 100.0) for number in range(8)]
+    assert usual(history[:7], MONDAY + 7 * WEEK, step=WEEK, zone="UTC") is None
+    found = usual(history, MONDAY + 8 * WEEK, step=WEEK, zone="UTC")
+    assert found is not None
+    assert found.at() == pytest.approx(100)
+
+
+def test_values_below_zero_are_compared_by_their_differences() -> None:
+    history = [(MONDAY + number * DAY, (-1.0) ** number) for number in range(30)]
+    found = usual(history, MONDAY + 30 * DAY, step=DAY, zone="UTC")
+    assert found is not None
+    assert not found.is_ratio
+    assert abs(found.strays(0.0)) < 4.5 < found.strays(1000.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    values=st.lists(st.floats(min_value=0, max_value=1e300), min_size=14, max_size=60),
+    spoilt=st.integers(min_value=0, max_value=3),
+    scales=st.floats(min_value=0, max_value=1e4),
+)
+def test_what_is_usual_is_a_number_that_lies_between_its_bounds(
+    values: list[float], spoilt: int, scales: float
+) -> None:
+    history = [(MONDAY + number * DAY, value) for number, value in enumerate(values)]
+    at = MONDAY + len(values) * DAY
+    bad = [(at - (number + 1) * HOUR, math.nan) for number in range(spoilt)]
+    found = usual([*bad, *reversed(history), (at, 5.0), (at + DAY, 5.0)], at, step=DAY, zone="UTC")
+    assert found == usual(history, at, step=DAY, zone="UTC")
+    assert found is not None
+    assert found.spread > 0
+    assert 0 <= found.at(-scales) <= found.at() <= found.at(scales)
+
+
+def test_faults_are_found_and_nothing_else() -> None:
+    daily, flat = searched("daily", range(20)), searched("flat", range(20))
+    hourly = searched("hourly", range(2), share=0.2)
+    for found in (daily, flat, hourly):
+        assert found.recall >= 0.92
+        assert found.precision >= 0.95
+        assert found.false_share <= 0.003
