@@ -141,28 +141,11 @@ class Late(Told):
     fresh_to: str
 
 
-class OpenAlert(Told):
-    """An alert that is not over."""
-
-    number: int
-    severity: str
-    look: str
-    line: str
-    since: str
-    blocks: str
-    """What it holds up, in words; empty where nothing."""
-    fix: str
-    told: list[str]
-    """Whom it was told, and how often."""
-    acknowledged: dict[str, str] | None
-    """Who knows of it, why it need not be repeated, and since when."""
-
-
 class Today(Answer):
     """What needs somebody, what is late, what runs."""
 
-    alerts: list[OpenAlert]
-    """The loudest first, those that somebody knows of last."""
+    alerts: list[dict[str, Any]]
+    """Those that are not over: the loudest first, those that somebody knows of last."""
     title: list[Part]
     more: list[Part]
     needs: list[Trouble]
