@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -16,21 +16,23 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _NONE = "-"
+_NAMES = ("done to", "behind", "inputs", "labels", "rows", "p50", "p95", "max", "late")
+_NOW = 5  # so many of them are about now
+_ANY = 1000
 
 
 def print_lags(to: Console, found: Sequence[Lag], now: datetime) -> None:
     """Print a line for each table, in the order of the flow."""
     to.print(Text(f"now {now:%Y-%m-%d %H:%MZ}", style="quiet"))
     to.print()
-    rows = Columns(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="quiet")
-    rows.add_column("table", no_wrap=True, style="name")
-    rows.add_column("done to", no_wrap=True)
-    names = ("behind", "inputs", "labels", "rows", "p50", "p95", "max", "late")
-    for name in names:
-        rows.add_column(name, no_wrap=True, justify="right")
-    for each in found:
-        rows.add_row(each.table, *_cells(each))
-    to.print(rows)
+    cells = {each.table: _cells(each) for each in found}
+    whole = _table(_NAMES, cells)
+    if whole.__rich_measure__(to, to.options.update(max_width=_ANY)).maximum <= to.width:
+        to.print(whole)
+    else:  # on a narrow terminal the spans stand below
+        to.print(_table(_NAMES[:_NOW], {name: of[:_NOW] for name, of in cells.items()}))
+        to.print()
+        to.print(_table(_NAMES[_NOW:], {name: of[_NOW:] for name, of in cells.items()}))
     to.print()
     counted = max((each.delays.labels for each in found if each.delays is not None), default=0)
     said = f"of up to {count_words(counted, 'label')}" if counted else "once labels are done in their time"
@@ -40,6 +42,16 @@ def print_lags(to: Console, found: Sequence[Lag], now: datetime) -> None:
     ):
         to.print(Text(line, style="quiet"), soft_wrap=True)
     to.print()
+
+
+def _table(names: Sequence[str], cells: Mapping[str, Sequence[str]]) -> Columns:
+    rows = Columns(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="quiet")
+    rows.add_column("table", no_wrap=True, style="name")
+    for name in names:
+        rows.add_column(name, no_wrap=True, justify="left" if name == _NAMES[0] else "right")
+    for name, of_table in cells.items():
+        rows.add_row(name, *of_table)
+    return rows
 
 
 def _cells(each: Lag) -> tuple[str, ...]:

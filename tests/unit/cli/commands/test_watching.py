@@ -34,9 +34,9 @@ class Web:
 
     stocks: Stocks
 
-    def ask(self, *arguments: str, now: str = "2026-11-11T05:00Z") -> Any:
+    def ask(self, *arguments: str, now: str = "2026-11-11T05:00Z", width: int = 160) -> Any:
         timed = () if arguments[0] == "show" else ("--now", now)
-        return ask(*arguments, "--project", str(self.stocks.folder), *timed, width=160)
+        return ask(*arguments, "--project", str(self.stocks.folder), *timed, width=width)
 
     def json(self, *arguments: str, now: str = "2026-11-11T05:00Z") -> Any:
         return json.loads(self.ask(*arguments, "--json", now=now).stdout)
@@ -117,6 +117,14 @@ def test_lag_is_told_of_each_table_that_is_meant(web: Web) -> None:
     assert "29 h" in said
     assert MISSED in said
     assert web.json("status")["lag"] is None
+
+
+def test_on_a_narrow_terminal_nothing_of_lag_is_cut_off(web: Web) -> None:
+    said = web.ask("status", "--lag", width=76).stdout
+    assert "…" not in said
+    heads = [line.split() for line in said.splitlines() if line.startswith("table")]
+    assert heads[0] == ["table", "done", "to", "behind", "inputs", "labels", "rows"]
+    assert heads[1:] == [["table", "p50", "p95", "max", "late"]]
 
 
 def test_lag_is_of_now(web: Web) -> None:
