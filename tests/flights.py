@@ -80,6 +80,13 @@ def digests(folder: Path) -> Digests:
         return {(row["table"], row["timelabel"]): (row["status"], row["digest"]) for row in ledger.past.rows("batches")}
 
 
+def troubles(folder: Path) -> dict[tuple[str, str], str]:
+    """Return what each batch of env prod that failed says."""
+    project = load_project(folder, env="prod", capabilities=capabilities())
+    with Ledger.open(ledger_url(project)) as ledger:
+        return {(row["table"], row["timelabel"]): row["error"] for row in ledger.past.rows("batches") if row["error"]}
+
+
 def run_here(folder: Path, spark: SparkSession, days: int) -> Digests:
     """Run env prod on the Spark of this process, and return the digests."""
     from waterclock.engine.opening import apply_flow, open_workplace

@@ -37,6 +37,11 @@ _DENIALS = (
 _DENYING = ("PermissionDeniedError", "UnauthenticatedError")
 # S3 tells of a body that came too slowly by 400 RequestTimeout
 _AWAY = re.compile(r"error sending request|HTTP error|timed out|status code: (?:429|5\d\d)|<Code>RequestTimeout</Code>")
+# of what Hadoop's S3A raises in the JVM: of its AWS client, and of a body that ended too soon
+_AWAY_IN_JVM = re.compile(
+    r"Unable to execute HTTP request[^\n(]*|[^\n(]*Status Code: (?:429|5\d\d)|NoHttpResponseException"
+    r"|Premature end of Content-Length"
+)
 # of an object that somebody put: obstore's paths have no empty part, and no control characters
 _LISTED = re.compile(r'object with invalid path: (?:Error parsing )?Path "(.*?)"(?:: | contained)', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -252,6 +257,13 @@ def _refusal(error: BaseException, text: str, where: str) -> WaterclockError:
     is_away = _AWAY.search(text) is not None
     fix = "see that it runs, and that the endpoint and the region are its own"
     return _unreachable(where, f"it does not answer: {message}" if is_away else message, fix, transient=is_away)
+
+
+def refusal_by_spark(text: str, where: str) -> WaterclockError | None:
+    """Return E609 for what Spark says of a job whose store was not reached, or broke off; None for all else."""
+    found = _AWAY_IN_JVM.search(text)
+    fix = "see that it runs, and that the endpoint and the region are its own"
+    return found and _unreachable(where, f"it does not answer Spark: {found[0].strip()}", fix, transient=True)
 
 
 def _unusable_name(where: str, key: str) -> WaterclockError:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests import s3
-from tests.flights import Digests, digests, prepared, run
+from tests.flights import Digests, digests, prepared, run, troubles
 from tests.stores import fresh_bucket
 from tests.unit.cli.conftest import ask
 from waterclock.filesystem import at, copy_file, files_below, read_bytes
@@ -77,6 +77,7 @@ def test_a_flow_in_buckets_comes_to_what_it_comes_to_in_folders(
         said, _ = again.communicate(timeout=600)
         assert again.returncode == 0, said
     found = digests(away)
+    assert troubles(away) == {}, said
     assert {status for status, _ in found.values()} == {"done"}
     assert found == home
     assert published(at(lake, "out")) == published(folder / "data" / "out-prod") != {}

@@ -13,6 +13,7 @@ from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, each_of, is_folder, is_there
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
+from waterclock.object_stores import refusal_by_spark
 from waterclock.planner.plan import RECOLLECT, RECOMPUTE
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import damaged_log, head, is_older_than, is_unfinished
@@ -47,6 +48,8 @@ def damaged_file(lake: Lake, error: BaseException) -> FilePlace | None:
                 return place_in(lake.root, seen.where or "")
         else:
             text = str(seen)
+            if refusal_by_spark(text, lake.root) is not None:
+                return None  # it names a file that nobody could look at
             if any(word in text.lower() for word in _WORDS) and (place := place_in(lake.root, text)) is not None:
                 return place
         seen = seen.__cause__

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.slices import PROJECT, SCHEMA, TABLE, new_table, schema_json
-from waterclock.engine.damage import require_log, require_versions
+from waterclock.engine.damage import damaged_file, require_log, require_versions
 from waterclock.errors import WaterclockError
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.commit.rebuild import recreate, set_log_aside
@@ -31,3 +31,16 @@ def test_a_rebuild_that_was_broken_off_is_refused_and_its_claims_can_be_settled(
         assert refused.value.what == "the log of web.clicks was made anew, and its rows are not back"
         require_versions(work, TABLE)
         kill(folder, 7)
+
+
+def test_a_file_that_nobody_could_look_at_is_not_damaged() -> None:
+    lake = Lake("s3://lake/flights")
+    path = "stage/y=2013/m=01/d=01/h=00/n=00/c=7/part-0.parquet"
+    read = (
+        f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file s3://lake/flights/tables/web/clicks/{path}."
+    )
+    away = "Unable to execute HTTP request: The target server failed to respond (SDK Attempt Count: 4)"
+    found = damaged_file(lake, OSError(f"{read} is not a Parquet file"))
+    assert found is not None
+    assert found.table == "web.clicks"
+    assert damaged_file(lake, OSError(f"{read} {away}")) is None

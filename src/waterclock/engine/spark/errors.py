@@ -23,6 +23,8 @@ _TRANSIENT_CONDITIONS = (
     "DELTA_METADATA_CHANGED",
     "DELTA_PROTOCOL_CHANGED",
 )
+# of a file that could not be read or written for a reason of its own, which the text names
+_OF_A_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "TASK_WRITE_FAILED")
 _TRANSIENT_WORDS = (
     "connection reset",
     "connection refused",
@@ -94,6 +96,10 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
         return to_error(OSError(errno.ENOSPC, "No space left on device"), where=where)
     if _is_jvm_gone(error):
         return jvm_is_gone(error, where=where)
+    if not condition or condition.startswith(_OF_A_FILE):
+        unreached = object_stores.refusal_by_spark(str(error), where)
+        if unreached is not None:
+            return unreached
     if condition:
         return _spark_error(error, condition, text, where, spliced)
     return WaterclockError(
@@ -174,6 +180,8 @@ def is_transient(error: BaseException) -> bool:
         return True
     if condition:
         return False
+    if object_stores.refusal_by_spark(str(error), "") is not None:
+        return True
     words = str(error).lower()
     return isinstance(error, ConnectionError | TimeoutError) or any(word in words for word in _TRANSIENT_WORDS)
 

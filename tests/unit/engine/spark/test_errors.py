@@ -136,6 +136,42 @@ def test_a_long_message_is_cut() -> None:
     assert len(to_error(ValueError("x" * 5000), where=WHERE).what) < 500
 
 
+_READ = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file s3a://lake/tables/web/a/p.parquet."
+_ASKED = "Caused by: java.io.IOException: software.amazon.awssdk.core.exception.SdkClientException: "
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            f"{_ASKED}Unable to execute HTTP request: The target server failed to respond (SDK Attempt Count: 4)",
+            "Unable to execute HTTP request: The target server failed to respond",
+        ),
+        (
+            "java.io.IOException: NoHttpResponseException",
+            "NoHttpResponseException",
+        ),
+        (
+            "ConnectionClosedException: Premature end of Content-Length delimited message body",
+            "Premature end of Content-Length",
+        ),
+    ],
+)
+@pytest.mark.parametrize("condition", [None, "FAILED_READ_FILE.NO_HINT"])
+def test_a_store_that_breaks_off_a_job_is_told_as_a_store_that_is_away(
+    text: str, why: str, condition: str | None
+) -> None:
+    error = to_error(SparkError(f"{_READ}\n{text}", condition), where=WHERE)
+    assert (error.code, error.transient, error.where) == ("E609", True, WHERE)
+    assert error.why == f"it does not answer Spark: {why}"
+
+
+def test_a_file_that_is_damaged_is_no_store_that_is_away() -> None:
+    text = f"{_READ}\nCaused by: java.io.IOException: is not a Parquet file (Status Code: 404)"
+    for condition in (None, "FAILED_READ_FILE.NO_HINT"):
+        assert not to_error(SparkError(text, condition), where=WHERE).transient
+
+
 @pytest.mark.parametrize(
     "raised",
     [
