@@ -37,6 +37,26 @@ QUALITY: Mapping[str, Code] = {
         "A row is set aside with the batch of its window. The column that puts rows into windows must be of its "
         "type to do so; and a table that finds rows by their key takes none without one, not with a warning either.",
     ),
+    "E280": Code(
+        "lines that nobody reads",
+        "EXPECT parsed() asks of each line of a collect's files whether it can be read as what the file is: a rule by "
+        "itself, of a COLLECT from a connection that has lines, said once.",
+    ),
+    "E281": Code(
+        "a reference that finds no parent",
+        "REFERENCES with an ELSE looks each row's parent up: by the parent's KEY, or by the columns named behind it, "
+        "one for each column that refers. Columns that refer to one table in one ROLE are one key together.",
+    ),
+    "E282": Code(
+        "two ladders for one reference",
+        "Columns that refer to one table in one ROLE find their parent together: what happens where there is none is "
+        "said once, or alike.",
+    ),
+    "E283": Code(
+        "a reference of another type",
+        "A key is found by its value, and values of two types are alike only once one was turned into the other: in "
+        "silence, and not always as it was meant.",
+    ),
     "E293": Code(
         "a measure that cannot be counted in passing",
         "A MEASURE is an aggregate that Spark counts while the rows are written: no second pass over them. DISTINCT, "

@@ -24,6 +24,7 @@ class Capabilities:
     """What a connector type offers. Each connector module holds one as `CAPABILITIES`.
 
     `replaces_some`: a delivery may replace the rows of a condition and leave all others (REPLACE WHERE).
+    `tells_unread`: lines that cannot be read as their format come as rows of their own (EXPECT parsed()).
     """
 
     type: str
@@ -36,3 +37,4 @@ class Capabilities:
     awaits: frozenset[Sign] = frozenset()
     changes: Tells | None = None
     replaces_some: bool = False
+    tells_unread: bool = False

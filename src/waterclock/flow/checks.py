@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
+from waterclock.flow.checked_references import checked_references
 from waterclock.flow.choices import Action, Scope
-from waterclock.flow.declarations import Column, Columns, Rule
+from waterclock.flow.declarations import Column, Columns, Rule, Table
 from waterclock.flow.ladders import FAILS, Ladder, sets_aside
 
 MOST_CHECKS = 62
@@ -16,8 +17,10 @@ MOST_CHECKS = 62
 
 
 class Demand(StrEnum):
-    """What a check asks of a row: an expression, that a value is of the declared type, that it is there, or its key."""
+    """What a check asks of a row: to be readable, an expression, a value of the declared type, any at all, its key."""
 
+    PARSED = "parsed"
+    REFERENCE = "reference"
     EXPRESSION = "expression"
     TYPE = "type"
     VALUE = "value"
@@ -54,6 +57,10 @@ class Check:
     @property
     def broken_words(self) -> str:
         """Say of rows that they break it."""
+        if self.demand is Demand.PARSED:
+            return "could not be read"
+        if self.demand is Demand.REFERENCE:
+            return f"have no row in {self.text}"
         if self.demand is Demand.EXPRESSION:
             return f"are not ({self.text})"
         if self.demand is Demand.TYPE:
@@ -66,14 +73,21 @@ class Check:
 def checks_of(table: Ruled) -> tuple[Check, ...]:
     """Return what is asked of each row, in the order written, the key last: of what all others let through.
 
-    A type whose breach fails the batch is none of them: such a value fails the rows' own pass.
+    Whether it could be read at all comes first. A type whose breach fails the batch is none of them: such a value
+    fails the rows' own pass, and so does an unreadable line where nothing else is said.
     """
-    return (*_of_columns(table), *_of_rules(table.rules), *_of_key(table))
+    return (*_of_format(table.columns), *_of_columns(table), *_of_rules(table.rules), *_of_key(table))
 
 
 def takes_rows_out(table: Ruled) -> bool:
     """Tell whether single rows may be set aside or dropped as the table's batches are written."""
     return any(check.takes_out for check in checks_of(table))
+
+
+def marks_rows(table: Ruled) -> bool:
+    """Tell whether each row is marked by what it breaks as it is written: not each demand is an expression over it."""
+    is_loose = keeps_unread(table.columns) or loose_types(table) or checked_references(table.columns)
+    return bool(is_loose) or takes_rows_out(table)
 
 
 def keeps_aside(table: Ruled) -> bool:
@@ -84,6 +98,21 @@ def keeps_aside(table: Ruled) -> bool:
 def loose_types(table: Ruled) -> dict[str, str]:
     """Return the columns, in lower case, whose values may be of another type than declared, and the check of each."""
     return {check.columns[0].lower(): check.name for check in checks_of(table) if check.demand is Demand.TYPE}
+
+
+def keeps_unread(columns: Columns) -> bool:
+    """Tell whether lines that cannot be read come as rows of their own; else they fail their batch."""
+    return columns.unread is not None and columns.unread.ladder != FAILS
+
+
+def rules_without_expression(table: Table) -> tuple[Rule, ...]:
+    """Return as rules what is asked of rows and no expression says, for whoever shows rules."""
+    asked = (check for check in checks_of(table) if check.demand in {Demand.PARSED, Demand.REFERENCE})
+    return tuple(
+        Rule(check.text if check.demand is Demand.PARSED else check.name, check.name, Scope.ROW,
+             check.ladder[0].action, table.place, ladder=check.ladder)
+        for check in asked
+    )  # fmt: skip
 
 
 def columns_as_asked(table: Ruled) -> Columns:
@@ -113,10 +142,19 @@ def key_ladder(table: Ruled) -> Ladder:
     return next((column.else_of_key for column in table.columns.named if column.else_of_key), FAILS)
 
 
+def _of_format(columns: Columns) -> Iterator[Check]:
+    if columns.unread is not None and keeps_unread(columns):
+        yield Check(columns.unread.name, Demand.PARSED, "parsed()", columns.unread.ladder)
+
+
 def _of_columns(table: Ruled) -> Iterator[Check]:
     in_key = key_ladder(table) != FAILS
+    checked = {each.columns[0]: each for each in checked_references(table.columns)}
     for column in table.columns.named:
         yield from _of_column(column, in_key=in_key)
+        if column.name in checked:
+            of = checked[column.name]
+            yield Check(of.name, Demand.REFERENCE, of.table, of.ladder, of.columns)
         yield from _of_rules(column.rules)
 
 

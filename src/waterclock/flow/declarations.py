@@ -14,7 +14,7 @@ from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.conditions import Condition
 from waterclock.flow.endings import Ending
 from waterclock.flow.folds import Merge, Temporal
-from waterclock.flow.ladders import Ladder, Rung
+from waterclock.flow.ladders import Ladder, Rung, Unread
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookbacks import Changed
 from waterclock.flow.measures import Comparison, Measure
@@ -66,12 +66,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a column refers to in another table: states the model, reads nothing."""
+    """What a column refers to in another table: states the model; with `otherwise` it is checked, and reads it."""
 
     table: str
     columns: tuple[str, ...] = ()
     role: str | None = None
     at: str | None = None
+    otherwise: Ladder = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +101,13 @@ class Column:
 class Columns:
     """A column list. Open (a final `*`, or no list at all) takes columns that are not named; closed leaves them out.
 
-    `on_change`: what becomes of a collect whose source's columns change, None where it is not said.
+    `on_change`: what becomes of a collect whose source's columns change, `unread`: of lines that cannot be read.
     """
 
     named: tuple[Column, ...] = ()
     is_open: bool = True
     on_change: OnSchemaChange | None = None
+    unread: Unread | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -196,7 +196,7 @@ class _Follower:
                 fix=f"say {column.name} REFERENCES {parent.name} AT the column of {table.name} that holds the time",
             )
         time = next((each for each in table.columns.named if each.name.lower() == (at or "").lower()), None)
-        if time is not None and time.type is not None and _plain(time.type) != "TIMESTAMP":
+        if time is not None and time.type is not None and plain_type(time.type) != "TIMESTAMP":
             self._refuse(
                 column,
                 f"the time {at} of {table.name} is of type {time.type}",
@@ -230,7 +230,7 @@ class _Follower:
                 fix=f"list {column.name} in TRACK, if it is no time, or refer by another column",
             )
         other = next((each for each in parent.columns.named if each.name.lower() == theirs.lower()), None)
-        if column.type and other and other.type and _plain(column.type) != _plain(other.type):
+        if column.type and other and other.type and plain_type(column.type) != plain_type(other.type):
             self._refuse(
                 column,
                 f"{column.name} is of type {column.type}, and {theirs} of {parent.name} of type {other.type}",
@@ -250,7 +250,7 @@ class _Follower:
         self.errors.append(WaterclockError("E237", what, where=str(column.place), why=why, fix=fix))
 
 
-def _plain(kind: str) -> str:
+def plain_type(kind: str) -> str:
     """Return a type in one spelling: capitals, no spaces, one name for each."""
     text = "".join(kind.upper().split())
     name, bracket, rest = text.partition("(")

@@ -39,6 +39,14 @@ Ladder = tuple[Rung, ...]
 FAILS: Ladder = (Rung(Action.FAIL),)
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """An EXPECT parsed(): what becomes of lines that cannot be read as the format of their file; `name` tells of it."""
+
+    name: str
+    ladder: Ladder
+
+
 def outcome(ladder: Ladder, broken: int, of: int) -> Action | None:
     """Return what is done where `broken` of `of` rows break a rule; None where all hold."""
     if not broken:

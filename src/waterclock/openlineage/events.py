@@ -38,6 +38,7 @@ from openlineage.client.serde import Serde
 
 from waterclock.batches.happenings import Happening, MadeRows, What
 from waterclock.dpl.project import Project
+from waterclock.flow.checks import rules_without_expression
 from waterclock.flow.choices import Action, Kind
 from waterclock.flow.declarations import Rule, Table, Unit
 from waterclock.openlineage.columns import ColumnFacets
@@ -238,7 +239,7 @@ def _assertions(table: Table, measures: Mapping[str, Any]) -> Iterator[data_qual
 
 
 def _rules(table: Table) -> Iterator[tuple[Rule, str | None]]:
-    yield from ((rule, None) for rule in table.rules)
+    yield from ((rule, None) for rule in (*table.rules, *rules_without_expression(table)))
     yield from ((rule, column.name) for column in table.columns.named for rule in column.rules)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from waterclock.flow.checks import rules_without_expression
 from waterclock.flow.declarations import Source, Table
 from waterclock.flow.ladders import words
 from waterclock.operations.opening import Reading
@@ -54,7 +55,8 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         pairs.append(("merge", f"ON ({', '.join(table.merge.keys)}){order}"))
     if table.temporal is not None:
         pairs.append(("temporal", str(table.temporal)))
-    pairs += [("expects", f"{rule.expression} ({rule.name}, else {words(rule.rungs)})") for rule in table.rules]
+    rules = (*table.rules, *rules_without_expression(table))
+    pairs += [("expects", f"{rule.expression} ({rule.name}, else {words(rule.rungs)})") for rule in rules]
     pairs += [("measures", f"{measure.expression} ({measure.name})") for measure in table.measures]
     pairs += [("measures", "each column: nulls, about how many differ, least, greatest")] if table.is_profiled else []
     said = {

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from waterclock.batches.audit_trail import Audit, Cell, RuleNote
 from waterclock.errors import WaterclockError
+from waterclock.flow.checks import rules_without_expression
 from waterclock.flow.declarations import Rule, Table
 from waterclock.flow.ladders import words
 from waterclock.operations.opening import Reading, one_table
@@ -123,7 +124,8 @@ def note_rule(at: Reading, table: str, rule: str, text: str, who: str) -> None:
 
 def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
     """Yield name, expression and consequence of each rule, NOT NULL among them."""
-    every: tuple[Rule, ...] = (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
+    of_columns = (rule for column in table.columns.named for rule in column.rules)
+    every: tuple[Rule, ...] = (*table.rules, *of_columns, *rules_without_expression(table))
     for rule in every:
         yield rule.name, rule.expression, words(rule.rungs)
     for column in table.columns.named:

@@ -9,7 +9,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -20,6 +20,7 @@ from waterclock.connectors.files.file_schemas import Reading, shapes_of, text_of
 from waterclock.connectors.files.scanning import MISFIT
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import is_there
+from waterclock.flow.checks import keeps_unread
 from waterclock.flow.declarations import Columns
 from waterclock.object_stores import is_remote
 
@@ -58,8 +59,8 @@ def explain(error: BaseException, reading: Reading, columns: Columns) -> Watercl
         f"{Path(path).name} has {found.told()}",
         where=f"{path}:{found.lines[0]}" if found.lines else path,
         why=found.why or _what_spark_says(text),
-        fix="mend the file, deliver it again, and `waterclock retry`; or type the column as STRING and cast it in a "
-        "transform by try_cast",
+        fix="mend the file, deliver it again, and `waterclock retry`; or say what becomes of such rows: of a line that "
+        "cannot be read EXPECT parsed() ELSE QUARANTINE, of a value of another type an ELSE behind the type",
     )
 
 
@@ -108,6 +109,7 @@ def _what_spark_says(text: str) -> str:
 
 def _looked_at(path: str, reading: Reading, columns: Columns) -> Iterator[tuple[int, str | None]]:
     """Yield each row of a file by its line with what is wrong there; nothing for formats that have no lines."""
+    reading = replace(reading, keeps_unread=keeps_unread(columns))
     (shape,) = shapes_of([path], reading, columns)
     types = {taken.source: taken.type for taken in match(columns, shape.found, where=path).taken if taken.is_typed}
     if shape.format == "csv":
@@ -129,7 +131,8 @@ def _looked_at_csv(
                 head = False
                 continue
             if len(row) != len(names):
-                yield rows.line_num, f"it has {len(row)} fields where {len(names)} are expected"
+                if not reading.keeps_unread:
+                    yield rows.line_num, f"it has {len(row)} fields where {len(names)} are expected"
                 continue
             values = {name: value for name, value in zip(names, row, strict=True) if value not in ("", reading.null)}
             yield rows.line_num, _misfits(values, types)
@@ -140,10 +143,12 @@ def _looked_at_json(path: str, reading: Reading, types: Mapping[str, str]) -> It
         try:
             document = json.loads(line)
         except ValueError as error:
-            yield number, f"it is no JSON: {error}"
+            if not reading.keeps_unread:
+                yield number, f"it is no JSON: {error}"
             continue
         if not isinstance(document, dict):
-            yield number, "it is no JSON object"
+            if not reading.keeps_unread:
+                yield number, "it is no JSON object"
             continue
         plain = {key: str(value) for key, value in document.items() if isinstance(value, str | int | float)}
         yield number, _misfits(plain, types)

@@ -59,7 +59,8 @@ def _held(
     """Return which of the files hold rows of which windows."""
     windows = request.windows
     by_label: Mapping[str, Window] = {window.label: window for window in windows}
-    frame = scan(spark, [item.path for item in items], reading, columns, zone, time=request.time_column).frame
+    stamps = {item.path: item.stamp for item in items}
+    frame = scan(spark, list(stamps), reading, columns, zone, time=request.time_column, stamps=stamps).frame
     has_gaps = any(one.end != other.start for one, other in pairwise(windows))
     within = f"{TIME} >= {literal(windows[0].start)} AND {TIME} < {literal(windows[-1].end)}"
     found = (

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
     from waterclock.connectors.files.file_schemas import Reading
 
-_FEW = 64
-
 _READING_OPTIONS = {
     "header": Option("flag", help="whether the first line of a CSV file holds its columns' names; true unless said"),
     "delimiter": Option(help="what parts the fields of a CSV file; a comma, in .tsv files a tab"),
@@ -95,6 +93,7 @@ CAPABILITIES = Capabilities(
     publishes=frozenset({Mode.APPEND, Mode.REPLACE}),
     awaits=frozenset({Sign.MARKER, Sign.NEXT}),
     changes=Tells.BY_ITSELF,
+    tells_unread=True,
 )
 
 
@@ -208,7 +207,8 @@ class FilesCollector:
         chosen = land.list_between(self._landing(unit), names, span, now=datetime.now(UTC))
         if not chosen:
             return self._no_rows(spark, unit, columns, zone)
-        scanned = scan(spark, [item.path for item in chosen], _reading(unit), columns, zone, time=request.time_column)
+        stamps = {item.path: item.stamp for item in chosen}
+        scanned = scan(spark, list(stamps), _reading(unit), columns, zone, time=request.time_column, stamps=stamps)
         first, last = request.windows[0].start, request.windows[-1].end
         abroad = [item.path for item in chosen if not first <= item.stamp < last]
         frame, set_aside = sorted_into_windows(scanned.frame, request.windows, abroad)
@@ -310,6 +310,7 @@ def _position(item: Item) -> dict[str, object]:
 
 
 def _with_file_labels(spark: SparkSession, frame: DataFrame, labels: Mapping[str, str]) -> DataFrame:
+    from waterclock.connectors.files.scanning import FEW
     from waterclock.connectors.windowing import FILE_KEY, file_key_of
     from waterclock.spark_sql import quoted, sql_text
 
@@ -317,7 +318,7 @@ def _with_file_labels(spark: SparkSession, frame: DataFrame, labels: Mapping[str
     by_key = {file_key_of(path): label for path, label in labels.items()}
     if len(set(labels.values())) == 1:
         return frame.selectExpr(*names, f"{sql_text(next(iter(by_key.values())))} AS {TIMELABEL}")
-    if len(by_key) <= _FEW:
+    if len(by_key) <= FEW:
         pairs = ", ".join(sql_text(part) for pair in by_key.items() for part in pair)
         found = f"element_at(map({pairs}), {FILE_KEY})"
     else:

@@ -28,7 +28,10 @@ _LOOKED_THROUGH = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the files of a unit are to be understood."""
+    """How the files of a unit are to be understood.
+
+    `keeps_unread`: a line that cannot be read is a row of its own, and no reason to refuse its file.
+    """
 
     has_header: bool = True
     delimiter: str | None = None
@@ -39,6 +42,7 @@ class Reading:
     timestamp_format: str | None = None
     date_format: str | None = None
     is_multiline: bool = False
+    keeps_unread: bool = False
 
     def delimiter_of(self, path: str) -> str:
         """The declared delimiter, else a tab in .tsv files and a comma in others."""

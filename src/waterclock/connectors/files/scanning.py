@@ -1,7 +1,8 @@
 """Reads many files into one frame, by one scan, with the columns that were declared.
 
 A column is text unless it is typed. Malformed rows are refused: Spark reads FAILFAST and without pruning, or a row of
-the wrong width would pass unseen when its columns are not asked for. Expressions are SQL text, one call to the JVM
+the wrong width would pass unseen when its columns are not asked for. Where EXPECT parsed() says what becomes of them,
+Spark reads PERMISSIVE, and such a row comes with its line in `UNREAD`. Expressions are SQL text, one call to the JVM
 for all: on small files the calls would cost more than the reading.
 """
 
@@ -9,22 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import Matched, Taken, match, seen_of
 from waterclock.connectors.files.file_schemas import Reading, Shape, shapes_of
-from waterclock.connectors.windowing import FILE_KEY, TIME
+from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_of, literal
 from waterclock.errors import WaterclockError
+from waterclock.flow.checks import keeps_unread
 from waterclock.flow.compatibility import wider
 from waterclock.flow.declarations import Columns, Value
 from waterclock.spark_sql import literal_path, quoted, sql_text
+from waterclock.storage.slices.sieve import HIDDEN, UNREAD
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 MISFIT = "waterclock-misfit"
+FEW = 64
+"""Up to so many files are told apart by a map in the row's own expression, more by a join."""
+_HOME = f"{HIDDEN}home"
 
 _NUMBERS = frozenset(
     "tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split()
@@ -35,7 +42,8 @@ _NUMBERS = frozenset(
 class Scanned:
     """The frame of all files, with `FILE_KEY`, which `file_key_of` gives for a path, and `TIME` where it was asked for.
 
-    What is not used of both costs nothing. `seen` are columns with their types, and the files that have them.
+    What is not used of both costs nothing. `UNREAD` is there where lines that cannot be read are kept. `seen` are
+    columns with their types, and the files that have them.
     """
 
     frame: DataFrame
@@ -52,13 +60,22 @@ class Scanned:
 
 
 def scan(
-    spark: SparkSession, paths: Sequence[str], reading: Reading, columns: Columns, zone: str, *, time: str | None = None
+    spark: SparkSession,
+    paths: Sequence[str],
+    reading: Reading,
+    columns: Columns,
+    zone: str,
+    *,
+    time: str | None = None,
+    stamps: Mapping[str, datetime] | None = None,
 ) -> Scanned:
     """Read files into one frame: the columns taken, `FILE_KEY` and, where `time` names a column, the instant `TIME`.
 
+    A line that cannot be read has no time of its own: where such lines are kept, it has the stamp of its file.
     Raises  E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`
     Cost    one look at each file's head; Spark is asked for a schema for Parquet, and for the keys of much JSON
     """
+    reading = replace(reading, keeps_unread=keeps_unread(columns))
     shapes = shapes_of(paths, reading, columns, keys_of_many=partial(_inferred_keys, spark, reading))
     frames: list[DataFrame] = []
     seen: list[tuple[Mapping[str, str], Sequence[str]]] = []
@@ -73,8 +90,23 @@ def scan(
         seen.append((types if shape.is_whole else {}, members))
     frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     if len(frames) > 1:
-        frame = frame.select(*(quoted(name) for name in (*order, FILE_KEY, *([TIME] if time else []))))
+        added = [FILE_KEY, *([UNREAD] if UNREAD in frame.columns else []), *([TIME] if time else [])]
+        frame = frame.select(*(quoted(name) for name in (*order, *added)))
+    if time and stamps and reading.keeps_unread:
+        frame = _at_stamps(spark, frame, stamps)
     return Scanned(frame, tuple(name for name in left_out if name not in order), tuple(seen))
+
+
+def _at_stamps(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datetime]) -> DataFrame:
+    by_key = {file_key_of(path): stamp for path, stamp in stamps.items()}
+    if len(by_key) <= FEW:
+        pairs = ", ".join(f"{sql_text(key)}, {literal(stamp)}" for key, stamp in by_key.items())
+        home = f"element_at(map({pairs}), {FILE_KEY})"
+    else:
+        known = spark.createDataFrame(list(by_key.items()), f"{FILE_KEY} STRING, {_HOME} TIMESTAMP")
+        frame, home = frame.join(known.hint("broadcast"), FILE_KEY, "left"), _HOME
+    others = (quoted(name) for name in frame.columns if name not in {TIME, _HOME})
+    return frame.selectExpr(*others, f"CASE WHEN {UNREAD} IS NULL THEN {TIME} ELSE {home} END AS {TIME}")
 
 
 def _inferred_keys(spark: SparkSession, reading: Reading, paths: Sequence[str]) -> list[str]:
@@ -87,8 +119,13 @@ def _literal(paths: Sequence[str]) -> list[str]:
 
 
 def _reader(spark: SparkSession, format_name: str, reading: Reading, delimiter: str, zone: str) -> DataFrameReader:
+    return spark.read.options(**_options(format_name, reading, delimiter, zone))
+
+
+def _options(format_name: str, reading: Reading, delimiter: str, zone: str) -> dict[str, Value]:
     options: dict[str, Value] = {
-        "mode": "FAILFAST",
+        "mode": "PERMISSIVE" if reading.keeps_unread else "FAILFAST",
+        "columnNameOfCorruptRecord": UNREAD if reading.keeps_unread else None,
         "columnPruning": False,
         "encoding": reading.encoding,
         "timeZone": zone,
@@ -104,7 +141,30 @@ def _reader(spark: SparkSession, format_name: str, reading: Reading, delimiter: 
             "escape": reading.escape,
             "nullValue": reading.null,
         }
-    return spark.read.options(**{name: value for name, value in options.items() if value is not None})
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _unread(shape: Shape, names: Iterable[str], reading: Reading) -> str:
+    """Write the line of a row that is not of its format; fail for one that is, and holds a value of another type.
+
+    Spark's reader keeps the line of both. What tells them apart is to read it anew as text alone, which is done of such
+    lines only.
+    """
+    if shape.format == "parquet":
+        return "CAST(NULL AS STRING)"
+    options = _options(shape.format, reading, shape.delimiter, "UTC")
+    pairs = ", ".join(f"{sql_text(name)}, {sql_text(_said(value))}" for name, value in options.items())
+    schema = ", ".join(f"{quoted(name)} STRING" for name in (*names, UNREAD))
+    as_text = f"from_{shape.format}({UNREAD}, {sql_text(schema)}, map({pairs}))"
+    told = f"concat_ws('|', '{MISFIT}', _metadata.file_path, 'a value of a row', {UNREAD})"
+    return (
+        f"CASE WHEN {UNREAD} IS NOT NULL THEN CASE WHEN {as_text}.{UNREAD} IS NOT NULL THEN {UNREAD} "
+        f"ELSE raise_error({told}) END END"
+    )
+
+
+def _said(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _scan_shape(
@@ -126,13 +186,16 @@ def _scan_shape(
         seen = seen_of(shape.found)
         names = {found.name: f"c{at}" if shape.format == "csv" else found.name for at, found in enumerate(shape.found)}
         types = {name: _type_to_read(by_source.get(name), shape.format) for name in names}
-        ddl = ", ".join(f"{quoted(names[name])} {types[name]}" for name in names)
+        line = [f"{UNREAD} STRING"] if reading.keeps_unread else []
+        ddl = ", ".join([*(f"{quoted(names[name])} {types[name]}" for name in names), *line])
         reader = _reader(spark, shape.format, reading, shape.delimiter, zone).schema(ddl)
         frame = reader.csv(_literal(paths)) if shape.format == "csv" else reader.json(_literal(paths))
     values = [
         f"{_as_type(quoted(names[taken.source]), types[taken.source], taken, zone)} AS {quoted(taken.name)}"
         for taken in matched.taken
     ]
+    if reading.keeps_unread:
+        values.append(f"{_unread(shape, names.values(), reading)} AS {UNREAD}")
     values.append(f"trim(LEADING 'file:/' FROM _metadata.file_path) AS {FILE_KEY}")
     if time:
         source = _time_source(time, matched.taken, names, paths[0])

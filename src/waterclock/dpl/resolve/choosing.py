@@ -14,6 +14,7 @@ from waterclock.dpl.resolve.views import queries_of
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, WhenSaid
 from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.checked_references import checked_references
 from waterclock.flow.declarations import Choice, Query
 
 
@@ -26,8 +27,10 @@ def settle_choices(
     conditions = [condition_of(when.condition, variables, zone, errors) for when in whens]
     if not queries or None in conditions:
         return
+    parents = [each.read for each in checked_references(draft.columns)]
     draft.choices = tuple(
-        Choice(condition, query, reads_of(query)) for condition, query in zip([*conditions, None], queries, strict=True)
+        Choice(condition, query, tuple(dict.fromkeys((*reads_of(query), *parents))))
+        for condition, query in zip([*conditions, None], queries, strict=True)
     )
     named = {name for when in whens for name in when.condition.variables}
     draft.query_variables = tuple(sorted({*draft.query_variables, *named}))

@@ -14,6 +14,7 @@ from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.names_in_query import FoundTable
 from waterclock.dpl.query.splice import reads_of, variables_of
 from waterclock.dpl.resolve.cadences import Cadences
+from waterclock.dpl.resolve.checked_references import read_parents, reference_span
 from waterclock.dpl.resolve.choosing import settle_choices
 from waterclock.dpl.resolve.closings import settle_closings
 from waterclock.dpl.resolve.column_lists import columns_of
@@ -270,24 +271,20 @@ class _Compiler:
         settle_publish(draft, table, systems, self.config.variables, self.errors)
 
     def _references(self, queries: Queries) -> None:
-        """Check the tables that columns refer to; a REFERENCES states the model and reads nothing."""
+        """Check the tables that columns refer to; to state the model reads nothing, to be checked reads the parent."""
         for draft in self.drafts.values():
             for column in draft.columns.named:
                 target = column.references
                 if target is None:
                     continue
-                span = self._reference_span(draft, column.name)
+                span = reference_span(draft, column.name)
                 if target.table not in queries.tables:
                     self.errors.append(
                         span.refuse(
                             "E213", f"unknown table {target.table}", fix=nearest_table(target.table, queries.tables)
                         )
                     )
-
-    def _reference_span(self, draft: Draft, column: str) -> Span:
-        clause = draft.statement.clause("COLUMNS")
-        said = next((one for one in clause.value.columns if one.name == column), None) if clause else None
-        return (said.references_span or said.span) if said else draft.span
+        self.errors.extend(read_parents(self.drafts, self.spans))
 
     def _variables(self, queries: Queries) -> None:
         """Check that every :name has a value."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from waterclock.dpl.resolve.lookbacks import changed_of
 from waterclock.dpl.resolve.measures import measures_of
 from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
 from waterclock.dpl.resolve.retention import deadline_of, keep_versions_of, retain_of
-from waterclock.dpl.resolve.rules import rule_of
+from waterclock.dpl.resolve.rules import is_parsed, rule_of, unread_of
 from waterclock.dpl.resolve.table_options import manifest_of
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
@@ -109,6 +109,9 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
     draft.on_restate = _on_restate(draft, config)
     if kind is Kind.COLLECT:
         draft.source = _source(draft, systems, errors)
+        if of_lines := _said_of(statement, of_lines=True):
+            capabilities = systems.of(draft.source.unit) if draft.source else None
+            draft.columns = replace(draft.columns, unread=unread_of(of_lines, capabilities, errors))
     if kind is Kind.PUBLISH:
         draft.destination = _destination(draft, systems, errors)
         draft.name = str(draft.destination) if draft.destination else statement.name
@@ -124,16 +127,20 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
     return draft
 
 
+def _said_of(statement: Statement, *, of_lines: bool) -> list[RuleSaid]:
+    """Return the EXPECTs of a statement; of a COLLECT those of lines, which are read, apart from those of rows."""
+    said = [one for clause in statement.clauses if clause.word == "EXPECT" for one in clause.value]
+    is_collect = statement.kind is StatementKind.COLLECT
+    return [one for one in said if (is_collect and is_parsed(one.expression)) is of_lines]
+
+
 def _rules(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> tuple[Rule, ...]:
-    rules: list[Rule] = []
-    for clause in statement.clauses:
-        if clause.word == "EXPECT":
-            said: tuple[RuleSaid, ...] = clause.value
-            rules.extend(rule for rule in (rule_of(one, variables, errors) for one in said) if rule)
+    said = _said_of(statement, of_lines=False)
+    rules = [rule for rule in (rule_of(one, variables, errors) for one in said) if rule]
     columns = statement.value("COLUMNS", ColumnsSaid)
     seen = {rule.name for column in (columns.columns if columns else ()) for rule in _named(column)}
-    spans = [one.expression.span for clause in statement.clauses if clause.word == "EXPECT" for one in clause.value]
-    for rule, span in zip(rules, spans, strict=False):
+    seen |= {one.name or one.expression.text for one in _said_of(statement, of_lines=True)}
+    for rule, span in zip(rules, (one.expression.span for one in said), strict=False):
         if rule.name in seen:
             errors.append(
                 span.refuse("E212", f"two rules are called {rule.name}", fix="name one of them: EXPECT ... AS name")

@@ -10,6 +10,7 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.syntax.statements import QuerySaid, Statement, WhenSaid
+from waterclock.flow.checks import keeps_unread
 from waterclock.flow.declarations import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table
 from waterclock.flow.flats import flats_of
 from waterclock.flow.ladders import FAILS, words
@@ -117,6 +118,7 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
 
 def _columns(columns: Columns) -> str:
     text = [str(columns.on_change)] if columns.on_change is OnSchemaChange.TEXT else []  # the rest changes no value
+    text += [f"parsed() {words(columns.unread.ladder)}"] if columns.unread and keeps_unread(columns) else []
     return _SEPARATOR.join([*(_column(column) for column in columns.named), str(columns.is_open), *text])
 
 
@@ -124,6 +126,9 @@ def _column(column: Column) -> str:
     rules = [_rule(rule) for rule in column.rules]
     type_text = "".join(column.type.upper().split()) if column.type else None
     ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
+    if column.references and column.references.otherwise:
+        of = column.references
+        ladders[f"REFERENCES {of.table} {of.columns} {of.role}"] = of.otherwise
     said = [f"{what} else {words(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
     made_as = f" AS {column.ends.made_as}" if column.ends and column.ends.made_as else ""
     return " ".join([f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}{made_as}", *said])

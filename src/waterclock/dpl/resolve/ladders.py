@@ -9,7 +9,7 @@ from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid
 from waterclock.errors import WaterclockError
-from waterclock.flow.checks import MOST_CHECKS, checks_of, is_nested, loose_types, takes_rows_out
+from waterclock.flow.checks import MOST_CHECKS, checks_of, is_nested, loose_types, marks_rows
 from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.measures import Source
 from waterclock.flow.usual import LEAST_MINUTES
@@ -33,7 +33,7 @@ def check_ladders(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
             for column in columns
             if column.type and column.name.lower() in loose_types(draft) and is_nested(column.type)
         )
-        if not takes_rows_out(draft) and not loose_types(draft):
+        if not marks_rows(draft):
             continue
         if draft.kind is Kind.PUBLISH and draft.mode is Mode.MERGE:
             fix = "set them aside in a transform, and publish that"

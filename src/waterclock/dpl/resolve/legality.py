@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import pairwise
 
+from waterclock.dpl.resolve.checked_references import reference_span
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
+from waterclock.flow.checked_references import checked_references
 from waterclock.flow.choices import Kind, ReadKind, TableType
 from waterclock.flow.declarations import Read
 from waterclock.flow.graph import components_of, cycle_of
@@ -185,7 +188,7 @@ def span_fits(own: Cadence, read: Cadence, back: Duration) -> bool:
 def _endless(
     path: Iterable[str], drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]
 ) -> WaterclockError:
-    names = list(path)
+    names = _from_reference(list(path), drafts, spans)
     reader = names[0]
     read = next((one for one in drafts[reader].reads if one.table == names[1]), None)
     span = spans.get((reader, read), drafts[reader].span) if read else drafts[reader].span
@@ -194,8 +197,24 @@ def _endless(
         "E229",
         f"{reader} reads itself" if own else f"{reader} reads itself through {', '.join(names[1:-1])}",
         why=f"each waits for the next: {' → '.join(names)}",
-        fix=f"say PREVIOUS({names[1]}) to read what was there before",
+        fix="leave the ELSE out: REFERENCES alone states the model, and reads nothing"
+        if read and _is_reference(drafts[reader], read, spans)
+        else f"say PREVIOUS({names[1]}) to read what was there before",
     )
+
+
+def _from_reference(names: list[str], drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> list[str]:
+    """Begin a circle where a checked reference closes it, if one does."""
+    for at, (reader, other) in enumerate(pairwise(names)):
+        if _is_reference(drafts[reader], Read(other), spans):
+            return [*names[at:-1], *names[: at + 1]]
+    return names
+
+
+def _is_reference(draft: Draft, read: Read, spans: Mapping[tuple[str, Read], Span]) -> bool:
+    """Tell whether a table reads another for a checked reference alone."""
+    checked = [each for each in checked_references(draft.columns) if each.read == read]
+    return any(spans.get((draft.name, read)) == reference_span(draft, each.columns[0]) for each in checked)
 
 
 def _inside_circle(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -16,9 +16,10 @@ from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.statements import Expression, RuleSaid
 from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Rule
-from waterclock.flow.ladders import FAILS, SETS_ASIDE
+from waterclock.flow.ladders import FAILS, SETS_ASIDE, Unread
 
 
 def rule_of(
@@ -91,6 +92,35 @@ def _of_batch(said: RuleSaid) -> WaterclockError | None:
     )
 
 
+def is_parsed(expression: Expression) -> bool:
+    """Tell whether a rule asks no more than whether a line can be read."""
+    return [token.text.upper() for token in expression.tokens] == ["PARSED", "(", ")"]
+
+
+def unread_of(said: Sequence[RuleSaid], capabilities: Capabilities | None, errors: list[WaterclockError]) -> Unread:
+    """Return what becomes of lines that cannot be read, of what EXPECTs `said` parsed() of a collect.
+
+    Errors  E280 where it is said of a batch, twice, or of a source that has no lines
+    """
+    twice = (one.expression.span for one in said[1:])
+    errors.extend(span.refuse("E280", "parsed() is said twice", fix="say one ladder") for span in twice)
+    first, span = said[0], said[0].expression.span
+    if first.is_over_batch or first.is_over_table:
+        what = "TABLE" if first.is_over_table else "BATCH"
+        why = "it is asked of each line by itself"
+        errors.append(span.refuse("E280", f"parsed() OVER {what}", why=why, fix=f"leave OVER {what} out"))
+    elif capabilities is not None and not capabilities.tells_unread:
+        errors.append(
+            span.refuse(
+                "E280",
+                f"{capabilities.type} has no lines that could not be read",
+                why="it gives rows, each with its columns; files of text hold lines",
+                fix="leave it out; what is not of its type has an ELSE behind the type",
+            )
+        )
+    return Unread(first.name or "parsed()", first.otherwise or FAILS)
+
+
 def check_expression(expression: Expression) -> list[WaterclockError]:
     """Refuse what no expression of a header may hold: queries, and functions that answer anew each time."""
     errors: list[WaterclockError] = []
@@ -112,7 +142,14 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
             errors.append(error)
         if upper == "PARSED" and index + 1 < len(tokens) and tokens[index + 1].text == "(":
             span = source.span(token.start, token.end + 1)
-            errors.append(not_yet("parsed()", span, fix="rows that cannot be read fail their batch"))
+            errors.append(
+                span.refuse(
+                    "E280",
+                    "parsed() stands where nothing is read from a file",
+                    why="it asks of each line of a collect's files whether it can be read as the file's format",
+                    fix="say it as a rule of its own of that COLLECT: EXPECT parsed() ELSE QUARANTINE",
+                )
+            )
         if upper in VALUES and index + 1 < len(tokens) and tokens[index + 1].text == "(":
             errors.append(
                 not_yet(

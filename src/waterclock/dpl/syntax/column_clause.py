@@ -215,9 +215,7 @@ def _references(cursor: Cursor, draft: _Draft) -> None:
     columns = cursor.names("columns") if cursor.at("(") else ()
     role = cursor.name("a role").text if cursor.accept("ROLE") else None
     at = cursor.name("a column of time").text if cursor.accept("AT") else None
-    if cursor.at("ELSE"):
-        raise not_yet("REFERENCES ... ELSE", cursor.here())
-    draft.references = Reference(table, columns, role, at)
+    draft.references = Reference(table, columns, role, at, take_otherwise(cursor))
 
 
 def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:

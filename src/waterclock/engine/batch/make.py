@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import BEGINNING
 from waterclock.batches.records import Slice
+from waterclock.engine.batch.checking_references import with_orphans_marked
 from waterclock.engine.batch.columns_kept import kept
 from waterclock.engine.batch.ending_columns import with_endings
 from waterclock.engine.batch.give_up import rows_given_up
@@ -159,7 +160,8 @@ def _transformed(
         left_out |= dict.fromkeys(shaped.left_out)
         of_nothing = all(_has_no_rows(work, pinned) for batch in batches for pinned in bound.pins[batch.label])
         own = tuple(batch.label for batch in batches)
-        parts.append(Part(own, shaped.frame, of_nothing, through_of(table, shaped)))
+        marked = with_orphans_marked(work, spark, table, shaped.frame, {label: bound.pins[label] for label in own})
+        parts.append(Part(own, marked, of_nothing, through_of(table, shaped)))
     if schema is None:
         raise AssertionError(f"a group of {table.name} without labels")
     noted = {batch.label: found for batch in group.batches if (found := _noted(batch))}

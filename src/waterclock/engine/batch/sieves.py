@@ -7,12 +7,23 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import QUARANTINED
-from waterclock.flow.checks import Check, Demand, checks_of, key_ladder, loose_types, takes_rows_out
+from waterclock.flow.checked_references import checked_references
+from waterclock.flow.checks import Check, Demand, checks_of, key_ladder, loose_types, marks_rows
 from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Table
 from waterclock.flow.ladders import outcome
 from waterclock.spark_sql import quoted
-from waterclock.storage.slices.sieve import DROPPED, HIDDEN, SET_ASIDE, STAYS, Mesh, Sieve, Sifted, Through
+from waterclock.storage.slices.sieve import (
+    DROPPED,
+    HIDDEN,
+    SET_ASIDE,
+    STAYS,
+    UNREAD,
+    Mesh,
+    Sieve,
+    Sifted,
+    Through,
+)
 from waterclock.storage.slices.sifting import ROW_TEXT, row_json
 
 if TYPE_CHECKING:
@@ -24,12 +35,12 @@ _FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
 
 
 def sieve_of(table: Table) -> Sieve | None:
-    """Return the table's sieve; None where no row is ever taken out alone, counted by its key, or of another type."""
-    if not takes_rows_out(table) and not loose_types(table) and key_ladder(table)[0].most is None:
+    """Return the table's sieve; None where no row goes alone, or is counted by its key, type, parent or as unread."""
+    if not marks_rows(table) and key_ladder(table)[0].most is None:
         return None
     checks = checks_of(table)
     by_key = next((check for check in checks if check.demand is Demand.KEY), None)
-    meshes = tuple(Mesh(check.name, _holds(table, check), _FATES[check.takes_out]) for check in checks)
+    meshes = tuple(_mesh(table, check) for check in checks)
     is_unique = not table.is_fold or table.is_snapshot
     return Sieve(meshes, by_key.columns if by_key else (), is_unique)
 
@@ -44,7 +55,7 @@ def together(kept: Conformed, came: Conformed) -> DataFrame:
     """Return rows that came in two shapes as one frame, each with the row as it came as JSON."""
     shapes = []
     for shaped in (kept, came):
-        hidden = set((shaped.raw or {}).values())
+        hidden = set((shaped.raw or {}).values()) - {UNREAD}
         shown = [name for name in shaped.frame.columns if not name.startswith(HIDDEN) or name not in hidden]
         row = f"{row_json(shaped.raw or {})} AS {ROW_TEXT}"
         shapes.append(shaped.frame.selectExpr(*map(quoted, shown), row))
@@ -65,6 +76,11 @@ def loose_of(table: Table) -> dict[str, str] | None:
 def loose_columns(table: Table) -> dict[str, str]:
     """Return by column, in lower case, the hidden one that tells of a value that was not of its type."""
     return {name: f"{HIDDEN}bad_{at}" for at, name in enumerate(loose_types(table))}
+
+
+def orphan_marks(table: Table) -> dict[str, str]:
+    """Return by checked reference the hidden column that tells of a row without its parent."""
+    return {each.name: f"{HIDDEN}orphan_{at}" for at, each in enumerate(checked_references(table.columns))}
 
 
 def findings(table: Table, sifted: Sifted) -> Iterator[tuple[Action, str]]:
@@ -95,7 +111,16 @@ def _beyond(check: Check, action: Action) -> str:
     return f", beyond {before[-1]}" if before else ""
 
 
+def _mesh(table: Table, check: Check) -> Mesh:
+    is_alone = check.demand is Demand.PARSED and check.takes_out is not None
+    return Mesh(check.name, _holds(table, check), _FATES[check.takes_out], is_alone)
+
+
 def _holds(table: Table, check: Check) -> str:
+    if check.demand is Demand.PARSED:
+        return f"{UNREAD} IS NULL"
+    if check.demand is Demand.REFERENCE:
+        return f"NOT {orphan_marks(table)[check.name]}"
     if check.demand is Demand.EXPRESSION:
         return check.text
     if check.demand is Demand.TYPE:

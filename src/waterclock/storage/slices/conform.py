@@ -23,8 +23,9 @@ from pyspark.sql.types import (
 )
 
 from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.checks import keeps_unread
 from waterclock.spark_sql import column_name, illegal_signs, quoted, sql_text
-from waterclock.storage.slices.sieve import HIDDEN
+from waterclock.storage.slices.sieve import HIDDEN, UNREAD, UNREAD_AS
 from waterclock.storage.types import clashes, readable_as, schema_text, sql_type
 from waterclock.temporal.instants import instant
 from waterclock.timelabel.label import TIMELABEL
@@ -103,6 +104,8 @@ def conform(  # noqa: PLR0913 - each is a part of the shape that is wanted
         plan.refuse_lost()
     label = [TIMELABEL] if TIMELABEL in frame.columns else []
     raw, hidden = (None, []) if loose is None else _as_they_came(frame, plan, loose)
+    if raw is not None and keeps_unread(declared):
+        hidden.append(_line(frame, raw, table))
     wanted = [*label, *(plan.column(name) for name in plan.names), *hidden]
     try:
         as_it_is = wanted == [*label, *map(quoted, frame.columns[len(label) :])]
@@ -117,6 +120,8 @@ def conform(  # noqa: PLR0913 - each is a part of the shape that is wanted
     if raw is None:
         return Conformed(shaped, stored, plan.left_out, renamed)
     kept = StructType([field for field in came.fields if field.name in raw])
+    if keeps_unread(declared):
+        kept.add(UNREAD_AS, StringType(), metadata={UNREAD: True})
     return Conformed(shaped, stored, plan.left_out, renamed, raw, kept.json())
 
 
@@ -305,6 +310,23 @@ def _as_they_came(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tu
             bad = f"({quoted(came_as)} IS NOT NULL AND ({plan.value(name)}) IS NULL)"
             hidden.append(f"{bad} AS {quoted(loose[name.lower()])}")
     return raw, hidden
+
+
+def _line(frame: DataFrame, raw: dict[str, str], table: str) -> str:
+    """Write the column with the line of a row that could not be read, and say where it is found.
+
+    Raises  E808 for a source with a column of the name that the line is kept under
+    """
+    if any(name.lower() == UNREAD_AS for name in raw):
+        raise WaterclockError(
+            "E808",
+            f"two columns are called {UNREAD_AS}",
+            where=f"{table}.{UNREAD_AS}",
+            why=f"EXPECT parsed() keeps a line that cannot be read as {UNREAD_AS}, and the source has such a column",
+            fix="rename it at the source, or leave parsed() out",
+        )
+    raw[UNREAD_AS] = UNREAD
+    return UNREAD if UNREAD in frame.columns else f"CAST(NULL AS STRING) AS {UNREAD}"
 
 
 def _before_zone(name: str) -> str:

@@ -13,7 +13,7 @@ from waterclock.spark_sql import quoted
 from waterclock.storage.slices.digest import JSON_OPTIONS
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_files
-from waterclock.storage.slices.sieve import ASIDE, MASK, ROW
+from waterclock.storage.slices.sieve import ASIDE, MASK, ROW, UNREAD
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -39,4 +39,5 @@ def rows_as_they_came(spark: SparkSession, folder: str, manifest: Manifest) -> D
     read = F.from_json(F.col(ROW), came, JSON_OPTIONS)
     rows = aside_frame(spark, folder, [manifest]).select(read.alias(ROW))
     label = F.lit(label_of(manifest.label)).alias(TIMELABEL)
-    return rows.select(label, *(F.col(f"{ROW}.{quoted(field.name)}") for field in came.fields))
+    names = {field.name: UNREAD if UNREAD in field.metadata else field.name for field in came.fields}
+    return rows.select(label, *(F.col(f"{ROW}.{quoted(at)}").alias(name) for at, name in names.items()))

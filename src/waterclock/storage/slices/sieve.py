@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 HIDDEN = "_waterclock_"
 BROKEN = f"{HIDDEN}broken"
+UNREAD = f"{HIDDEN}unread"
+"""The hidden column with the text of a line that could not be read, NULL of all others."""
+UNREAD_AS = "_raw"
+"""The name of that text among what a row that was set aside came with."""
 FATE = f"{HIDDEN}fate"
 ASIDE = f"{HIDDEN}aside"
 ROW, MASK, HASH = "row", "broken", "hash"
@@ -19,12 +23,13 @@ STAYS, SET_ASIDE, DROPPED = 0, 1, 2
 class Mesh:
     """One demand on each row: `holds` is SQL that is TRUE of a row that keeps to it, empty for the key.
 
-    `fate` is what becomes of a row that breaks it and none before it.
+    `fate` is what becomes of a row that breaks it and none before it. `is_alone`: such a row is asked nothing else.
     """
 
     name: str
     holds: str
     fate: int = STAYS
+    is_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

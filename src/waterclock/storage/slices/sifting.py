@@ -24,6 +24,8 @@ from waterclock.storage.slices.sieve import (
     ROW,
     SET_ASIDE,
     STAYS,
+    UNREAD,
+    UNREAD_AS,
     Sieve,
     Through,
 )
@@ -45,10 +47,8 @@ def sift(frame: DataFrame, through: Through) -> DataFrame:
     """
     sieve = through.sieve
     shown = [name for name in frame.columns if not name.startswith(HIDDEN)]
-    plain = [mesh for mesh in sieve.meshes if mesh.holds]
-    marks = [f"CASE WHEN ({mesh.holds}) THEN 0L ELSE {1 << at}L END" for at, mesh in enumerate(plain)]
     needed = list(dict.fromkeys([*shown, *through.raw.values(), *([through.row] if through.row else [])]))
-    marked = frame.selectExpr(*map(quoted, needed), f"{' | '.join(marks) or '0L'} AS {BROKEN}")
+    marked = frame.selectExpr(*map(quoted, needed), f"{_marks(sieve)} AS {BROKEN}")
     if sieve.keys:
         found = _key_mark(sieve, has_label=TIMELABEL in shown)
         marked = marked.selectExpr(*map(quoted, needed), f"{BROKEN} | {found} AS {BROKEN}")
@@ -67,9 +67,23 @@ ROW_TEXT = f"{HIDDEN}row"
 
 
 def row_json(raw: Mapping[str, str]) -> str:
-    """Write the row as it came as JSON: its columns by name, each found in the frame under another."""
-    parts = ", ".join(f"{sql_text(name)}, {quoted(at)}" for name, at in raw.items())
-    return f"to_json(named_struct({parts}), {JSON_OPTIONS_SQL})"
+    """Write the row as it came as JSON: its columns by name, each found in the frame under another, or its line."""
+    parts = ", ".join(f"{sql_text(name)}, {quoted(at)}" for name, at in raw.items() if at != UNREAD)
+    columns = f"to_json(named_struct({parts}), {JSON_OPTIONS_SQL})"
+    if UNREAD not in raw.values():
+        return columns
+    line = f"to_json(named_struct({sql_text(UNREAD_AS)}, {UNREAD}), {JSON_OPTIONS_SQL})"
+    return f"CASE WHEN {UNREAD} IS NULL THEN {columns} ELSE {line} END"
+
+
+def _marks(sieve: Sieve) -> str:
+    """Write the bits of what a row breaks, the key left aside."""
+    plain = [(1 << at, mesh) for at, mesh in enumerate(sieve.meshes) if mesh.holds]
+    marks = [f"CASE WHEN ({mesh.holds}) THEN 0L ELSE {bit}L END" for bit, mesh in plain if not mesh.is_alone]
+    text = " | ".join(marks) or "0L"
+    for bit, mesh in plain:
+        text = f"CASE WHEN ({mesh.holds}) THEN {text} ELSE {bit}L END" if mesh.is_alone else text
+    return text
 
 
 def _kept(name: str, sieve: Sieve) -> str:
@@ -90,6 +104,8 @@ def _key_mark(sieve: Sieve, *, has_label: bool) -> str:
     """Write the mark of a row whose key is NULL or, among the rows of its label that stay, not the only one."""
     bit, out = 1 << len(sieve.meshes) - 1, sieve.bits(SET_ASIDE, DROPPED) & ~(1 << len(sieve.meshes) - 1)
     lacking = " OR ".join(f"{quoted(key)} IS NULL" for key in sieve.keys)
+    alone = sum(1 << at for at, mesh in enumerate(sieve.meshes) if mesh.is_alone)
+    lacking = f"({BROKEN} & {alone}L = 0 AND ({lacking}))" if alone else lacking
     if not sieve.is_unique:
         return f"CASE WHEN {lacking} THEN {bit}L ELSE 0L END"
     by = ", ".join([*([TIMELABEL] if has_label else []), *map(quoted, sieve.keys)])

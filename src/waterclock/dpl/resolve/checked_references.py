@@ -1,0 +1,116 @@
+"""References that are checked, settled: the parent is read, found by its key, and reads nobody who refers to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.table_options import keeps_open_windows
+from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, OptionsSaid
+from waterclock.errors import WaterclockError
+from waterclock.flow.checked_references import CheckedReference, checked_references
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Read
+from waterclock.flow.following import plain_type
+
+
+def read_parents(
+    drafts: Mapping[str, Draft], spans: MutableMapping[tuple[str, Read], Span]
+) -> Iterator[WaterclockError]:
+    """Let each transform read the parents of its checked references, where its query does not; give what is wrong.
+
+    A parent that nobody declares is left to who checks all references.
+    """
+    for draft in drafts.values():
+        for checked in checked_references(draft.columns):
+            parent = drafts.get(checked.table)
+            if parent is None or parent.kind is Kind.PUBLISH:
+                continue
+            problems = list(_problems(draft, parent, checked))
+            yield from problems
+            if not problems and checked.read not in draft.reads:
+                draft.reads = (*draft.reads, checked.read)
+                spans[draft.name, checked.read] = reference_span(draft, checked.columns[0])
+
+
+def reference_span(draft: Draft, column: str) -> Span:
+    """Return where a column names the table that it refers to."""
+    said = _said(draft, column)
+    return (said.references_span or said.span) if said else draft.span
+
+
+def _said(draft: Draft, column: str) -> ColumnSaid | None:
+    columns = draft.statement.value("COLUMNS", ColumnsSaid)
+    return next((one for one in columns.columns if one.name == column), None) if columns else None
+
+
+def _problems(draft: Draft, parent: Draft, checked: CheckedReference) -> Iterator[WaterclockError]:
+    span = reference_span(draft, checked.columns[0])
+    if draft.kind is Kind.COLLECT:
+        yield not_yet("a checked REFERENCES of a COLLECT", span, fix="say it in a TRANSFORM that reads it")
+        return
+    said = [column.references for name in checked.columns for column in draft.columns.named if column.name == name]
+    if parent.temporal is not None or any(each is not None and each.at is not None for each in said):
+        fix = "leave its ELSE out, or refer to a table with one row for each key"
+        yield not_yet("a checked REFERENCES to versions", span, fix=fix)
+        return
+    if draft.statement.clause("PARTIAL AFTER") is not None:
+        fix = "leave one of both out: what is missing would be taken for rows that are not there"
+        yield not_yet("PARTIAL AFTER with a checked REFERENCES", draft.at("PARTIAL AFTER"), fix=fix)
+    if keeps_open_windows(draft.statement.value("OPTIONS", OptionsSaid)):
+        fix = "leave open_windows out, or the ELSE"
+        yield not_yet("open_windows with a checked REFERENCES", span, fix=fix)
+    yield from _ladders(draft, checked)
+    yield from _pairs(draft, parent, checked, span)
+
+
+def _ladders(draft: Draft, checked: CheckedReference) -> Iterator[WaterclockError]:
+    for column in draft.columns.named:
+        own = column.references.otherwise if column.references and column.name in checked.columns else ()
+        if own and own != checked.ladder:
+            yield reference_span(draft, column.name).refuse(
+                "E282",
+                f"two ladders for one reference to {checked.table}",
+                why=f"{' and '.join(checked.columns)} find their parent together",
+                fix="say what happens behind one of them, or give them a ROLE each",
+            )
+
+
+def _pairs(draft: Draft, parent: Draft, checked: CheckedReference, span: Span) -> Iterator[WaterclockError]:
+    theirs = checked.parent_columns or parent.keys
+    columns = ", ".join(checked.columns)
+    if not theirs:
+        yield span.refuse(
+            "E281",
+            f"{parent.name} has no key",
+            why=f"a row of {draft.name} finds its parent by the parent's key",
+            fix=f"mark it in {parent.name}, as in (id KEY, *), or name its columns: REFERENCES {parent.name} (id)",
+        )
+        return
+    if len(theirs) != len(checked.columns):
+        yield span.refuse(
+            "E281",
+            f"{columns} of {draft.name} cannot be ({', '.join(theirs)}) of {parent.name}",
+            why=f"{_counted(len(checked.columns))} to {_counted(len(theirs))}",
+            fix=f"refer to {parent.name} by as many columns, or name those meant; two parents have a ROLE each",
+        )
+        return
+    for name, their in zip(checked.columns, theirs, strict=True):
+        own, other = _type(draft, name), _type(parent, their)
+        if own and other and plain_type(own) != plain_type(other):
+            yield reference_span(draft, name).refuse(
+                "E283",
+                f"{name} is of type {own}, and {their} of {parent.name} of type {other}",
+                why="Spark would turn one into the other in silence",
+                fix="declare them alike, and cast where they are made",
+            )
+
+
+def _type(draft: Draft, column: str) -> str | None:
+    return next((each.type for each in draft.columns.named if each.name.lower() == column.lower()), None)
+
+
+def _counted(number: int) -> str:
+    return "one column" if number == 1 else f"{number} columns"

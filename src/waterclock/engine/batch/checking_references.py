@@ -1,0 +1,100 @@
+"""Marks rows without a parent, as part of the pass that writes them: the parent's keys are joined to what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from waterclock.engine.batch.sieves import orphan_marks
+from waterclock.engine.reads.pin import PinnedRead, frame_of
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.checked_references import CheckedReference, checked_references
+from waterclock.flow.declarations import Table
+from waterclock.spark_sql import quoted, sql_text
+from waterclock.storage.slices.sieve import HIDDEN
+from waterclock.timelabel.label import TIMELABEL, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_STATE, _FOUND = f"{HIDDEN}state", f"{HIDDEN}found"
+
+
+def with_orphans_marked(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    rows: DataFrame,
+    pins: Mapping[datetime, Sequence[PinnedRead]],
+) -> DataFrame:
+    """Add for each checked reference the hidden column that is TRUE of a row whose parent is not there.
+
+    A row of which a referring column is NULL has none to look for. Each label is held against the state of the parent
+    that its own batch reads.
+    Cost    no job here; a join for each reference, of the distinct keys of all states that the labels read
+    """
+    marks = orphan_marks(table)
+    for checked in checked_references(table.columns):
+        keys = checked.parent_columns or work.flow.tables[checked.table].keys
+        rows = _marked(work, spark, rows, checked, keys, pins, marks[checked.name])
+    return rows
+
+
+def _marked(
+    work: Workplace,
+    spark: SparkSession,
+    rows: DataFrame,
+    checked: CheckedReference,
+    keys: Sequence[str],
+    pins: Mapping[datetime, Sequence[PinnedRead]],
+    mark: str,
+) -> DataFrame:
+    states: dict[object, tuple[PinnedRead, list[str]]] = {}
+    for label, pinned in pins.items():
+        parent = next(each for each in pinned if each.read == checked.read)
+        state = (parent.bound.low, parent.bound.high, parent.slices, parent.steps)
+        states.setdefault(state, (parent, []))[1].append(label_of(label))
+    named = [f"{HIDDEN}key_{at}" for at in range(len(keys))]
+    types = {field.name.lower(): field.dataType.simpleString() for field in rows.schema.fields}
+    own = [types[column.lower()] for column in checked.columns]
+    frames = [
+        _keys(frame_of(spark, work.lake, work.flow, parent), keys, own, named).selectExpr(*named, f"{at} AS {_STATE}")
+        for at, (parent, _) in enumerate(states.values())
+    ]
+    known = reduce(lambda left, right: left.unionByName(right), frames).dropDuplicates()
+    known = known.selectExpr("*", f"TRUE AS {_FOUND}")
+    matches = [
+        f"{_alike(quoted(column), kind, known.schema[name].dataType.simpleString())} = {name}"
+        for column, kind, name in zip(checked.columns, own, named, strict=True)
+    ]
+    if len(states) > 1:
+        matches.append(f"{_STATE} = {_state_of([labels for _, labels in states.values()])}")
+    from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+    joined = rows.join(known, F.expr(" AND ".join(matches)), "left")
+    there = " AND ".join(f"{quoted(column)} IS NOT NULL" for column in checked.columns)
+    return joined.selectExpr(*map(quoted, rows.columns), f"({there} AND {_FOUND} IS NULL) AS {mark}")
+
+
+def _keys(parent: DataFrame, keys: Sequence[str], own: Sequence[str], named: Sequence[str]) -> DataFrame:
+    """Return the parent's keys under other names, texts as what they are looked up by."""
+    types = {field.name.lower(): field.dataType.simpleString() for field in parent.schema.fields}
+    return parent.selectExpr(
+        *(
+            f"{_alike(quoted(key), types[key.lower()], kind)} AS {name}"
+            for key, kind, name in zip(keys, own, named, strict=True)
+        )
+    )
+
+
+def _alike(value: str, own: str, other: str) -> str:
+    """Write a text as a value of another type; one that is none is like nothing. Numbers Spark compares by itself."""
+    return f"try_cast({value} AS {other})" if own == "string" != other else value
+
+
+def _state_of(labels: Sequence[Sequence[str]]) -> str:
+    """Write which state of the parent a row's label reads."""
+    cases = (f"WHEN {TIMELABEL} IN ({', '.join(map(sql_text, of))}) THEN {at}" for at, of in enumerate(labels))
+    return f"CASE {' '.join(cases)} END"
