@@ -14,7 +14,7 @@ from waterclock.dpl.project import Project, load_project
 from waterclock.dpl.query.splice import splice
 from waterclock.flow.choices import ReadKind, Scope
 from waterclock.flow.conditions import Term
-from waterclock.flow.declarations import Flat, Read, Table
+from waterclock.flow.declarations import Column, Flat, Read, Table
 from waterclock.flow.flats import flats_of
 from waterclock.flow.folds import Merge
 from waterclock.flow.ladders import words
@@ -64,6 +64,13 @@ def spliced(text: str) -> str:
     return text.replace("\n", "\n    ")
 
 
+def references_of(column: Column) -> Iterator[object]:
+    if column.references is not None:
+        yield column.references
+        if column.references.otherwise:
+            yield f"reference else {words(column.references.otherwise)}"
+
+
 def parts_of(table: Table) -> Iterator[str]:
     yield f"{table.kind} {table.name}: {table.type} {table.mode} {table.cadence}"
     said = {
@@ -98,9 +105,10 @@ def parts_of(table: Table) -> Iterator[str]:
         rules = [(rule.expression, rule.name, words(rule.rungs)) for rule in column.rules]
         ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
         otherwise = [f"{what} else {words(ladder)}" for what, ladder in ladders.items() if ladder]
-        notes = [note for note in (column.references, column.comment, column.tags, rules, *otherwise) if note]
+        notes = [note for note in (*references_of(column), column.comment, column.tags, rules, *otherwise) if note]
         yield f"  column {column.name} {column.type} {marks} {notes or ''}".rstrip()
     yield f"  open: {table.columns.is_open}"
+    yield from (f"  lines {of.name!r}: {words(of.ladder)}" for of in [table.columns.unread] if of)
     for rule in table.rules:
         said_of = f"({rule.scope}, {words(rule.rungs)})"
         yield f"  rule {rule.name!r}: {rule.expression} {said_of} {rule.variables or ''}".rstrip()

@@ -72,7 +72,7 @@ class Reference:
     columns: tuple[str, ...] = ()
     role: str | None = None
     at: str | None = None
-    otherwise: Ladder = ()
+    otherwise: Ladder = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,3 +37,20 @@ wc.transform(
     as_="SELECT id, amount + 1 AS amount FROM raw.orders",
 )
 wc.publish("core.orders", to="ops.orders", expect=["id > 0 ELSE QUARANTINE AT MOST 3"])
+wc.collect(
+    "raw.lines",
+    columns="customer BIGINT, land STRING",
+    from_="landing.lines",
+    every="day",
+    expect=["parsed() ELSE QUARANTINE AT MOST 1 PERCENT ELSE HOLD", "customer > 0 AS known ELSE WARN"],
+)
+wc.collect("raw.strict", columns="id BIGINT", from_="landing.strict", every="day", expect="parsed() AS readable")
+wc.collect("raw.places", columns="land STRING KEY, zip STRING KEY, name STRING", from_="ops.places", every="day")
+wc.transform(
+    "core.placed",
+    columns=(
+        "zip STRING REFERENCES raw.places (zip) ROLE home ELSE DROP AT MOST 3 ELSE HOLD, "
+        "land STRING REFERENCES raw.places (land) ROLE home, at REFERENCES raw.strict (id) ELSE WARN, *"
+    ),
+    as_="SELECT l.land, '1' AS zip, l.customer AS at FROM raw.lines l JOIN raw.places USING (land)",
+)
