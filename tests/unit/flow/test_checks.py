@@ -9,13 +9,16 @@ from waterclock.flow.checks import (
     checks_of,
     columns_as_asked,
     keeps_aside,
+    keeps_unread,
     key_ladder,
     loose_types,
+    marks_rows,
+    rules_without_expression,
     takes_rows_out,
 )
 from waterclock.flow.choices import Action, Scope
-from waterclock.flow.declarations import Column, Columns, Rule, Table
-from waterclock.flow.ladders import FAILS, Rung, outcome, words
+from waterclock.flow.declarations import Column, Columns, Reference, Rule, Table
+from waterclock.flow.ladders import FAILS, Rung, Unread, outcome, words
 
 ASIDE = (Rung(Action.QUARANTINE),)
 DROPS = (Rung(Action.DROP),)
@@ -79,3 +82,36 @@ def test_a_limit_is_borne_itself_and_a_share_is_of_what_came() -> None:
     found = [outcome(ladder, *of) for of in ((0, 0), (1, 200), (2, 200), (3, 200), (4, 200))]
     assert found == [None, Action.QUARANTINE, Action.HOLD, Action.HOLD, Action.FAIL]
     assert words(ladder) == "quarantine at most 0.5 percent, else hold at most 3"
+
+
+def test_a_line_is_asked_first_whether_it_can_be_read_and_a_parent_with_its_first_column() -> None:
+    aside = Reference("b.parent", otherwise=ASIDE)
+    of = replace(
+        ruled(Column("n", SOMEWHERE, "INT", else_of_type=WARNS, references=aside), rules=(rule("n", Action.DROP),)),
+        columns=Columns(
+            (
+                Column("n", SOMEWHERE, "INT", else_of_type=WARNS, references=replace(aside, otherwise=())),
+                Column("m", SOMEWHERE, references=aside),
+                Column("o", SOMEWHERE, references=Reference("b.parent", role="other")),
+            ),
+            unread=Unread("readable", DROPS),
+        ),
+    )
+    assert [(check.name, check.demand, check.takes_out) for check in checks_of(of)] == [
+        ("readable", Demand.PARSED, Action.DROP),
+        ("n INT", Demand.TYPE, None),
+        ("(n, m) REFERENCES b.parent", Demand.REFERENCE, Action.QUARANTINE),
+        ("n", Demand.EXPRESSION, Action.DROP),
+    ]
+    assert [(each.expression, each.name) for each in rules_without_expression(of)] == [
+        ("parsed()", "readable"),
+        ("(n, m) REFERENCES b.parent", "(n, m) REFERENCES b.parent"),
+    ]
+    assert columns_as_asked(of).unread == Unread("readable", DROPS)
+
+
+def test_lines_that_fail_their_batch_are_no_rows() -> None:
+    strict = replace(ruled(), columns=Columns(unread=Unread("parsed()", FAILS)))
+    assert (keeps_unread(strict.columns), marks_rows(strict), checks_of(strict)) == (False, False, ())
+    warned = replace(ruled(), columns=Columns(unread=Unread("parsed()", WARNS)))
+    assert (marks_rows(warned), takes_rows_out(warned)) == (True, False)

@@ -278,12 +278,12 @@ class _Compiler:
                 if target is None:
                     continue
                 span = reference_span(draft, column.name)
-                if target.table not in queries.tables:
-                    self.errors.append(
-                        span.refuse(
-                            "E213", f"unknown table {target.table}", fix=nearest_table(target.table, queries.tables)
-                        )
-                    )
+                if target.table in queries.views:
+                    what, fix = f"{target.table} is a view, and no parent", "refer to the table that it reads"
+                    self.errors.append(span.refuse("E213", what, why="a view has no key", fix=fix))
+                elif target.table not in queries.tables:
+                    fix = nearest_table(target.table, queries.tables)
+                    self.errors.append(span.refuse("E213", f"unknown table {target.table}", fix=fix))
         self.errors.extend(read_parents(self.drafts, self.spans))
 
     def _variables(self, queries: Queries) -> None:

@@ -6,8 +6,8 @@ from decimal import Decimal
 from tests.ledgers import SOMEWHERE, table
 from waterclock.engine.batch.sieves import findings, loose_of, measures_of, merged_schema, sieve_of
 from waterclock.flow.choices import Action, Mode, Scope
-from waterclock.flow.declarations import Column, Columns, Rule, Table
-from waterclock.flow.ladders import Ladder, Rung
+from waterclock.flow.declarations import Column, Columns, Reference, Rule, Table
+from waterclock.flow.ladders import Ladder, Rung, Unread
 from waterclock.storage.slices.sieve import DROPPED, SET_ASIDE, STAYS, Sifted
 
 ID = Column("id", SOMEWHERE, "BIGINT", is_key=True)
@@ -78,3 +78,15 @@ def test_columns_that_came_in_two_shapes_are_read_as_they_first_came() -> None:
     )
     assert [field.split('"')[1] for field in merged_schema(first, second).split('"name": ')[1:]] == ["a", "b"]
     assert '"type": "integer"' not in merged_schema(first, second)
+
+
+def test_lines_and_parents_are_asked_of_hidden_columns() -> None:
+    aside = (Rung(Action.QUARANTINE),)
+    made = of(Column("n", SOMEWHERE, references=Reference("b.parent", otherwise=(Rung(Action.WARN),))))
+    found = sieve_of(replace(made, columns=replace(made.columns, unread=Unread("parsed()", aside))))
+    assert found is not None
+    assert [(mesh.name, mesh.holds, mesh.fate, mesh.is_alone) for mesh in found.meshes] == [
+        ("parsed()", "_waterclock_unread IS NULL", SET_ASIDE, True),  # such a line is asked nothing else
+        ("n REFERENCES b.parent", "NOT _waterclock_orphan_0", STAYS, False),
+        ("positive", "n > 0", STAYS, False),
+    ]
