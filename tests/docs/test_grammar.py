@@ -35,7 +35,8 @@ ACCEPTED = {
         f"COLLECT a.b (x INT {rule}) FROM c.d"
         for rule in (
             "KEY", "NOT NULL", "EXPECT (x > 0) AS big ELSE WARN", "EXPECT (x > 0) ELSE FAIL", "TAGS (p, q)",
-            "REFERENCES e.f (id) ROLE buyer AT bought_at", "COMMENT 'c'", "KEY COMMENT 'c' NOT NULL",
+            "REFERENCES e.f (id) ROLE buyer AT bought_at", "REFERENCES e.f ELSE DROP AT MOST 3 ELSE HOLD",
+            "COMMENT 'c'", "KEY COMMENT 'c' NOT NULL",
             "ELSE QUARANTINE KEY ELSE DROP NOT NULL ELSE WARN AT MOST 3",
             "AS (y) RETIRE '2027-12-31'", "RETIRE '2027-12-31'",
         )
@@ -104,7 +105,6 @@ REFUSED = {
     "`SUBJECT`": "COLLECT a.b (x SUBJECT person) FROM c.d",
     "`HIDDEN`": "COLLECT a.b (x HIDDEN) FROM c.d",
     "`EXCEPT`": "COLLECT a.b (x, * EXCEPT (y)) FROM c.d",
-    "`REFERENCES ... ELSE`": "COLLECT a.b (x REFERENCES c.d ELSE WARN) FROM c.d",
 }
 
 

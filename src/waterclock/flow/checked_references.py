@@ -12,7 +12,7 @@ from waterclock.flow.ladders import Ladder
 class CheckedReference:
     """A REFERENCES with an ELSE: a row whose `columns` are none of them NULL must find its parent in `table`.
 
-    It is found by `parent_columns`; where none are named, by the parent's key.
+    It is found by `parent_columns`; none before the flow is settled, where the parent's key is meant.
     """
 
     table: str

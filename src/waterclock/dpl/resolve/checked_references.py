@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.table_options import keeps_open_windows
@@ -12,7 +13,7 @@ from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, OptionsSai
 from waterclock.errors import WaterclockError
 from waterclock.flow.checked_references import CheckedReference, checked_references
 from waterclock.flow.choices import Kind
-from waterclock.flow.declarations import Read
+from waterclock.flow.declarations import Columns, Read
 from waterclock.flow.following import plain_type
 
 
@@ -30,9 +31,24 @@ def read_parents(
                 continue
             problems = list(_problems(draft, parent, checked))
             yield from problems
-            if not problems and checked.read not in draft.reads:
+            if problems:
+                continue
+            draft.columns = _found_by(draft.columns, checked, checked.parent_columns or parent.keys)
+            if checked.read not in draft.reads:
                 draft.reads = (*draft.reads, checked.read)
                 spans[draft.name, checked.read] = reference_span(draft, checked.columns[0])
+
+
+def _found_by(columns: Columns, checked: CheckedReference, theirs: Sequence[str]) -> Columns:
+    """Name the parent's column behind each column that refers: what a key is may be said of the parent alone."""
+    by_name = dict(zip(checked.columns, theirs, strict=True))
+    named = (
+        replace(column, references=replace(column.references, columns=(by_name[column.name],)))
+        if column.name in by_name and column.references is not None
+        else column
+        for column in columns.named
+    )
+    return replace(columns, named=tuple(named))
 
 
 def reference_span(draft: Draft, column: str) -> Span:

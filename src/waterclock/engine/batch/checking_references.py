@@ -37,8 +37,7 @@ def with_orphans_marked(
     """
     marks = orphan_marks(table)
     for checked in checked_references(table.columns):
-        keys = checked.parent_columns or work.flow.tables[checked.table].keys
-        rows = _marked(work, spark, rows, checked, keys, pins, marks[checked.name])
+        rows = _marked(work, spark, rows, checked, pins, marks[checked.name])
     return rows
 
 
@@ -47,10 +46,10 @@ def _marked(
     spark: SparkSession,
     rows: DataFrame,
     checked: CheckedReference,
-    keys: Sequence[str],
     pins: Mapping[datetime, Sequence[PinnedRead]],
     mark: str,
 ) -> DataFrame:
+    keys = checked.parent_columns
     states: dict[object, tuple[PinnedRead, list[str]]] = {}
     for label, pinned in pins.items():
         parent = next(each for each in pinned if each.read == checked.read)
