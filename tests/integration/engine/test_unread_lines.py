@@ -117,6 +117,13 @@ def test_rows_of_a_data_time_are_kept_and_replayed_as_lines(tmp_path: Path, spar
     assert not tiny.run(day(3)).failed
     assert aside(tiny) == lines[1:]
     assert counts(tiny, labels(1)[0])["first"] == {"parsed()": 1}
+    tiny.declare(declared("DATA TIME at", unread=""))
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("shop.sales", [day(2)], RECOMPUTE, who="ann")
+    [report] = tiny.run(day(3)).failed  # a line is no row without values
+    assert report.error is not None
+    assert (report.error.code, report.error.where) == ("E806", f"shop.sales@{labels(2)[0]}")
+    assert "one is 'broken'" in (report.error.why or "")
 
 
 @pytest.mark.parametrize("ladder", ["QUARANTINE AT MOST 50 PERCENT ELSE HOLD", "WARN", "HOLD"])

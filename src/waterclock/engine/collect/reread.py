@@ -14,17 +14,20 @@ from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.collect.looks import CHANGED, LOOKED
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow.checks import columns_as_asked
+from waterclock.flow.checks import columns_as_asked, keeps_unread
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table, Unit
 from waterclock.planner.plan import Group
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.setting_aside import rows_as_they_came
-from waterclock.timelabel.label import label_of
+from waterclock.storage.slices.sieve import UNREAD
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+_MOST_OF_A_LINE = 60
 
 
 def gather_again(
@@ -34,7 +37,7 @@ def gather_again(
 
     Arrived items are read again from where they lie now, so that a column declared since is filled; rows that were
     asked for by data time, and snapshots, are those of the sealed slices.
-    Raises  E823 where an item is gone
+    Raises  E823 where an item is gone, E806 where lines that cannot be read were kept, and nothing is said of such now
     """
     folder, aside = work.folder(table), None
     pieces = {
@@ -52,6 +55,8 @@ def gather_again(
         collected = Collected(frame_of_slices(spark, folder, tuple(kept.values())))
         came = [rows for it in kept.values() if (rows := rows_as_they_came(spark, folder, it)) is not None]
         aside = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), came) if came else None
+        if aside is not None and UNREAD in aside.columns and not keeps_unread(table.columns):
+            _refuse_lines(table, aside)
     again = {
         # how far the source was looked at, and what columns were new, stays true of the slice that found it
         label: {name: of for name, of in source.items() if name not in {LOOKED, CHANGED, SCHEMA}}
@@ -59,6 +64,22 @@ def gather_again(
         for label, source in sources.items()
     }
     return Gathered(collected, again, aside=aside)
+
+
+def _refuse_lines(table: Table, aside: DataFrame) -> None:
+    """Refuse lines that were set aside as such: no rule lets them in, and as rows they would have no values.
+
+    Cost: a job over what was set aside, where parsed() was said of it and is no more
+    """
+    line = aside.where(f"{UNREAD} IS NOT NULL").selectExpr(TIMELABEL, f"left({UNREAD}, {_MOST_OF_A_LINE})").first()
+    if line is not None:
+        raise WaterclockError(
+            "E806",
+            "lines that could not be read were set aside, and nothing says any more what becomes of them",
+            where=f"{table.name}@{line[0]}",
+            why=f"one is {line[1]!r}; without EXPECT parsed() such a line fails its batch",
+            fix="say EXPECT parsed() ELSE QUARANTINE again, or mend the source and `waterclock recollect`",
+        )
 
 
 def _source_of(work: Workplace, table: Table, piece: Slice) -> Mapping[str, Any]:
