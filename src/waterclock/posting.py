@@ -12,8 +12,18 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 _SECONDS = 5.0
 
 
+_REFUSALS = frozenset({400, 413, 422})  # of what was sent, whoever sends it and whenever
+
+
 class NotDelivered(Exception):
-    """Why a message did not reach its target; never with an address or a secret in it."""
+    """Why a message did not reach its target; never with an address or a secret in it.
+
+    `is_refused`: the target answered, and does not take this message.
+    """
+
+    def __init__(self, why: str, *, is_refused: bool = False) -> None:
+        super().__init__(why)
+        self.is_refused = is_refused
 
 
 def post(address: str, token: str | None, body: Mapping[str, Any]) -> None:
@@ -30,7 +40,7 @@ def post(address: str, token: str | None, body: Mapping[str, Any]) -> None:
             answer.read(1024)
     except HTTPError as error:
         error.close()
-        raise NotDelivered(f"it answered {error.code}") from None
+        raise NotDelivered(f"it answered {error.code}", is_refused=error.code in _REFUSALS) from None
     except (OSError, HTTPException, ValueError) as error:
         raise NotDelivered(_reason(error)) from None
 

@@ -155,6 +155,7 @@ class Lineage(Section):
     take = on_its_database(lineage_sent.take)
     note_sent = on_its_database(lineage_sent.note_sent)
     note_lost = on_its_database(lineage_sent.note_lost)
+    note_left_out = on_its_database(lineage_sent.note_left_out)
     give_back = on_its_database(lineage_sent.give_back)
     begin_again = on_its_database(lineage_sent.begin_again)
 

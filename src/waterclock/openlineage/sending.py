@@ -1,13 +1,14 @@
 """Sends what happened, in order, to where the project says; what is lost is tried again later, and never dropped.
 
 There is no copy of it that could be lost: each event is made from what the ledger tells, and one row keeps how far that
-was sent. Whoever dies while it sends leaves events that are sent again, with the same ids.
+was sent. Whoever dies while it sends leaves events that are sent again, with the same ids. What a server refuses
+while it takes later events is left out, and the ledger keeps that; where it takes none, all wait.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.util import find_spec
 from itertools import groupby
@@ -15,11 +16,12 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.openlineage.sinks import deliver
+from waterclock.operations.words import count_words
 from waterclock.posting import NotDelivered
 from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
-    from waterclock.batches.happenings import Happened
+    from waterclock.batches.happenings import Happened, Happening
     from waterclock.dpl.project import Project
     from waterclock.engine.workplace import Workplace
     from waterclock.ledger.ledger import Ledger
@@ -31,16 +33,21 @@ SECONDS_OF_A_RUN = 10.0
 _LEASE = timedelta(minutes=2)
 _NOTED_EVERY = 10.0  # seconds between two notes of how far it came; with one event's five it is less than the lease
 _PAGE = 200
+_MOST_REFUSED = 20  # events that are looked past, to see whether a server refuses them or everything
 _FIRST, _LONGEST = timedelta(seconds=30), timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What came of sending: how many events arrived, and why the next did not. `is_busy`: another sends just now."""
+    """What came of sending: how many events arrived, and why the next did not. `is_busy`: another sends just now.
+
+    `left_out` events were refused though later ones were taken: they are kept in the ledger, and hold up nothing.
+    """
 
     events: int = 0
     lost: str = ""
     is_busy: bool = False
+    left_out: int = 0
 
 
 def sink_error(project: Project) -> WaterclockError | None:
@@ -77,7 +84,7 @@ def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_o
     finally:
         if not sending.lost:
             ledger.lineage.give_back()
-    return Sent(sending.count, sending.lost)
+    return Sent(sending.count, sending.lost, left_out=sending.left_out)
 
 
 @dataclass(slots=True)
@@ -87,25 +94,29 @@ class _Sending:
     events: Events
     until: float | None
     count: int = 0
+    left_out: int = 0
     lost: str = ""
+    refused: list[tuple[Happening, str]] = field(default_factory=list)
 
     def send(self, page: Happened) -> bool:
         """Send one page; give whether to go on."""
-        secrets, sink = Secrets.of(self.project.secrets), self.project.openlineage
         arrived, noted = 0, time.monotonic()
         try:
             for number, together in groupby(page.found, key=lambda it: it.number):
                 for it in together:
-                    deliver(sink, self.project.root, secrets, self.events.of(it))
-                    self.count += 1
+                    self._deliver(it)
+                if self.refused:
+                    continue  # not known yet whether it is the event that is refused, or whatever is sent
                 arrived = number
                 if self.until is not None and time.monotonic() > self.until:
                     break
                 if time.monotonic() - noted > _NOTED_EVERY:
                     self.ledger.lineage.note_sent(arrived, _LEASE)
                     noted = time.monotonic()
+            self.lost = self.refused[0][1] if self.refused else ""
         except NotDelivered as error:
             self.lost = str(error)
+        self.refused.clear()
         if arrived:
             self.ledger.lineage.note_sent(arrived, _LEASE)
         if self.lost:
@@ -113,6 +124,22 @@ class _Sending:
             self.ledger.lineage.note_lost(self.lost, min(_FIRST * int(2 ** min(attempts, 10)), _LONGEST))
             return False
         return arrived == page.up_to
+
+    def _deliver(self, it: Happening) -> None:
+        """Hand one event over; one that is refused is looked past, and left out once a later one is taken."""
+        secrets, sink = Secrets.of(self.project.secrets), self.project.openlineage
+        try:
+            deliver(sink, self.project.root, secrets, self.events.of(it))
+        except NotDelivered as error:
+            if not error.is_refused or len(self.refused) == _MOST_REFUSED:
+                raise
+            self.refused.append((it, str(error)))
+            return
+        self.count += 1
+        if self.refused:
+            self.ledger.lineage.note_left_out(self.refused)
+            self.left_out += len(self.refused)
+            self.refused.clear()
 
 
 def send_after(work: Workplace) -> None:
@@ -125,8 +152,15 @@ def send_after(work: Workplace) -> None:
         return
     if sent.lost:
         work.note_once(lost_words(sent.lost))
+    if sent.left_out:
+        work.note_once(left_out_words(sent.left_out, work.ledger.lineage.state().refusal))
 
 
 def lost_words(why: str) -> str:
     """Say that events did not arrive."""
     return f"events of lineage did not arrive ({why}); they wait in the ledger, and are sent later"
+
+
+def left_out_words(count: int, last: str) -> str:
+    """Say that a server refused some of what it was sent; `last`: which was the last, and why."""
+    return f"{count_words(count, 'event')} of lineage left out, as the server refuses them (the last: {last})"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from tests.listening import Heard, listening
 from tests.openlineage_types import problems
 from tests.unit.cli.conftest import Shop, day
-from waterclock.batches.happenings import Happening, What
+from waterclock.batches.happenings import LEFT_OUT, Happening, What
 from waterclock.batches.records import Input
 from waterclock.dpl.project import Project
 from waterclock.engine.opening import open_workplace
@@ -340,3 +340,58 @@ def test_what_is_collected_of_another_project_has_no_name_of_ours(busy_shop: Sho
     [source] = event["inputs"]
     assert (source["namespace"], source["name"]) == ("shop.dev/shop", "orders")
     assert source["facets"]["version"]["datasetVersion"] == "7"
+
+
+def is_start_of(table: str, number: int) -> Callable[[dict[str, Any]], bool]:
+    return lambda event: event["eventType"] == "START" and bool(of([event], table, number))
+
+
+def test_one_event_that_is_refused_holds_up_nothing_and_is_kept(busy_shop: Shop, hook: Heard) -> None:
+    project = to_server(busy_shop, hook)
+    hook.refuses = is_start_of("shop.orders", 18)
+    said = busy_shop.ask("openlineage", "send")
+    assert "17 events sent" in said.stdout
+    assert "1 event left out: `waterclock openlineage` says why" in said.stdout
+    assert len(hook.bodies) == 17
+    state = busy_shop.ledger.lineage.state()
+    assert (state.waiting, state.error, state.left_out) == (0, "", 1)
+    assert state.refusal == "shop.orders@20241118000000: it answered 400"
+    assert "1 event of lineage left out, as the server refuses them" in " ".join(
+        busy_shop.ask("openlineage").stdout.split()
+    )
+    [kept] = [row for row in busy_shop.ledger.past.rows("events") if row["kind"] == LEFT_OUT]
+    assert (kept["table"], json.loads(kept["data"])["why"]) == ("shop.orders", "it answered 400")
+    hook.refuses = lambda _: False
+    assert send(project, busy_shop.ledger).events == 0
+    assert "18 events sent" in busy_shop.ask("openlineage", "send", "--again").stdout
+    assert busy_shop.ledger.lineage.state().left_out == 0
+
+
+def test_a_server_that_refuses_everything_loses_none(busy_shop: Shop, hook: Heard) -> None:
+    project = to_server(busy_shop, hook)
+    hook.answer = 400
+    told = send(project, busy_shop.ledger)
+    assert (told.events, told.left_out, told.lost) == (0, 0, "it answered 400")
+    assert hook.tries == 18
+    state = busy_shop.ledger.lineage.state()
+    assert (state.waiting, state.left_out) == (18, 0)
+    hook.answer = 200
+    assert "18 events sent" in busy_shop.ask("openlineage", "send").stdout
+
+
+def test_the_newest_event_waits_until_another_shows_that_it_alone_is_refused(busy_shop: Shop, hook: Heard) -> None:
+    project = to_server(busy_shop, hook)
+    last = busy_shop.ledger.lineage.happened_after(0, 200).found[-1]
+    table, number = last.table, int(last.place[-8:-6])
+    hook.refuses = lambda event: event["eventType"] != "START" and bool(of([event], table, number))
+    told = send(project, busy_shop.ledger)
+    assert (told.events, told.left_out, told.lost) == (17, 0, "it answered 400")
+    assert busy_shop.ledger.lineage.state().waiting == 1
+
+
+@pytest.mark.parametrize(("answer", "tries"), [(401, 1), (404, 1), (503, 1)])
+def test_what_may_pass_is_no_refusal_of_an_event(busy_shop: Shop, hook: Heard, answer: int, tries: int) -> None:
+    project = to_server(busy_shop, hook)
+    hook.answer = answer
+    assert send(project, busy_shop.ledger).lost == f"it answered {answer}"
+    assert hook.tries == tries

@@ -243,6 +243,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "waiting": "how many events wait",
             "sent_at": "when the last was sent, or null",
             "error": "why the last try was lost, or null; of send, why the next did not arrive",
+            "left_out": "how many were refused, though those behind them were taken; of send, in this sending",
+            "refusal": "which was refused last and why, or null",
             "sent": "send: how many arrived",
             "is_busy": "send: whether another runner sends just now",
         },

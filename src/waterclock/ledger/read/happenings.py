@@ -89,7 +89,9 @@ def lineage_state(database: Database) -> LineageState:
         waiting = connection.execute(_COUNT, {"after": 0 if row is None else row.event}).scalar_one()
     if row is None:
         return LineageState(waiting)
-    return LineageState(waiting, row.event, row.attempts, row.sent_at, row.try_at, row.error or "")
+    return LineageState(
+        waiting, row.event, row.attempts, row.sent_at, row.try_at, row.error or "", row.left_out, row.refusal or ""
+    )
 
 
 def _happenings(

@@ -343,6 +343,8 @@ lineage_sent = sa.Table(
     sa.Column("try_at", Instant),
     sa.Column("taken_until", Instant),
     sa.Column("error", TEXT),
+    sa.Column("left_out", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("refusal", TEXT),
 )
 
 events = sa.Table(
