@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from waterclock.dpl.query.aggregates import NAMES, in_sparks_words
 from waterclock.engine.batch.sieves import findings, sieve_of
 from waterclock.engine.progress import HELD_BACK
 from waterclock.errors import WaterclockError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _MOST_EXAMPLES = 3
 
 # A rule of the batch that is made of these alone is asked while the rows are written; any other costs a job of its own.
-_AGGREGATES = frozenset("any avg bool_and bool_or count count_if every max mean min some sum".split())
+_AGGREGATES = frozenset("any avg bool_and bool_or count count_if every max mean min some sum".split()) | NAMES
 _OF_VALUES = frozenset(
     "abs and case coalesce else greatest if in isnotnull isnull least not nullif or then when".split()
 )
@@ -69,7 +70,11 @@ def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
         for rule in all_rules(table)
         if rule.scope is Scope.ROW and not is_sifted
     ]
-    measures.extend((f"batch:{rule.name}", F.expr(rule.expression)) for rule in all_rules(table) if _is_in_pass(rule))
+    measures.extend(
+        (f"batch:{rule.name}", F.expr(in_sparks_words(rule.expression)))
+        for rule in all_rules(table)
+        if _is_in_pass(rule)
+    )
     measures.extend(
         (f"null:{name}", F.expr(f"sum(CASE WHEN `{name}` IS NULL THEN 1L ELSE 0L END)"))
         for name in never_null(table)
@@ -223,7 +228,9 @@ def answers(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
     """Return what each rule with aggregates comes to over some rows, by one job."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    found = rows.agg(*(F.expr(rule.expression).alias(f"r{index}") for index, rule in enumerate(rules))).first()
+    found = rows.agg(
+        *(F.expr(in_sparks_words(rule.expression)).alias(f"r{index}") for index, rule in enumerate(rules))
+    ).first()
     return {rule.name: found[f"r{index}"] if found else None for index, rule in enumerate(rules)}
 
 
