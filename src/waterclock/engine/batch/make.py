@@ -31,12 +31,12 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Column, Table
 from waterclock.planner.plan import GIVE_UP, Batch, Group
 from waterclock.storage.folds.table_columns import state_schema
-from waterclock.storage.folds.versions import MISSING, raw_known, require_fit, require_instant
+from waterclock.storage.folds.versions import raw_known, require_fit, require_instant
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.slices.conform import Conformed, conform
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import table_schema
-from waterclock.storage.slices.sieve import Through
+from waterclock.storage.slices.sieve import MISSING, Through
 from waterclock.storage.slices.sifting import ROW_TEXT
 
 if TYPE_CHECKING:

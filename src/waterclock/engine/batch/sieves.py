@@ -12,7 +12,7 @@ from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Table
 from waterclock.flow.ladders import outcome
 from waterclock.spark_sql import quoted
-from waterclock.storage.slices.sieve import DROPPED, HIDDEN, SET_ASIDE, STAYS, Mesh, Sieve, Sifted, Through
+from waterclock.storage.slices.sieve import DROPPED, HIDDEN, SET_ASIDE, STAYS, Mesh, Sieve, Sifted, Through, is_hidden
 from waterclock.storage.slices.sifting import ROW_TEXT, row_json
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def together(kept: Conformed, came: Conformed) -> DataFrame:
     shapes = []
     for shaped in (kept, came):
         hidden = set((shaped.raw or {}).values())
-        shown = [name for name in shaped.frame.columns if not name.startswith(HIDDEN) or name not in hidden]
+        shown = [name for name in shaped.frame.columns if not is_hidden(name) or name not in hidden]
         row = f"{row_json(shaped.raw or {})} AS {ROW_TEXT}"
         shapes.append(shaped.frame.selectExpr(*map(quoted, shown), row))
     return shapes[0].unionByName(shapes[1], allowMissingColumns=True)

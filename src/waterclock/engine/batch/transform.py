@@ -30,7 +30,7 @@ from waterclock.flow.flats import flats_of
 from waterclock.flow.shared import table_with_rows
 from waterclock.planner.plan import Batch
 from waterclock.planner.sharing import MOST_WINDOWS_OF_A_UNION
-from waterclock.storage.folds.versions import MISSING
+from waterclock.storage.slices.sieve import MISSING
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.spark_sql import column_name, illegal_signs, quoted, sql_text
-from waterclock.storage.slices.sieve import HIDDEN
+from waterclock.storage.slices.sieve import HIDDEN, is_hidden
 from waterclock.storage.types import clashes, readable_as, schema_text, sql_type
 from waterclock.temporal.instants import instant
 from waterclock.timelabel.label import TIMELABEL
@@ -110,7 +110,7 @@ def conform(  # noqa: PLR0913 - each is a part of the shape that is wanted
         schema = shaped.schema
     except AnalysisException as error:
         raise plan.explain(frame, error) from error
-    fields = [field for field in schema.fields if field.name != TIMELABEL and not field.name.startswith(HIDDEN)]
+    fields = [field for field in schema.fields if field.name != TIMELABEL and not is_hidden(field.name)]
     _refuse_unstorable(fields, table)
     plan.refuse_changed(fields)
     stored = StructType.fromJson(json.loads(schema_text(StructType(fields))))
@@ -154,7 +154,7 @@ class _Plan:
         there = {
             field.name.lower(): field
             for field in schema.fields
-            if field.name != TIMELABEL and not field.name.startswith(HIDDEN)
+            if field.name != TIMELABEL and not is_hidden(field.name)
         }
         stored = {f.name.lower(): f for f in (known.fields if known else ()) if f.name.lower() != TIMELABEL}
         said = {column.name.lower(): column for column in declared.named if column.name.lower() != TIMELABEL}
@@ -286,7 +286,7 @@ def _missing(table: str, name: str, there: Sequence[str]) -> WaterclockError:
 def _as_they_came(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Say under which name each column that came is found, and write what is needed beside the table's columns."""
     shown = {plan.from_frame[name].name for name in plan.names if plan.column(name) == quoted(name)}
-    came = [name for name in frame.columns if name != TIMELABEL and not name.startswith(HIDDEN)]
+    came = [name for name in frame.columns if name != TIMELABEL and not is_hidden(name)]
     raw, hidden = {}, []
     for at, name in enumerate(came):
         before = _before_zone(name)

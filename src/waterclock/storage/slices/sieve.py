@@ -9,10 +9,17 @@ HIDDEN = "_waterclock_"
 BROKEN = f"{HIDDEN}broken"
 FATE = f"{HIDDEN}fate"
 ASIDE = f"{HIDDEN}aside"
+MISSING = f"{HIDDEN}missing"
+"""The column in which a row says which columns its source does not have: the slice's own, and not hidden."""
 ROW, MASK, HASH = "row", "broken", "hash"
 QUARANTINE = "_quarantine"
 """The folder of a slice that holds the rows which were set aside."""
 STAYS, SET_ASIDE, DROPPED = 0, 1, 2
+
+
+def is_hidden(column: str) -> bool:
+    """Tell whether a column is none of the table's, but what is noted of a row on its way through a sieve."""
+    return column.startswith(HIDDEN) and column != MISSING
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,6 @@ def test_sources_integrate_on_one_timeline_and_facts_see_it_as_it_was(sold: Tiny
     ]
 
 
-@pytest.mark.soak
 def test_a_branch_without_a_column_says_nothing_of_it_where_null_is_a_value(
     tmp_path: Path, spark: SparkSession
 ) -> None:
