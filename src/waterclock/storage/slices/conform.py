@@ -286,7 +286,7 @@ def _missing(table: str, name: str, there: Sequence[str]) -> WaterclockError:
 def _as_they_came(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Say under which name each column that came is found, and write what is needed beside the table's columns."""
     shown = {plan.from_frame[name].name for name in plan.names if plan.column(name) == quoted(name)}
-    came = [name for name in frame.columns if name != TIMELABEL and not is_hidden(name)]
+    came = [name for name in frame.columns if name != TIMELABEL and not name.startswith(HIDDEN)]
     raw, hidden = {}, []
     for at, name in enumerate(came):
         before = _before_zone(name)

@@ -26,6 +26,7 @@ from waterclock.storage.slices.sieve import (
     STAYS,
     Sieve,
     Through,
+    is_hidden,
 )
 from waterclock.timelabel.label import TIMELABEL
 
@@ -44,7 +45,7 @@ def sift(frame: DataFrame, through: Through) -> DataFrame:
     where the key is one of them.
     """
     sieve = through.sieve
-    shown = [name for name in frame.columns if not name.startswith(HIDDEN)]
+    shown = [name for name in frame.columns if not is_hidden(name)]
     plain = [mesh for mesh in sieve.meshes if mesh.holds]
     marks = [f"CASE WHEN ({mesh.holds}) THEN 0L ELSE {1 << at}L END" for at, mesh in enumerate(plain)]
     needed = list(dict.fromkeys([*shown, *through.raw.values(), *([through.row] if through.row else [])]))
