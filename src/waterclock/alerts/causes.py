@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from hashlib import sha256
 
 from waterclock.alerts.late import late_troubles
 from waterclock.alerts.telling import Found
-from waterclock.batches.alerts import Batches, Kind, Trouble, Warned
+from waterclock.batches.alerts import LONGEST, Batches, Kind, Trouble, Warned, cause_key
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Flow
@@ -31,7 +30,6 @@ _OF_ONE_TABLE = frozenset({"E720", "E721", "E722", "E740", "E752", "E753", "E754
 # what each look tells anew of all that there is, whatever else becomes of these batches
 _TOLD_BESIDE = frozenset({Kind.WARNED, Kind.MISSED, Kind.NEAR, Kind.LONG, Kind.EMPTY})
 _WAITS = frozenset({Status.BLOCKED, Status.WAITING})
-_LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +176,11 @@ def _of_batch(looked: Looked, batch: Batch, blocks: Mapping[str, int]) -> Troubl
     return Trouble(
         key=key_of(kind, code, what, batch.table),
         kind=kind,
-        what=what[:_LONGEST],
+        what=what[:LONGEST],
         batches={batch.table: frozenset({batch.label})},
         code=code,
-        why=parts["why"][:_LONGEST],
-        fix=parts["fix"][:_LONGEST],
+        why=parts["why"][:LONGEST],
+        fix=parts["fix"][:LONGEST],
         blocks=dict(blocks),
     )
 
@@ -194,11 +192,11 @@ def _refused(looked: Looked) -> Iterable[Trouble]:
         yield Trouble(
             key=key_of(kind, error.code, error.what, refused.table),
             kind=kind,
-            what=error.what[:_LONGEST],
+            what=error.what[:LONGEST],
             batches={refused.table: refused.labels},
             code=error.code,
-            why=(error.why or "")[:_LONGEST],
-            fix=(error.fix or "")[:_LONGEST],
+            why=(error.why or "")[:LONGEST],
+            fix=(error.fix or "")[:LONGEST],
             blocks=_waiting_for(looked, refused.table),
             of_run=True,
         )
@@ -207,7 +205,7 @@ def _refused(looked: Looked) -> Iterable[Trouble]:
 def _silent(looked: Looked) -> Iterable[Trouble]:
     for silent in looked.silent:
         yield Trouble(
-            key=_digest(Kind.SILENT, silent.source),
+            key=cause_key(Kind.SILENT, silent.source),
             kind=Kind.SILENT,
             what=f"{silent.source} {silent.behind}",
             batches={silent.table: frozenset({silent.label})},
@@ -223,9 +221,9 @@ def _empty(looked: Looked) -> Iterable[Trouble]:
         source = looked.flow.tables[silence.table].source
         name = silence.table if source is None else source.unit.connection
         yield Trouble(
-            key=_digest(Kind.EMPTY, name),
+            key=cause_key(Kind.EMPTY, name),
             kind=Kind.EMPTY,
-            what=silence_words(silence, looked.flow)[:_LONGEST],
+            what=silence_words(silence, looked.flow)[:LONGEST],
             batches={silence.table: frozenset({silence.since})},
             fix=f"look whether {name} is still filled",
         )
@@ -253,9 +251,9 @@ def _warned_before(looked: Looked) -> Iterable[Trouble]:
 def _of_warned(warned: Warned) -> Iterable[Trouble]:
     for text in warned.texts:
         yield Trouble(
-            key=_digest(Kind.WARNED, warned.table, likeness(text)),
+            key=cause_key(Kind.WARNED, warned.table, likeness(text)),
             kind=Kind.WARNED,
-            what=text[:_LONGEST],
+            what=text[:LONGEST],
             batches={warned.table: frozenset({warned.label})},
         )
 
@@ -264,11 +262,7 @@ def key_of(kind: Kind, code: str, what: str, table: str) -> str:
     """Return what tells a cause from others: the same for batches that failed alike."""
     is_of_table = code in _OF_ONE_TABLE or kind in {Kind.HELD, Kind.EXPIRED}
     alike = likeness(what.replace(table, "…") if table else what)
-    return _digest(kind, code, alike, table if is_of_table or not what else "")
-
-
-def _digest(*parts: str) -> str:
-    return sha256("\n".join(map(str, parts)).encode()).hexdigest()[:32]
+    return cause_key(kind, code, alike, table if is_of_table or not what else "")
 
 
 def _code_of(said: str) -> tuple[str, str]:

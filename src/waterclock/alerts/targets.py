@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from waterclock.alerts.webhook import post
+from waterclock.batches.alerts import Telling
 from waterclock.errors import WaterclockError
 from waterclock.flow.alerting import Target, TargetKind
 from waterclock.flow.declarations import Secret
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from apprise import Apprise
 
 _LOUDNESS = {"critical": "failure", "error": "failure", "warning": "warning"}
-_ENDS = frozenset({"resolved", "passed"})
 
 
 def check_target(target: Target, secrets: Secrets) -> None:
@@ -94,7 +94,7 @@ def _in_silence() -> Iterator[None]:
 
 def _kind_of(body: Mapping[str, Any]) -> str:
     """Return the loudest of a message's alerts in apprise's words, by which targets choose colours."""
-    open_ = [alert["severity"] for alert in body["alerts"] if alert["telling"] not in _ENDS]
+    open_ = [alert["severity"] for alert in body["alerts"] if not Telling(alert["telling"]).is_of_end]
     if all(alert["kind"] == "test" for alert in body["alerts"]):
         return "info"
     return min((_LOUDNESS[severity] for severity in open_), default="success")

@@ -17,8 +17,6 @@ from waterclock.flow.alerting import Alerting, Rule
 MOST, WITHIN, APART = 3, timedelta(minutes=10), timedelta(seconds=30)
 """So many messages one target gets in such a time; what is more is told in one, so long after the message before."""
 
-_ENDS = frozenset({Telling.RESOLVED, Telling.PASSED})
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -97,7 +95,7 @@ def _due(
         telling = _telling(alert, told, _repeat(meant), now)
         if telling is not None and not (telling is Telling.REPEATED and is_lost):
             due.append((telling, alert))
-    return sorted(due, key=lambda each: (each[0] in _ENDS, each[1].trouble.severity.rank, each[1].number))
+    return sorted(due, key=lambda each: (each[0].is_of_end, each[1].trouble.severity.rank, each[1].number))
 
 
 def is_meant(rule: Rule, trouble: Trouble) -> bool:
@@ -134,7 +132,7 @@ def _bundled(target: str, due: Sequence[tuple[Telling, Alert]], slots: int) -> l
 
 def _noted(alert: Alert, target: str, telling: Telling, now: datetime) -> Alert:
     told = alert.told.get(target)
-    is_end = telling in _ENDS
+    is_end = telling.is_of_end
     noted = Told(now, now, of_end=is_end) if told is None else Told(told.first, now, told.times + 1, is_end)
     return replace(alert, told=_with(alert.told, target, noted))
 

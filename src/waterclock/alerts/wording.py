@@ -54,7 +54,7 @@ class Words:
         if len(message.alerts) == 1:
             telling, alert = message.alerts[0]
             return f"[{self.project}] {_MARKS[telling]}{self.line(alert.trouble)}"
-        new = sum(1 for telling, _ in message.alerts if telling in {Telling.FIRING, Telling.REPEATED})
+        new = sum(1 for telling, _ in message.alerts if not telling.is_of_end)
         over = len(message.alerts) - new
         said = [count_words(new, "alert")] if new else []
         said += [f"{number_words(over)} resolved"] if over else []

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any
 
 from waterclock.flow.alerting import Severity
@@ -13,6 +14,9 @@ from waterclock.timelabel.label import instant_of, label_of
 
 Batches = Mapping[str, frozenset[datetime]]
 """By table, labels; an empty set where all of a table, or of the project (""), is meant."""
+
+LONGEST = 300
+"""How many characters of a text a root cause keeps: it is told on a line, and stands in full where the batch does."""
 
 ACKNOWLEDGED = "alert acknowledged"
 """The kind of event that says who knows of an alert, and why it may wait."""
@@ -111,6 +115,11 @@ class Trouble:
         )
 
 
+def cause_key(*parts: str) -> str:
+    """Return the key of a root cause: the same parts are the same cause, at every look and for every runner."""
+    return sha256("\n".join(map(str, parts)).encode()).hexdigest()[:32]
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """What one target was told of an alert: when first and last, how often, and whether that it is over."""
@@ -158,6 +167,11 @@ class Telling(StrEnum):
     REPEATED = "repeated"
     RESOLVED = "resolved"
     PASSED = "passed"
+
+    @property
+    def is_of_end(self) -> bool:
+        """Whether it tells that the alert is over."""
+        return self in {Telling.RESOLVED, Telling.PASSED}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,6 @@ class What(StrEnum):
     LEFT = "left"
 
 
-ENDS = frozenset({What.DONE, What.FAILED, What.HELD, What.LOST, What.LEFT})
-
-
 @dataclass(frozen=True, slots=True)
 class MadeRows:
     """What a done batch came to. `location` is the table's folder in the storage; `measures` as with its revision."""
