@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import timedelta
 from importlib.util import find_spec
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.openlineage.sinks import deliver
-from waterclock.posting import NotDelivered
+from waterclock.posting import LEASE, NotDelivered, wait_after
 from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -28,10 +27,8 @@ if TYPE_CHECKING:
 LIBRARY = "openlineage"
 SECONDS_OF_A_RUN = 10.0
 """How long a look of a run sends at most; the rest waits for the next, or for `waterclock openlineage send`."""
-_LEASE = timedelta(minutes=2)
 _NOTED_EVERY = 10.0  # seconds between two notes of how far it came; with one event's five it is less than the lease
 _PAGE = 200
-_FIRST, _LONGEST = timedelta(seconds=30), timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_o
     """
     if error := sink_error(project):
         raise error
-    after = ledger.lineage.take(_LEASE, at_once=at_once)
+    after = ledger.lineage.take(LEASE, at_once=at_once)
     if after is None:
         return Sent(is_busy=True)
     from waterclock.openlineage.events import Events
@@ -90,7 +87,7 @@ class _Sending:
     lost: str = ""
 
     def send(self, page: Happened) -> bool:
-        """Send one page; give whether to go on."""
+        """Send one page, and return whether to go on."""
         secrets, sink = Secrets.of(self.project.secrets), self.project.openlineage
         arrived, noted = 0, time.monotonic()
         try:
@@ -102,15 +99,15 @@ class _Sending:
                 if self.until is not None and time.monotonic() > self.until:
                     break
                 if time.monotonic() - noted > _NOTED_EVERY:
-                    self.ledger.lineage.note_sent(arrived, _LEASE)
+                    self.ledger.lineage.note_sent(arrived, LEASE)
                     noted = time.monotonic()
         except NotDelivered as error:
             self.lost = str(error)
         if arrived:
-            self.ledger.lineage.note_sent(arrived, _LEASE)
+            self.ledger.lineage.note_sent(arrived, LEASE)
         if self.lost:
             attempts = 0 if arrived else self.ledger.lineage.state().attempts
-            self.ledger.lineage.note_lost(self.lost, min(_FIRST * int(2 ** min(attempts, 10)), _LONGEST))
+            self.ledger.lineage.note_lost(self.lost, wait_after(attempts))
             return False
         return arrived == page.up_to
 

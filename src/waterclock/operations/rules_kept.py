@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from waterclock.batches.audit_trail import Audit, Cell, RuleNote
-from waterclock.errors import WaterclockError
+from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Rule, Table
 from waterclock.flow.ladders import words
 from waterclock.operations.opening import Reading, one_table
@@ -112,8 +112,12 @@ def note_rule(at: Reading, table: str, rule: str, text: str, who: str) -> None:
     name, _ = one_table(at.flow, f"`{table}`")
     names = [known for known, _, _ in _rules(at.flow.tables[name])]
     if rule not in names:
-        has = f"it has {', '.join(dict.fromkeys(names))}" if names else "it has none: EXPECT declares one"
-        raise WaterclockError("E910", f"{name} has no rule {rule[:80]}", fix=has)
+        raise WaterclockError(
+            "E910",
+            f"{name} has no rule {rule[:80]}",
+            why=f"it has {', '.join(dict.fromkeys(names))}" if names else "it has none",
+            fix=did_you_mean(rule, names, otherwise="EXPECT declares one"),
+        )
     if at.ledger is None:
         raise WaterclockError(
             "E412", "there is no ledger yet in which this could be kept", fix="`waterclock run` makes what is due"
