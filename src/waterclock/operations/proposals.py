@@ -19,10 +19,11 @@ from waterclock.flow.declarations import Flow
 from waterclock.flow.graph import late_tables
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import made_besides, missing_labels
+from waterclock.operations.held_batches import held_of
 from waterclock.operations.opening import Reading, one_table
 from waterclock.operations.pausing import OfTables, due_of, pause, resume, to_pause, to_resume
 from waterclock.operations.reasons import need_reason, need_reason_of_release
-from waterclock.operations.replaying import held_of, labels_set_aside
+from waterclock.operations.replaying import labels_set_aside
 from waterclock.operations.restating import Asking, asking_of, done_labels, labels_of_sources, refuse_more_than
 from waterclock.operations.retrying import blocked_by, gone_without, plan_of_readers, troubled
 from waterclock.operations.withdrawing import withdrawable
