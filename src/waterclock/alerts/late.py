@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from waterclock.batches.alerts import LONGEST, Kind, Trouble, cause_key
+from waterclock.batches.alerts import LONGEST, Trouble, TroubleKind, cause_key
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import Due, Stand, gathered, stand_words, with_upstream
 from waterclock.planner.plan import NEEDS_SOMEBODY, Status
 
-_KINDS = {Stand.MISSED: Kind.MISSED, Stand.NEAR: Kind.NEAR, Stand.LONG: Kind.LONG}
+_KINDS = {Stand.MISSED: TroubleKind.MISSED, Stand.NEAR: TroubleKind.NEAR, Stand.LONG: TroubleKind.LONG}
 _IS_STOPPED = NEEDS_SOMEBODY | {Status.PAUSED}
 
 
@@ -59,6 +59,6 @@ def _trouble(flow: Flow, alike: Sequence[Due], cause: str, blocks: Mapping[str, 
         kind=kind,
         what=stand_words(alike, flow)[:LONGEST],
         batches={due.table: frozenset(each.window.start for each in alike)},
-        fix="" if kind is Kind.LONG else f"`waterclock plan {due.root.table}` says what it waits for",
+        fix="" if kind is TroubleKind.LONG else f"`waterclock plan {due.root.table}` says what it waits for",
         blocks=dict(blocks or {}),
     )

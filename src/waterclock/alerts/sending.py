@@ -10,7 +10,7 @@ from waterclock.errors import WaterclockError
 from waterclock.posting import LEASE, NotDelivered, wait_after
 
 if TYPE_CHECKING:
-    from waterclock.flow.alerting import Alerting
+    from waterclock.flow.alerts import Alerting
     from waterclock.ledger.ledger import Ledger
     from waterclock.secrets import Secrets
 

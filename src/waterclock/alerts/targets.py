@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.alerts.webhook import post
 from waterclock.batches.alerts import Telling
 from waterclock.errors import WaterclockError
-from waterclock.flow.alerting import Target, TargetKind
+from waterclock.flow.alerts import Target, TargetKind
 from waterclock.posting import NotDelivered
 from waterclock.secrets import Secrets
 

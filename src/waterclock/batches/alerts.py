@@ -9,7 +9,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
-from waterclock.flow.alerting import Severity
+from waterclock.flow.alerts import Severity
 from waterclock.timelabel.label import instant_of, label_of
 
 Batches = Mapping[str, frozenset[datetime]]
@@ -22,8 +22,8 @@ ACKNOWLEDGED = "alert acknowledged"
 """The kind of event that says who knows of an alert, and why it may wait."""
 
 
-class Kind(StrEnum):
-    """What raises an alert."""
+class TroubleKind(StrEnum):
+    """What raises an alert: what stopped, what was said of rows, or what is late or silent."""
 
     DAMAGED = "damaged"
     FAILED = "failed"
@@ -44,8 +44,11 @@ class Kind(StrEnum):
 
 
 _SEVERITIES = {
-    Kind.DAMAGED: Severity.CRITICAL,
-    **dict.fromkeys((Kind.WARNED, Kind.SILENT, Kind.NEAR, Kind.LONG, Kind.EMPTY), Severity.WARNING),
+    TroubleKind.DAMAGED: Severity.CRITICAL,
+    **dict.fromkeys(
+        (TroubleKind.WARNED, TroubleKind.SILENT, TroubleKind.NEAR, TroubleKind.LONG, TroubleKind.EMPTY),
+        Severity.WARNING,
+    ),
 }
 
 
@@ -58,7 +61,7 @@ class Trouble:
     """
 
     key: str
-    kind: Kind
+    kind: TroubleKind
     what: str
     batches: Batches
     code: str = ""
@@ -104,7 +107,7 @@ class Trouble:
         """Read what `to_dict` wrote."""
         return cls(
             key=said["key"],
-            kind=Kind(said["kind"]),
+            kind=TroubleKind(said["kind"]),
             what=said["what"],
             batches={name: frozenset(map(instant_of, labels)) for name, labels in said["batches"].items()},
             code=said["code"],

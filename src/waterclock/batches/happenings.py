@@ -68,7 +68,7 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
-class LineageState:
+class OpenLineageState:
     """How far what happened was sent: `waiting` events are not yet. `error`: why the last try was lost."""
 
     waiting: int

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from waterclock.dpl.cache import Kept, digest_of, key_of, remember, remembered
 from waterclock.dpl.config.file_name import FILE
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.flow.alerting import Alerting
+from waterclock.flow.alerts import Alerting
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Secret
-from waterclock.flow.lineage_sink import LineageSink
+from waterclock.flow.openlineage import LineageSink
 from waterclock.object_stores import bucket_of, is_remote, no_option, options_of
 from waterclock.secrets import Secrets
 

@@ -40,7 +40,7 @@ from waterclock.ledger.write import (
     closings,
     completion,
     decisions,
-    lineage_sent,
+    openlineage,
     pauses,
     runners,
     runs,
@@ -147,16 +147,16 @@ class Alerts(Section):
     warned_since_look = on_its_database(known_alerts.warned_since_look)
 
 
-class Lineage(Section):
+class OpenLineage(Section):
     """What became of each attempt at a batch, in order, for a tool of lineage; and how far that was told."""
 
     happened_after = on_its_database(happenings.happened_after)
-    state = on_its_database(happenings.lineage_state)
-    take = on_its_database(lineage_sent.take)
-    note_sent = on_its_database(lineage_sent.note_sent)
-    note_lost = on_its_database(lineage_sent.note_lost)
-    give_back = on_its_database(lineage_sent.give_back)
-    begin_again = on_its_database(lineage_sent.begin_again)
+    state = on_its_database(happenings.openlineage_state)
+    take = on_its_database(openlineage.take)
+    note_sent = on_its_database(openlineage.note_sent)
+    note_lost = on_its_database(openlineage.note_lost)
+    give_back = on_its_database(openlineage.give_back)
+    begin_again = on_its_database(openlineage.begin_again)
 
 
 class Past(Section):
@@ -208,7 +208,7 @@ class Ledger:
         self.reads = Reads(database)
         self.past = Past(database)
         self.alerts = Alerts(database)
-        self.lineage = Lineage(database)
+        self.openlineage = OpenLineage(database)
         self.keeping = Keeping(database)
 
     @overload

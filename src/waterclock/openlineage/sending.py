@@ -60,20 +60,20 @@ def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_o
     """
     if error := sink_error(project):
         raise error
-    after = ledger.lineage.take(LEASE, at_once=at_once)
+    after = ledger.openlineage.take(LEASE, at_once=at_once)
     if after is None:
         return Sent(is_busy=True)
     from waterclock.openlineage.events import Events
 
     sending = _Sending(project, ledger, Events(project), None if seconds is None else time.monotonic() + seconds)
     try:
-        while not (page := ledger.lineage.happened_after(after, _PAGE)).is_all or page.found:
+        while not (page := ledger.openlineage.happened_after(after, _PAGE)).is_all or page.found:
             after = page.up_to
             if not sending.send(page):
                 break
     finally:
         if not sending.lost:
-            ledger.lineage.give_back()
+            ledger.openlineage.give_back()
     return Sent(sending.count, sending.lost)
 
 
@@ -99,15 +99,15 @@ class _Sending:
                 if self.until is not None and time.monotonic() > self.until:
                     break
                 if time.monotonic() - noted > _NOTED_EVERY:
-                    self.ledger.lineage.note_sent(arrived, LEASE)
+                    self.ledger.openlineage.note_sent(arrived, LEASE)
                     noted = time.monotonic()
         except NotDelivered as error:
             self.lost = str(error)
         if arrived:
-            self.ledger.lineage.note_sent(arrived, LEASE)
+            self.ledger.openlineage.note_sent(arrived, LEASE)
         if self.lost:
-            attempts = 0 if arrived else self.ledger.lineage.state().attempts
-            self.ledger.lineage.note_lost(self.lost, wait_after(attempts))
+            attempts = 0 if arrived else self.ledger.openlineage.state().attempts
+            self.ledger.openlineage.note_lost(self.lost, wait_after(attempts))
             return False
         return arrived == page.up_to
 

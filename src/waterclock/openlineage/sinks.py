@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.flow.lineage_sink import LineageSink
+from waterclock.flow.openlineage import LineageSink
 from waterclock.posting import NotDelivered, post
 from waterclock.secrets import Secrets
 

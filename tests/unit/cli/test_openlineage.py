@@ -135,7 +135,7 @@ def test_a_server_that_is_down_fails_nothing_and_is_told_all_later_in_order(
         send_after(work)
     assert notes == ["events of lineage did not arrive (it answered 503); they wait in the ledger, and are sent later"]
     assert hook.bodies == []
-    state = busy_shop.ledger.lineage.state()
+    state = busy_shop.ledger.openlineage.state()
     assert (state.waiting, state.attempts, state.error) == (18, 1, "it answered 503")
     assert send(project, busy_shop.ledger).is_busy, "it is left alone for half a minute"
     hook.answer = 200
@@ -162,7 +162,7 @@ def test_what_was_sent_before_a_server_went_down_is_not_sent_again(
     with monkeypatch.context() as patched:
         patched.setattr(sending, "deliver", some)
         assert send(project, busy_shop.ledger).lost == "it answered 503"
-    assert busy_shop.ledger.lineage.state().waiting == 13
+    assert busy_shop.ledger.openlineage.state().waiting == 13
     hook.answer = 200
     send(project, busy_shop.ledger, at_once=True)
     told = [(event["run"]["runId"], event["eventType"]) for event in hook.bodies]
@@ -178,7 +178,7 @@ def test_who_dies_while_it_sends_leaves_events_that_are_sent_again_with_the_same
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(busy_shop.ledger.lineage, "note_sent", dies)
+        patched.setattr(busy_shop.ledger.openlineage, "note_sent", dies)
         with pytest.raises(KeyboardInterrupt):
             send(project, busy_shop.ledger)
     first = [(event["run"]["runId"], event["eventType"]) for event in hook.bodies]

@@ -34,7 +34,7 @@ from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
-    from waterclock.flow.alerting import Target
+    from waterclock.flow.alerts import Target
 
 _WORDS = "This is a test of `waterclock alerts test`: what fails, is held, warns or goes silent is told here."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert
 from waterclock.errors import WaterclockError
-from waterclock.flow.alerting import Severity
+from waterclock.flow.alerts import Severity
 from waterclock.operations.opening import Reading
 from waterclock.operations.reasons import need_reason_of_acknowledging
 from waterclock.operations.words import instant_words

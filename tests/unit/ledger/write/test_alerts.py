@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.ledgers import Clock, Desk, day, result, table
-from waterclock.batches.alerts import Alert, AlertsNow, Kind, KnownAlerts, Told, Trouble
+from waterclock.batches.alerts import Alert, AlertsNow, KnownAlerts, Told, Trouble, TroubleKind
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.export import export_lines, load
 
-TROUBLE = Trouble("k", Kind.FAILED, "no number", {"raw.a": frozenset({day(3)})}, "E731", blocks={"marts.a": 2})
+TROUBLE = Trouble("k", TroubleKind.FAILED, "no number", {"raw.a": frozenset({day(3)})}, "E731", blocks={"marts.a": 2})
 LEASE = timedelta(minutes=2)
 
 
