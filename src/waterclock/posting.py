@@ -44,7 +44,7 @@ def post(address: str, token: str | None, body: Mapping[str, Any]) -> None:
 
 def wait_after(attempts: int) -> timedelta:
     """Return how long what did not answer after so many lost attempts is left alone: from half a minute to ten."""
-    return min(_FIRST * 2 ** min(attempts, 10), _LONGEST)
+    return min(_FIRST * int(2 ** min(attempts, 10)), _LONGEST)
 
 
 class _NoRedirects(HTTPRedirectHandler):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.batches.progress import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.graph import closure, parents_of
 from waterclock.operations.freshness import newest_covered
 from waterclock.operations.json import instant_text
 from waterclock.operations.words import count_words, local_label, local_range, seconds_words
@@ -295,14 +296,7 @@ def _elapsed(work: Iterable[AtWork], clock: datetime) -> dict[tuple[str, datetim
 
 def with_upstream(flow: Flow, names: Collection[str]) -> set[str]:
     """Return some tables with all that they read, directly or through others."""
-    found: set[str] = set()
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += [read.table for read in flow.tables[name].reads if read.table in flow.tables]
-    return found
+    return {*names, *closure(names, parents_of(flow))}
 
 
 def gathered(found: Iterable[Due]) -> list[tuple[Due, ...]]:

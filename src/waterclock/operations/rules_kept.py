@@ -8,8 +8,9 @@ from datetime import datetime
 
 from waterclock.batches.audit_trail import Audit, Cell, RuleNote
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.declarations import Rule, Table
-from waterclock.flow.ladders import words
+from waterclock.flow.checks import all_rules, key_ladder
+from waterclock.flow.declarations import Table
+from waterclock.flow.ladders import FAILS, words
 from waterclock.operations.opening import Reading, one_table
 from waterclock.operations.states import State
 
@@ -127,12 +128,12 @@ def note_rule(at: Reading, table: str, rule: str, text: str, who: str) -> None:
 
 def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
     """Yield name, expression and consequence of each rule, NOT NULL among them."""
-    every: tuple[Rule, ...] = (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
-    for rule in every:
+    for rule in all_rules(table):
         yield rule.name, rule.expression, words(rule.rungs)
     for column in table.columns.named:
         if column.is_not_null or column.is_key:
-            yield column.name, f"{column.name} IS NOT NULL", "fail"
+            ladder = column.else_of_null or (key_ladder(table) if column.is_key else FAILS)
+            yield column.name, f"{column.name} IS NOT NULL", words(ladder)
 
 
 def _kept(
