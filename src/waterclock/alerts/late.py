@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from waterclock.batches.alerts import LONGEST, Trouble, TroubleKind, cause_key
 from waterclock.flow.declarations import Flow
-from waterclock.operations.deadlines import Due, Stand, gathered, stand_words, with_upstream
+from waterclock.operations.deadline_words import gathered, stand_words
+from waterclock.operations.deadlines import Due, Stand, with_upstream
 from waterclock.planner.plan import NEEDS_SOMEBODY, Status
 
 _KINDS = {Stand.MISSED: TroubleKind.MISSED, Stand.NEAR: TroubleKind.NEAR, Stand.LONG: TroubleKind.LONG}

@@ -12,8 +12,7 @@ from waterclock.batches.facts import LedgerSnapshot
 from waterclock.batches.progress import MadeLabel
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.deadlines import fresh_to
-from waterclock.operations.freshness import freshness
+from waterclock.operations.freshness import fresh_to, freshness
 from waterclock.operations.json import instant_text
 from waterclock.planner.request import Request
 
