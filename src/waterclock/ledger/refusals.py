@@ -317,6 +317,13 @@ def unknown_table(table: str, known: Iterable[str]) -> WaterclockError:
     )
 
 
+def nothing_ran() -> WaterclockError:
+    """Refuse what is kept in a ledger where there is none yet."""
+    return WaterclockError(
+        "E412", "there is no ledger yet", why="nothing has run", fix="`waterclock run` makes what is due"
+    )
+
+
 def unknown_batch(table: str, label: datetime) -> WaterclockError:
     """Refuse a batch that was never claimed nor skipped, or never done where its rows are asked for."""
     return WaterclockError(

@@ -18,6 +18,7 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.flow.graph import late_tables
 from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.refusals import nothing_ran
 from waterclock.operations.backfilling import made_besides, missing_labels
 from waterclock.operations.held_batches import held_of
 from waterclock.operations.opening import Reading, one_table
@@ -151,9 +152,7 @@ def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
             run yet
     """
     if at.ledger is None:
-        raise WaterclockError(
-            "E412", "there is no ledger yet in which this could be asked for", fix="`waterclock run` makes what is due"
-        )
+        raise nothing_ran()
     if need := _REASONED.get(proposal.verb):
         need(why)
     if proposal.of_tables is not None:

@@ -11,6 +11,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import all_rules, key_ladder
 from waterclock.flow.declarations import Table
 from waterclock.flow.ladders import FAILS, words
+from waterclock.ledger.refusals import nothing_ran
 from waterclock.operations.opening import Reading, one_table
 from waterclock.operations.states import State
 
@@ -120,9 +121,7 @@ def note_rule(at: Reading, table: str, rule: str, text: str, who: str) -> None:
             fix=did_you_mean(rule, names, otherwise="EXPECT declares one"),
         )
     if at.ledger is None:
-        raise WaterclockError(
-            "E412", "there is no ledger yet in which this could be kept", fix="`waterclock run` makes what is due"
-        )
+        raise nothing_ran()
     at.ledger.decisions.note_rule(name, rule, text, who=who)
 
 

@@ -11,6 +11,7 @@ from waterclock.cli.views.openlineage import print_sent, print_shown, sent_json,
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.errors import WaterclockError
+from waterclock.ledger.refusals import nothing_ran
 from waterclock.openlineage.sending import send, sink_error
 from waterclock.operations.opening import open_project
 
@@ -45,7 +46,7 @@ def sent(folder: Path, env: str | None, *, again: bool, is_json: bool) -> int:
         raise error.at(project.openlineage.place)
     ledger = open_ledger(project)
     if ledger is None:
-        raise WaterclockError("E412", "there is no ledger yet", fix="`waterclock run` makes what is due")
+        raise nothing_ran()
     with ledger:
         if again:
             ledger.openlineage.begin_again()

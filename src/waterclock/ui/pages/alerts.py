@@ -6,6 +6,7 @@ from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert
 from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Severity
+from waterclock.ledger.refusals import nothing_ran
 from waterclock.operations.opening import Reading
 from waterclock.operations.reasons import need_reason_of_acknowledging
 from waterclock.operations.words import instant_words
@@ -35,7 +36,7 @@ def acknowledged(at: Reading, asked: Asked, who: str) -> None:
     if not (number.isascii() and number.isdigit() and len(number) < 10):
         raise WaterclockError("E918", f"{number[:20]!r} is no number of an alert", fix="today's page lists them")
     if at.ledger is None:
-        raise WaterclockError("E412", "there is no ledger yet", fix="`waterclock run` makes what is due")
+        raise nothing_ran()
     name = " ".join(asked.values.get("who", "").split())[:80] or who
     at.ledger.alerts.acknowledge(int(number), who=name, why=why)
 
