@@ -94,7 +94,7 @@ def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datet
         made = decide(known, found, project.alerts, at)
         return AlertsNow(made.changed, tuple((each.target, words.body(each, at)) for each in made.messages))
 
-    return ledger.alerts.look(decided, since=since.since, up_to=snapshot.sequence)
+    return ledger.alerts.record_look(decided, since=since.since, up_to=snapshot.sequence)
 
 
 def _warned_tables(ledger: Ledger) -> Iterator[str]:

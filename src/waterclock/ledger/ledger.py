@@ -16,10 +16,10 @@ from waterclock.ledger.read import (
     linked,
     looks,
     notes,
-    progress,
     provenance,
     quality,
     status,
+    watching,
 )
 from waterclock.ledger.read import closings as past_closings
 from waterclock.ledger.read import codes as past_codes
@@ -137,7 +137,7 @@ class Reads(Section):
 class Alerts(Section):
     """Root causes that people are told of, and what waits to be told."""
 
-    look = on_its_database(alerts.look)
+    record_look = on_its_database(alerts.record_look)
     acknowledge = on_its_database(alerts.acknowledge)
     take_message = on_its_database(alerts.take_message)
     note_sent = on_its_database(alerts.note_sent)
@@ -170,11 +170,11 @@ class Past(Section):
     settled = on_its_database(status.settled)
     warned = on_its_database(status.warned)
     durations = on_its_database(durations.durations)
-    at_work = on_its_database(progress.at_work)
-    began = on_its_database(progress.began)
-    newest_made = on_its_database(progress.newest_made)
-    newest_rows = on_its_database(progress.newest_rows)
-    empty_at_last = on_its_database(progress.empty_at_last)
+    at_work = on_its_database(watching.at_work)
+    began = on_its_database(watching.began)
+    newest_made = on_its_database(watching.newest_made)
+    newest_rows = on_its_database(watching.newest_rows)
+    empty_at_last = on_its_database(watching.empty_at_last)
     rule_notes = on_its_database(notes.rule_notes)
     audit = on_its_database(status.audit)
     codes = on_its_database(past_codes.codes)

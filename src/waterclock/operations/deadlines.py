@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import LedgerSnapshot
-from waterclock.batches.progress import AtWork, MadeLabel
+from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.graph import closure, parents_of
 from waterclock.operations.freshness import fresh_to

@@ -9,7 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import LedgerSnapshot
-from waterclock.batches.progress import MadeLabel
+from waterclock.batches.watching import MadeLabel
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.freshness import fresh_to, freshness
