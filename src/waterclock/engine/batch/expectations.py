@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from waterclock.batches.facts import HELD_BACK
 from waterclock.engine.batch.sieves import findings, sieve_of
-from waterclock.engine.progress import HELD_BACK
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import all_rules, key_ladder
 from waterclock.flow.choices import Action, Kind, Mode, Scope

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.facts import RELEASE, BatchStatus
+from waterclock.batches.facts import HELD_BACK, RELEASE, BatchStatus
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
@@ -40,7 +40,7 @@ from waterclock.engine.collect.lookback import changed
 from waterclock.engine.collect.looks import look_back
 from waterclock.engine.damage import MENDED_ELSEWHERE, as_damage, require_log
 from waterclock.engine.links import kept_inputs, linked_inputs
-from waterclock.engine.progress import HELD_BACK, GroupReport
+from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.pin import pin
 from waterclock.engine.reads.sizes import bytes_held, bytes_read, set_shuffle_partitions
 from waterclock.engine.spark.errors import jvm_is_gone, placed, to_error
