@@ -1,4 +1,4 @@
-"""What the ledger refuses, in the one shape of all errors; codes E401 to E433."""
+"""Makes the errors with which the ledger refuses, in the one shape of all errors."""
 
 from __future__ import annotations
 
@@ -314,13 +314,6 @@ def unknown_table(table: str, known: Iterable[str]) -> WaterclockError:
         f"the ledger knows no table {table}",
         why="no flow that declares it was applied",
         fix=did_you_mean(table, known, otherwise="`waterclock run` applies the flow"),
-    )
-
-
-def nothing_ran() -> WaterclockError:
-    """Refuse what is kept in a ledger where there is none yet."""
-    return WaterclockError(
-        "E412", "there is no ledger yet", why="nothing has run", fix="`waterclock run` makes what is due"
     )
 
 

@@ -18,10 +18,9 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.flow.graph import late_tables
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refusals import nothing_ran
 from waterclock.operations.backfilling import made_besides, missing_labels
 from waterclock.operations.held_batches import held_of
-from waterclock.operations.opening import Reading, one_table
+from waterclock.operations.opening import Reading, nothing_ran, one_table
 from waterclock.operations.pausing import OfTables, due_of, pause, resume, to_pause, to_resume
 from waterclock.operations.reasons import need_reason, need_reason_of_release
 from waterclock.operations.replaying import labels_set_aside

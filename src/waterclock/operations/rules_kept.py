@@ -11,8 +11,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import all_rules, key_ladder
 from waterclock.flow.declarations import Table
 from waterclock.flow.ladders import FAILS, words
-from waterclock.ledger.refusals import nothing_ran
-from waterclock.operations.opening import Reading, one_table
+from waterclock.operations.opening import Reading, nothing_ran, one_table
 from waterclock.operations.states import State
 
 

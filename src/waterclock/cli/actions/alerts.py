@@ -27,8 +27,7 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import ProjectErrors, WaterclockError, did_you_mean
-from waterclock.ledger.refusals import nothing_ran
-from waterclock.operations.opening import open_project, reading
+from waterclock.operations.opening import nothing_ran, open_project, reading
 from waterclock.operations.reasons import need_reason_of_acknowledging
 from waterclock.posting import NotDelivered
 from waterclock.secrets import Secrets

@@ -11,9 +11,8 @@ from waterclock.cli.views.openlineage import print_sent, print_shown, sent_json,
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.errors import WaterclockError
-from waterclock.ledger.refusals import nothing_ran
 from waterclock.openlineage.sending import send, sink_error
-from waterclock.operations.opening import open_project
+from waterclock.operations.opening import nothing_ran, open_project
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project

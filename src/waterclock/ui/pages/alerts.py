@@ -6,8 +6,7 @@ from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert
 from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Severity
-from waterclock.ledger.refusals import nothing_ran
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import Reading, nothing_ran
 from waterclock.operations.reasons import need_reason_of_acknowledging
 from waterclock.operations.words import instant_words
 from waterclock.ui.asking import Asked, Told
