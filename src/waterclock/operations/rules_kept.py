@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from waterclock.batches.audit_trail import Audit, Cell, RuleNote
+from waterclock.batches.records import warnings_of
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import all_rules, key_ladder
 from waterclock.flow.declarations import Table
@@ -99,8 +100,7 @@ def rules_kept(at: Reading, tables: Sequence[Table], newest: int) -> tuple[RuleK
 def rules_broken(table: Table, audit: Audit) -> tuple[str, ...]:
     """Return the names of the rules that a batch's newest attempt was refused for, or that its rows do not keep."""
     made = None if audit.current is None else audit.current.revision
-    warned = () if made is None else made.measures.get("warnings", ())
-    said = {audit.cell.label: tuple(map(str, warned))}
+    said = {audit.cell.label: () if made is None else warnings_of(made.measures)}
     names = dict.fromkeys(name for name, _, _ in _rules(table))
     return tuple(name for name in names if _answer(name, audit.cell, said).state in {State.FAILED, State.WARNED})
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import HELD_BACK, RELEASE, BatchStatus
-from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
+from waterclock.batches.records import WARNINGS, BatchResult, Claim, ClaimRequest, Input, warnings_of
 from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
 from waterclock.engine.batch.destinations import refuse_lost
@@ -264,7 +264,7 @@ class _Attempt:
         if self.group.verb == GIVE_UP:
             return dict.fromkeys(claim.request.labels, Verdict((GIVEN_UP,)))
         if self.held is not None:
-            return {self.held.manifest.label: Verdict(tuple(self.held.result.measures.get("warnings", ())))}
+            return {self.held.manifest.label: Verdict(warnings_of(self.held.result.measures))}
         verdicts: dict[datetime, Verdict] = {}
         judging = Judging(self.work, self.table, claim.request.labels)
         for manifest in sorted(written.manifests, key=lambda each: each.label):
@@ -369,7 +369,7 @@ class _Attempt:
                     **self._sifted(manifest),
                     **self._without_parent(notes, manifest),
                     **self.kept.get(manifest.label, {}),
-                    "warnings": list(verdicts[manifest.label].warnings),
+                    WARNINGS: list(verdicts[manifest.label].warnings),
                 },
                 timings={step: round(seconds, 4) for step, seconds in self.spent.items()},
                 source=notes.source.get(manifest.label, {}),
