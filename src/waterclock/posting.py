@@ -1,15 +1,22 @@
-"""Posts JSON to addresses of the web; no address and no secret is in what is told of a failure."""
+"""Posts JSON to addresses of the web, and says when what was lost is tried again.
+
+No address and no secret is in what is told of a failure.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+LEASE = timedelta(minutes=2)
+"""How long one sender has what waits to itself: where it dies, another sends it once more after that."""
 _SECONDS = 5.0
+_FIRST, _LONGEST = timedelta(seconds=30), timedelta(minutes=10)
 
 
 _REFUSALS = frozenset({400, 413, 422})  # of what was sent, whoever sends it and whenever
@@ -43,6 +50,11 @@ def post(address: str, token: str | None, body: Mapping[str, Any]) -> None:
         raise NotDelivered(f"it answered {error.code}", is_refused=error.code in _REFUSALS) from None
     except (OSError, HTTPException, ValueError) as error:
         raise NotDelivered(_reason(error)) from None
+
+
+def wait_after(attempts: int) -> timedelta:
+    """Return how long what did not answer after so many lost attempts is left alone: from half a minute to ten."""
+    return min(_FIRST * int(2 ** min(attempts, 10)), _LONGEST)
 
 
 class _NoRedirects(HTTPRedirectHandler):

@@ -46,6 +46,10 @@ class BatchStatus(StrEnum):
     SKIPPED = "skipped"
 
 
+# The code of the error with which a batch is HELD, and not FAILED: it was sealed, and a rule keeps it from being shown.
+HELD_BACK = "E755"
+
+
 @dataclass(frozen=True, slots=True)
 class InputFact:
     """What a batch read of one table, and what would be read there now.

@@ -27,7 +27,6 @@ class What(StrEnum):
 
 LEFT_OUT = "left out of lineage"
 """The kind of the ledger's event that keeps what a server of lineage refused, and why."""
-ENDS = frozenset({What.DONE, What.FAILED, What.HELD, What.LOST, What.LEFT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
-class LineageState:
+class OpenLineageState:
     """How far what happened was sent: `waiting` events are not yet. `error`: why the last try was lost.
 
     `left_out` events of what was sent were refused, though those behind them were taken; `refusal`: why the last was.

@@ -9,6 +9,13 @@ from typing import Any
 
 QUARANTINED = "quarantined"
 """The measure of a batch that counts its rows which were set aside."""
+WARNINGS = "warnings"
+"""The measure of a batch that lists what was said of its rows, a text each."""
+
+
+def warnings_of(measures: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what was said of a batch's rows, out of the measures that are kept with its revision."""
+    return tuple(map(str, measures.get(WARNINGS, ())))
 
 
 @dataclass(frozen=True, slots=True)

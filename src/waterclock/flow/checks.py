@@ -63,6 +63,11 @@ class Check:
         return "have no key, or one that occurs more than once"
 
 
+def all_rules(table: Ruled) -> tuple[Rule, ...]:
+    """Return the EXPECTs of the table and of its columns, of every scope, in the order written."""
+    return (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
+
+
 def checks_of(table: Ruled) -> tuple[Check, ...]:
     """Return what is asked of each row, in the order written, the key last: of what all others let through.
 

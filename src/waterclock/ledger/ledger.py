@@ -16,10 +16,10 @@ from waterclock.ledger.read import (
     linked,
     looks,
     notes,
-    progress,
     provenance,
     quality,
     status,
+    watching,
 )
 from waterclock.ledger.read import closings as past_closings
 from waterclock.ledger.read import codes as past_codes
@@ -40,7 +40,7 @@ from waterclock.ledger.write import (
     closings,
     completion,
     decisions,
-    lineage_sent,
+    openlineage,
     pauses,
     runners,
     runs,
@@ -137,7 +137,7 @@ class Reads(Section):
 class Alerts(Section):
     """Root causes that people are told of, and what waits to be told."""
 
-    look = on_its_database(alerts.look)
+    record_look = on_its_database(alerts.record_look)
     acknowledge = on_its_database(alerts.acknowledge)
     take_message = on_its_database(alerts.take_message)
     note_sent = on_its_database(alerts.note_sent)
@@ -147,17 +147,17 @@ class Alerts(Section):
     warned_since_look = on_its_database(known_alerts.warned_since_look)
 
 
-class Lineage(Section):
+class OpenLineage(Section):
     """What became of each attempt at a batch, in order, for a tool of lineage; and how far that was told."""
 
     happened_after = on_its_database(happenings.happened_after)
-    state = on_its_database(happenings.lineage_state)
-    take = on_its_database(lineage_sent.take)
-    note_sent = on_its_database(lineage_sent.note_sent)
-    note_lost = on_its_database(lineage_sent.note_lost)
-    note_left_out = on_its_database(lineage_sent.note_left_out)
-    give_back = on_its_database(lineage_sent.give_back)
-    begin_again = on_its_database(lineage_sent.begin_again)
+    state = on_its_database(happenings.openlineage_state)
+    take = on_its_database(openlineage.take)
+    note_sent = on_its_database(openlineage.note_sent)
+    note_lost = on_its_database(openlineage.note_lost)
+    note_left_out = on_its_database(openlineage.note_left_out)
+    give_back = on_its_database(openlineage.give_back)
+    begin_again = on_its_database(openlineage.begin_again)
 
 
 class Past(Section):
@@ -171,11 +171,11 @@ class Past(Section):
     settled = on_its_database(status.settled)
     warned = on_its_database(status.warned)
     durations = on_its_database(durations.durations)
-    at_work = on_its_database(progress.at_work)
-    began = on_its_database(progress.began)
-    newest_made = on_its_database(progress.newest_made)
-    newest_rows = on_its_database(progress.newest_rows)
-    empty_at_last = on_its_database(progress.empty_at_last)
+    at_work = on_its_database(watching.at_work)
+    began = on_its_database(watching.began)
+    newest_made = on_its_database(watching.newest_made)
+    newest_rows = on_its_database(watching.newest_rows)
+    empty_at_last = on_its_database(watching.empty_at_last)
     rule_notes = on_its_database(notes.rule_notes)
     audit = on_its_database(status.audit)
     codes = on_its_database(past_codes.codes)
@@ -209,7 +209,7 @@ class Ledger:
         self.reads = Reads(database)
         self.past = Past(database)
         self.alerts = Alerts(database)
-        self.lineage = Lineage(database)
+        self.openlineage = OpenLineage(database)
         self.keeping = Keeping(database)
 
     @overload

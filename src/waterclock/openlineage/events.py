@@ -37,6 +37,7 @@ from openlineage.client.facet_v2 import (
 from openlineage.client.serde import Serde
 
 from waterclock.batches.happenings import Happening, MadeRows, What
+from waterclock.batches.records import warnings_of
 from waterclock.dpl.project import Project
 from waterclock.flow.choices import Action, Kind
 from waterclock.flow.declarations import Rule, Table, Unit
@@ -220,7 +221,7 @@ class Events:
 
 def _assertions(table: Table, measures: Mapping[str, Any]) -> Iterator[data_quality_assertions_dataset.Assertion]:
     """Say of each rule whether it held in a batch: by its name, with what broke it."""
-    warned = {text.partition(":")[0]: text for text in measures.get("warnings", ())}
+    warned = {text.partition(":")[0]: text for text in warnings_of(measures)}
     broken: Mapping[str, int] = measures.get("broken", {})
     for rule, column in _rules(table):
         count = broken.get(rule.name, 0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from datetime import timedelta
 from importlib.util import find_spec
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 from waterclock.errors import WaterclockError
 from waterclock.openlineage.sinks import deliver
 from waterclock.operations.words import count_words
-from waterclock.posting import NotDelivered
+from waterclock.posting import LEASE, NotDelivered, wait_after
 from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -30,11 +29,9 @@ if TYPE_CHECKING:
 LIBRARY = "openlineage"
 SECONDS_OF_A_RUN = 10.0
 """How long a look of a run sends at most; the rest waits for the next, or for `waterclock openlineage send`."""
-_LEASE = timedelta(minutes=2)
 _NOTED_EVERY = 10.0  # seconds between two notes of how far it came; with one event's five it is less than the lease
 _PAGE = 200
 _MOST_REFUSED = 20  # events that are looked past, to see whether a server refuses them or everything
-_FIRST, _LONGEST = timedelta(seconds=30), timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +67,20 @@ def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_o
     """
     if error := sink_error(project):
         raise error
-    after = ledger.lineage.take(_LEASE, at_once=at_once)
+    after = ledger.openlineage.take(LEASE, at_once=at_once)
     if after is None:
         return Sent(is_busy=True)
     from waterclock.openlineage.events import Events
 
     sending = _Sending(project, ledger, Events(project), None if seconds is None else time.monotonic() + seconds)
     try:
-        while not (page := ledger.lineage.happened_after(after, _PAGE)).is_all or page.found:
+        while not (page := ledger.openlineage.happened_after(after, _PAGE)).is_all or page.found:
             after = page.up_to
             if not sending.send(page):
                 break
     finally:
         if not sending.lost:
-            ledger.lineage.give_back()
+            ledger.openlineage.give_back()
     return Sent(sending.count, sending.lost, left_out=sending.left_out)
 
 
@@ -99,7 +96,7 @@ class _Sending:
     refused: list[tuple[Happening, str]] = field(default_factory=list)
 
     def send(self, page: Happened) -> bool:
-        """Send one page; give whether to go on."""
+        """Send one page, and return whether to go on."""
         arrived, noted = 0, time.monotonic()
         try:
             for number, together in groupby(page.found, key=lambda it: it.number):
@@ -111,17 +108,17 @@ class _Sending:
                 if self.until is not None and time.monotonic() > self.until:
                     break
                 if time.monotonic() - noted > _NOTED_EVERY:
-                    self.ledger.lineage.note_sent(arrived, _LEASE)
+                    self.ledger.openlineage.note_sent(arrived, LEASE)
                     noted = time.monotonic()
             self.lost = self.refused[0][1] if self.refused else ""
         except NotDelivered as error:
             self.lost = str(error)
         self.refused.clear()
         if arrived:
-            self.ledger.lineage.note_sent(arrived, _LEASE)
+            self.ledger.openlineage.note_sent(arrived, LEASE)
         if self.lost:
-            attempts = 0 if arrived else self.ledger.lineage.state().attempts
-            self.ledger.lineage.note_lost(self.lost, min(_FIRST * int(2 ** min(attempts, 10)), _LONGEST))
+            attempts = 0 if arrived else self.ledger.openlineage.state().attempts
+            self.ledger.openlineage.note_lost(self.lost, wait_after(attempts))
             return False
         return arrived == page.up_to
 
@@ -137,7 +134,7 @@ class _Sending:
             return
         self.count += 1
         if self.refused:
-            self.ledger.lineage.note_left_out(self.refused)
+            self.ledger.openlineage.note_left_out(self.refused)
             self.left_out += len(self.refused)
             self.refused.clear()
 
@@ -153,7 +150,7 @@ def send_after(work: Workplace) -> None:
     if sent.lost:
         work.note_once(lost_words(sent.lost))
     if sent.left_out:
-        work.note_once(left_out_words(sent.left_out, work.ledger.lineage.state().refusal))
+        work.note_once(left_out_words(sent.left_out, work.ledger.openlineage.state().refusal))
 
 
 def lost_words(why: str) -> str:

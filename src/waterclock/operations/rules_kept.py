@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from waterclock.batches.audit_trail import Audit, Cell, RuleNote
-from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import Rule, Table
-from waterclock.flow.ladders import words
-from waterclock.operations.opening import Reading, one_table
+from waterclock.batches.records import warnings_of
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.checks import all_rules, key_ladder
+from waterclock.flow.declarations import Table
+from waterclock.flow.ladders import FAILS, words
+from waterclock.operations.opening import Reading, nothing_ran, one_table
 from waterclock.operations.states import State
 
 
@@ -98,8 +100,7 @@ def rules_kept(at: Reading, tables: Sequence[Table], newest: int) -> tuple[RuleK
 def rules_broken(table: Table, audit: Audit) -> tuple[str, ...]:
     """Return the names of the rules that a batch's newest attempt was refused for, or that its rows do not keep."""
     made = None if audit.current is None else audit.current.revision
-    warned = () if made is None else made.measures.get("warnings", ())
-    said = {audit.cell.label: tuple(map(str, warned))}
+    said = {audit.cell.label: () if made is None else warnings_of(made.measures)}
     names = dict.fromkeys(name for name, _, _ in _rules(table))
     return tuple(name for name in names if _answer(name, audit.cell, said).state in {State.FAILED, State.WARNED})
 
@@ -112,23 +113,25 @@ def note_rule(at: Reading, table: str, rule: str, text: str, who: str) -> None:
     name, _ = one_table(at.flow, f"`{table}`")
     names = [known for known, _, _ in _rules(at.flow.tables[name])]
     if rule not in names:
-        has = f"it has {', '.join(dict.fromkeys(names))}" if names else "it has none: EXPECT declares one"
-        raise WaterclockError("E910", f"{name} has no rule {rule[:80]}", fix=has)
-    if at.ledger is None:
         raise WaterclockError(
-            "E412", "there is no ledger yet in which this could be kept", fix="`waterclock run` makes what is due"
+            "E910",
+            f"{name} has no rule {rule[:80]}",
+            why=f"it has {', '.join(dict.fromkeys(names))}" if names else "it has none",
+            fix=did_you_mean(rule, names, otherwise="EXPECT declares one"),
         )
+    if at.ledger is None:
+        raise nothing_ran()
     at.ledger.decisions.note_rule(name, rule, text, who=who)
 
 
 def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
     """Yield name, expression and consequence of each rule, NOT NULL among them."""
-    every: tuple[Rule, ...] = (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
-    for rule in every:
+    for rule in all_rules(table):
         yield rule.name, rule.expression, words(rule.rungs)
     for column in table.columns.named:
         if column.is_not_null or column.is_key:
-            yield column.name, f"{column.name} IS NOT NULL", "fail"
+            ladder = column.else_of_null or (key_ladder(table) if column.is_key else FAILS)
+            yield column.name, f"{column.name} IS NOT NULL", words(ladder)
 
 
 def _kept(

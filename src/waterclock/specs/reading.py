@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Action as RuleAction
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
@@ -151,8 +152,7 @@ def _check_rule(meaning: Meaning, table: Table) -> None:
     """Refuse the name of what a table can neither fail with nor warn of."""
     if meaning.does not in {Does.FAILS, Does.WARNS} or _CODE.fullmatch(meaning.what):
         return
-    rules = (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
-    known = [rule.name for rule in rules if (rule.action is RuleAction.WARN) is (meaning.does is Does.WARNS)]
+    known = [rule.name for rule in all_rules(table) if (rule.action is RuleAction.WARN) is (meaning.does is Does.WARNS)]
     if meaning.does is Does.FAILS:
         known += ["KEY", *(each.name for each in table.columns.named if each.is_key or each.is_not_null)]
     if meaning.what.lower() not in {name.lower() for name in known}:

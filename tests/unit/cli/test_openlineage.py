@@ -135,7 +135,7 @@ def test_a_server_that_is_down_fails_nothing_and_is_told_all_later_in_order(
         send_after(work)
     assert notes == ["events of lineage did not arrive (it answered 503); they wait in the ledger, and are sent later"]
     assert hook.bodies == []
-    state = busy_shop.ledger.lineage.state()
+    state = busy_shop.ledger.openlineage.state()
     assert (state.waiting, state.attempts, state.error) == (18, 1, "it answered 503")
     assert send(project, busy_shop.ledger).is_busy, "it is left alone for half a minute"
     hook.answer = 200
@@ -162,7 +162,7 @@ def test_what_was_sent_before_a_server_went_down_is_not_sent_again(
     with monkeypatch.context() as patched:
         patched.setattr(sending, "deliver", some)
         assert send(project, busy_shop.ledger).lost == "it answered 503"
-    assert busy_shop.ledger.lineage.state().waiting == 13
+    assert busy_shop.ledger.openlineage.state().waiting == 13
     hook.answer = 200
     send(project, busy_shop.ledger, at_once=True)
     told = [(event["run"]["runId"], event["eventType"]) for event in hook.bodies]
@@ -178,7 +178,7 @@ def test_who_dies_while_it_sends_leaves_events_that_are_sent_again_with_the_same
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(busy_shop.ledger.lineage, "note_sent", dies)
+        patched.setattr(busy_shop.ledger.openlineage, "note_sent", dies)
         with pytest.raises(KeyboardInterrupt):
             send(project, busy_shop.ledger)
     first = [(event["run"]["runId"], event["eventType"]) for event in hook.bodies]
@@ -353,7 +353,7 @@ def test_one_event_that_is_refused_holds_up_nothing_and_is_kept(busy_shop: Shop,
     assert "17 events sent" in said.stdout
     assert "1 event left out: `waterclock openlineage` says why" in said.stdout
     assert len(hook.bodies) == 17
-    state = busy_shop.ledger.lineage.state()
+    state = busy_shop.ledger.openlineage.state()
     assert (state.waiting, state.error, state.left_out) == (0, "", 1)
     assert state.refusal == "shop.orders@20241118000000: it answered 400"
     assert "1 event of lineage left out, as the server refuses them" in " ".join(
@@ -364,7 +364,7 @@ def test_one_event_that_is_refused_holds_up_nothing_and_is_kept(busy_shop: Shop,
     hook.refuses = lambda _: False
     assert send(project, busy_shop.ledger).events == 0
     assert "18 events sent" in busy_shop.ask("openlineage", "send", "--again").stdout
-    assert busy_shop.ledger.lineage.state().left_out == 0
+    assert busy_shop.ledger.openlineage.state().left_out == 0
 
 
 def test_a_server_that_refuses_everything_loses_none(busy_shop: Shop, hook: Heard) -> None:
@@ -373,7 +373,7 @@ def test_a_server_that_refuses_everything_loses_none(busy_shop: Shop, hook: Hear
     told = send(project, busy_shop.ledger)
     assert (told.events, told.left_out, told.lost) == (0, 0, "it answered 400")
     assert hook.tries == 18
-    state = busy_shop.ledger.lineage.state()
+    state = busy_shop.ledger.openlineage.state()
     assert (state.waiting, state.left_out) == (18, 0)
     hook.answer = 200
     assert "18 events sent" in busy_shop.ask("openlineage", "send").stdout
@@ -381,12 +381,12 @@ def test_a_server_that_refuses_everything_loses_none(busy_shop: Shop, hook: Hear
 
 def test_the_newest_event_waits_until_another_shows_that_it_alone_is_refused(busy_shop: Shop, hook: Heard) -> None:
     project = to_server(busy_shop, hook)
-    last = busy_shop.ledger.lineage.happened_after(0, 200).found[-1]
+    last = busy_shop.ledger.openlineage.happened_after(0, 200).found[-1]
     table, number = last.table, int(last.place[-8:-6])
     hook.refuses = lambda event: event["eventType"] != "START" and bool(of([event], table, number))
     told = send(project, busy_shop.ledger)
     assert (told.events, told.left_out, told.lost) == (17, 0, "it answered 400")
-    assert busy_shop.ledger.lineage.state().waiting == 1
+    assert busy_shop.ledger.openlineage.state().waiting == 1
 
 
 @pytest.mark.parametrize(("answer", "tries"), [(401, 1), (404, 1), (503, 1)])

@@ -17,18 +17,18 @@ from waterclock.ledger.read import (
     current,
     happenings,
     notes,
-    progress,
     provenance,
     ripple,
     snapshot,
     states,
     status,
+    watching,
 )
 from waterclock.ledger.write import applying, claim_endings, claims, completion, coverage, decisions, suspects
 
 MODULES = (
     applying, changes_since, claims, claim_endings, content, coverage, decisions, provenance, current, completion,
-    happenings, notes, progress, ripple, snapshot, status, suspects,
+    happenings, notes, ripple, snapshot, status, suspects, watching,
 )  # fmt: skip
 GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "versions")
 STATEMENTS = {

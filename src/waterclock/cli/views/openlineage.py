@@ -13,12 +13,12 @@ from waterclock.operations.words import count_words
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.batches.happenings import LineageState
+    from waterclock.batches.happenings import OpenLineageState
     from waterclock.dpl.project import Project
     from waterclock.openlineage.sending import Sent
 
 
-def print_shown(to: Console, project: Project, state: LineageState) -> None:
+def print_shown(to: Console, project: Project, state: OpenLineageState) -> None:
     """Print where events go, what was sent last, and what waits."""
     sink = project.openlineage
     if not sink.is_said:
@@ -39,7 +39,7 @@ def print_shown(to: Console, project: Project, state: LineageState) -> None:
         to.print(Text(left_out_words(state.left_out, state.refusal)))
 
 
-def shown_json(project: Project, state: LineageState) -> dict[str, Any]:
+def shown_json(project: Project, state: OpenLineageState) -> dict[str, Any]:
     """Return the same for scripts."""
     sink = project.openlineage
     return {

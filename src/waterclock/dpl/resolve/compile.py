@@ -41,6 +41,7 @@ from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import FunctionSaid, ModeSaid, QuerySaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.declarations import About, Argument, Columns, Flow, Function, Query, Read, Table, View
@@ -435,8 +436,7 @@ def _expressions(statement: Statement) -> Iterable[Any]:
 
 def _header(draft: Draft) -> list[str]:
     """Return the names and signs of the header's expressions, in capitals, as `canonical` has those of a query."""
-    rules = [*draft.rules, *(rule for column in draft.columns.named for rule in column.rules)]
-    texts = [rule.expression for rule in rules]
+    texts = [rule.expression for rule in all_rules(draft)]
     texts += [column.ends.made_as for column in draft.columns.named if column.ends and column.ends.made_as]
     if draft.fold is not None and draft.fold.delete_when:
         texts.append(draft.fold.delete_when)

@@ -10,6 +10,7 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.syntax.statements import QuerySaid, Statement, WhenSaid
+from waterclock.flow.checks import all_rules
 from waterclock.flow.declarations import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table
 from waterclock.flow.flats import flats_of
 from waterclock.flow.ladders import FAILS, words
@@ -77,7 +78,7 @@ def fingerprint_of(
         parts += [repr(draft.function.step)] if draft.function.step else []
         used |= {argument.variable for argument in draft.function.arguments if argument.variable}
     parts += [_function(functions[name]) for name in sorted(draft.functions) if name in functions]
-    for rule in (*draft.rules, *(rule for column in draft.columns.named for rule in column.rules)):
+    for rule in all_rules(draft):
         used |= set(rule.variables)
     parts += [f"{name}={variables.get(name)!r}" for name in sorted(used)]
     return digest(parts)

@@ -1,4 +1,4 @@
-"""Asks a sealed slice what its table's declaration expects of it, before anything is visible (PT-58, PT-59)."""
+"""Asks a sealed slice what its table's declaration expects of it, before anything is visible."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from waterclock.batches.facts import HELD_BACK
 from waterclock.dpl.query.aggregates import NAMES, in_sparks_words
 from waterclock.engine.batch.sieves import findings, sieve_of
-from waterclock.engine.progress import HELD_BACK
 from waterclock.errors import WaterclockError
-from waterclock.flow.checks import key_ladder
+from waterclock.flow.checks import all_rules, key_ladder
 from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
 from waterclock.flow.ladders import FAILS, outcome
@@ -50,11 +50,6 @@ class Verdict:
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
     holds: tuple[str, ...] = ()
-
-
-def all_rules(table: Table) -> tuple[Rule, ...]:
-    """Return the rules of the table and of its columns, in the order written."""
-    return (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
 
 
 def row_measures(table: Table) -> Sequence[tuple[str, Column]]:

@@ -10,8 +10,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.facts import RELEASE, BatchStatus
-from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
+from waterclock.batches.facts import HELD_BACK, RELEASE, BatchStatus
+from waterclock.batches.records import WARNINGS, BatchResult, Claim, ClaimRequest, Input, warnings_of
 from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
 from waterclock.engine.batch.destinations import refuse_lost
@@ -40,7 +40,7 @@ from waterclock.engine.collect.lookback import changed
 from waterclock.engine.collect.looks import look_back
 from waterclock.engine.damage import MENDED_ELSEWHERE, as_damage, require_log
 from waterclock.engine.links import kept_inputs, linked_inputs
-from waterclock.engine.progress import HELD_BACK, GroupReport
+from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.pin import pin
 from waterclock.engine.reads.sizes import bytes_held, bytes_read, set_shuffle_partitions
 from waterclock.engine.spark.errors import jvm_is_gone, placed, to_error
@@ -264,7 +264,7 @@ class _Attempt:
         if self.group.verb == GIVE_UP:
             return dict.fromkeys(claim.request.labels, Verdict((GIVEN_UP,)))
         if self.held is not None:
-            return {self.held.manifest.label: Verdict(tuple(self.held.result.measures.get("warnings", ())))}
+            return {self.held.manifest.label: Verdict(warnings_of(self.held.result.measures))}
         verdicts: dict[datetime, Verdict] = {}
         judging = Judging(self.work, self.table, claim.request.labels)
         for manifest in sorted(written.manifests, key=lambda each: each.label):
@@ -369,7 +369,7 @@ class _Attempt:
                     **self._sifted(manifest),
                     **self._without_parent(notes, manifest),
                     **self.kept.get(manifest.label, {}),
-                    "warnings": list(verdicts[manifest.label].warnings),
+                    WARNINGS: list(verdicts[manifest.label].warnings),
                 },
                 timings={step: round(seconds, 4) for step, seconds in self.spent.items()},
                 source=notes.source.get(manifest.label, {}),

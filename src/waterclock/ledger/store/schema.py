@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.records import WARNINGS
 from waterclock.ledger.store.instants import Instant
 from waterclock.ledger.store.texts import Text
 
@@ -212,6 +213,11 @@ revisions = sa.Table(
     sa.Column("recorded_sequence", sa.BigInteger, nullable=False),
     sa.Index("revisions_of_version", "table_name", "version"),
     **_KEYED,
+)
+# as both kinds of database write JSON; a quotation mark within a text is written otherwise
+HAS_WARNINGS = sa.and_(
+    sa.cast(revisions.c.measures, sa.Text).like(f'%"{WARNINGS}": [%'),
+    sa.cast(revisions.c.measures, sa.Text).not_like(f'%"{WARNINGS}": []%'),
 )
 
 inputs = sa.Table(

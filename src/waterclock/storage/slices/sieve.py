@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 HIDDEN = "_waterclock_"
@@ -97,8 +97,3 @@ def counted(sieve: Sieve, masks: Mapping[int, int], stayed: int) -> Sifted:
             first[sieve.meshes[at].name] += rows
             gone[sieve.meshes[at].fate] += rows
     return Sifted(stayed + sum(gone.values()), gone[SET_ASIDE], gone[DROPPED], broken, first)
-
-
-def names_broken(rules: Sequence[str], mask: int) -> list[str]:
-    """Return the names of the demands that a row broke."""
-    return [name for at, name in enumerate(rules) if mask & 1 << at]

@@ -9,7 +9,8 @@ import pytest
 
 from tests.ledgers import SOMEWHERE, table
 from tests.unit.engine.fakes import manifest
-from waterclock.engine.batch.expectations import Verdict, all_rules, has_batch_rules, judge, left_aside, refusal
+from waterclock.engine.batch.expectations import Verdict, has_batch_rules, judge, left_aside, refusal
+from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Action, Mode, Scope
 from waterclock.flow.declarations import Column, Columns, Rule, Table
 from waterclock.flow.folds import Merge
