@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
-from waterclock.flow.choices import Action, Scope
-from waterclock.flow.declarations import Column, Columns, Rule
+from waterclock.flow.choices import Action, ReadKind, Scope
+from waterclock.flow.declarations import Column, Columns, Read, Rule
+from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import FAILS, Ladder, sets_aside
 
 MOST_CHECKS = 62
@@ -16,11 +17,15 @@ MOST_CHECKS = 62
 
 
 class Demand(StrEnum):
-    """What a check asks of a row: an expression, that a value is of the declared type, that it is there, or its key."""
+    """What a check asks of a row: an expression, that a value is of the declared type, that it is there, or its key.
+
+    PAST: that the table's own earlier labels did not hold the key.
+    """
 
     EXPRESSION = "expression"
     TYPE = "type"
     VALUE = "value"
+    PAST = "past"
     KEY = "key"
 
 
@@ -38,7 +43,7 @@ class Ruled(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One demand. `text` is the expression or the type; `columns` are those of which it is asked."""
+    """One demand. `text` is the expression, the type, or what a KEY says of which row stays; `columns` are asked."""
 
     name: str
     demand: Demand
@@ -60,6 +65,10 @@ class Check:
             return f"hold no {self.text} in {self.columns[0]}"
         if self.demand is Demand.VALUE:
             return f"hold nothing in {self.columns[0]}"
+        if self.demand is Demand.PAST:
+            return f"have a key that was there in the {self.text} before"
+        if self.text:
+            return "have no key, or one of which another row stays"
         return "have no key, or one that occurs more than once"
 
 
@@ -113,6 +122,19 @@ def key_ladder(table: Ruled) -> Ladder:
     return next((column.else_of_key for column in table.columns.named if column.else_of_key), FAILS)
 
 
+def key_stays(table: Ruled) -> KeyStays:
+    """Return which row of a key stays; what several columns of it say adds up."""
+    said = [column.stays for column in table.columns.named if column.stays]
+    return KeyStays(
+        next((each.order for each in said if each.order), ()), next((each.past for each in said if each.past), None)
+    )
+
+
+def is_of_key(read: Read) -> bool:
+    """Tell whether a read is the one by which a table's KEY looks back at its own earlier labels."""
+    return read.kind is ReadKind.PREVIOUS and read.span is not None
+
+
 def _of_columns(table: Ruled) -> Iterator[Check]:
     in_key = key_ladder(table) != FAILS
     for column in table.columns.named:
@@ -134,6 +156,9 @@ def _of_rules(rules: tuple[Rule, ...]) -> Iterator[Check]:
 
 
 def _of_key(table: Ruled) -> Iterator[Check]:
-    keys, ladder = table.columns.keys, key_ladder(table)
+    keys, ladder, stays = table.columns.keys, key_ladder(table), key_stays(table)
     if keys and ladder != FAILS:
-        yield Check(f"KEY ({', '.join(keys)})", Demand.KEY, "", ladder, keys)
+        name = f"KEY ({', '.join(keys)})"
+        if stays.past is not None:
+            yield Check(f"{name} PAST {stays.past}", Demand.PAST, str(stays.past), ladder, keys)
+        yield Check(name, Demand.KEY, ", ".join(map(str, stays.order)), ladder, keys)

@@ -14,6 +14,7 @@ from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.conditions import Condition
 from waterclock.flow.endings import Ending
 from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import Ladder, Rung
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookbacks import Changed
@@ -79,6 +80,7 @@ class Column:
     """What is said of one column. `type` is Spark SQL text, None where it was not said.
 
     `else_of_type`, `else_of_null` and `else_of_key` say what happens where these are broken; empty: the batch fails.
+    `stays`: which row of a key does, where the column says it.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Column:
     else_of_null: Ladder = ()
     else_of_key: Ladder = ()
     ends: Ending | None = None
+    stays: KeyStays | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +181,7 @@ class Source:
 class Read:
     """One reference to a table: what it means for a batch is in docs/explain/consistency.md.
 
-    `span` is PAST's and UNTIL's, None of all others.
+    `span` is PAST's and UNTIL's, and that of a PREVIOUS by which a KEY looks back; None of all others.
     """
 
     table: str

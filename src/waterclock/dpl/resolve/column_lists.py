@@ -49,6 +49,7 @@ def _column(said: ColumnSaid, variables: Mapping[str, Any], errors: list[Watercl
     return Column(
         said.name, said.span.place, said.type, said.is_key, said.is_not_null, rules, said.references, said.comment,
         said.tags, said.else_of_type, said.else_of_null, said.else_of_key, ending_of(said, variables, errors),
+        said.stays.stays if said.stays else None,
     )  # fmt: skip
 
 

@@ -125,6 +125,7 @@ def _column(column: Column) -> str:
     type_text = "".join(column.type.upper().split()) if column.type else None
     ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
     said = [f"{what} else {words(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
+    said += [str(column.stays)] if column.stays else []
     made_as = f" AS {column.ends.made_as}" if column.ends and column.ends.made_as else ""
     return " ".join([f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}{made_as}", *said])
 

@@ -206,6 +206,9 @@ class Schemas:
         said = draft.statement.value("COLUMNS", ColumnsSaid)
         for column in said.columns if said else ():
             self.errors.extend(self._referred(column, columns, draft.name))
+            for name in [it.column for it in column.stays.stays.order] if column.stays else []:
+                if name.lower() not in columns:
+                    self.errors.append(_unknown(find_name(name, column.stays.span), name, columns, draft.name))
         mode = draft.statement.clause("MODE")
         if mode is not None and isinstance(mode.value, ModeSaid):
             self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.name))

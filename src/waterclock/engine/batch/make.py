@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -24,9 +24,10 @@ from waterclock.engine.collect.columns_seen import fitted, noticed, with_noted
 from waterclock.engine.collect.linked import LinkedPin, gather_linked
 from waterclock.engine.collect.looks import Look
 from waterclock.engine.reads.absent_parents import AbsentParents
-from waterclock.engine.reads.pin import PinnedRead
+from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
+from waterclock.flow.checks import is_of_key
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Column, Table
 from waterclock.planner.plan import GIVE_UP, Batch, Group
@@ -157,13 +158,27 @@ def _transformed(
         shaped = _conformed(replace(table, columns=columns), frame, before)
         schema = schema or shaped.schema
         left_out |= dict.fromkeys(shaped.left_out)
-        of_nothing = all(_has_no_rows(work, pinned) for batch in batches for pinned in bound.pins[batch.label])
+        pinned = [each for batch in batches for each in bound.pins[batch.label] if not is_of_key(each.read)]
+        of_nothing = all(_has_no_rows(work, each) for each in pinned)
         own = tuple(batch.label for batch in batches)
-        parts.append(Part(own, shaped.frame, of_nothing, through_of(table, shaped)))
+        past = _past_of(work, spark, table, bound, batches)
+        parts.append(Part(own, shaped.frame, of_nothing, through_of(table, shaped, past)))
     if schema is None:
         raise AssertionError(f"a group of {table.name} without labels")
     noted = {batch.label: found for batch in group.batches if (found := _noted(batch))}
     return Made(parts, _stored(table, schema), Notes(noted, left_out=tuple(left_out), without_parent=absent.of))
+
+
+def _past_of(
+    work: Workplace, spark: SparkSession, table: Table, bound: Bound, batches: Sequence[Batch]
+) -> DataFrame | None:
+    """Return the table's own rows of the labels that its KEY looks back at; None where there are none."""
+    found = [each for batch in batches for each in bound.pins[batch.label] if is_of_key(each.read)]
+    if not found or not any(each.rows for each in found[0].slices):
+        return None
+    if len(found) > 1:
+        raise AssertionError(f"{table.name} looks back from {len(found)} labels at once")
+    return frame_of(spark, work.lake, work.flow, found[0])
 
 
 def _noted(batch: Batch) -> dict[str, Any]:
