@@ -9,13 +9,17 @@ from waterclock.flow.checks import (
     checks_of,
     columns_as_asked,
     keeps_aside,
+    is_of_key,
     key_ladder,
+    key_stays,
     loose_types,
     takes_rows_out,
 )
-from waterclock.flow.choices import Action, Scope
-from waterclock.flow.declarations import Column, Columns, Rule, Table
+from waterclock.flow.choices import Action, ReadKind, Scope
+from waterclock.flow.declarations import Column, Columns, Read, Rule, Table
+from waterclock.flow.keys import KeyOrder, KeyStays
 from waterclock.flow.ladders import FAILS, Rung, outcome, words
+from waterclock.timelabel.duration import Duration
 
 ASIDE = (Rung(Action.QUARANTINE),)
 DROPS = (Rung(Action.DROP),)
@@ -79,3 +83,24 @@ def test_a_limit_is_borne_itself_and_a_share_is_of_what_came() -> None:
     found = [outcome(ladder, *of) for of in ((0, 0), (1, 200), (2, 200), (3, 200), (4, 200))]
     assert found == [None, Action.QUARANTINE, Action.HOLD, Action.HOLD, Action.FAIL]
     assert words(ladder) == "quarantine at most 0.5 percent, else hold at most 3"
+
+
+WEEK = Duration(7, "DAY")
+
+
+def test_a_key_that_looks_back_is_asked_of_before_the_key_within_the_batch() -> None:
+    of = ruled(
+        Column("id", SOMEWHERE, is_key=True, else_of_key=DROPS, stays=KeyStays((KeyOrder("at", is_descending=True),))),
+        Column("shop", SOMEWHERE, is_key=True, stays=KeyStays(past=WEEK)),
+    )
+    assert key_stays(of) == KeyStays((KeyOrder("at", is_descending=True),), WEEK)
+    assert [(check.name, check.demand, check.broken_words) for check in checks_of(of)] == [
+        ("KEY (id, shop) PAST 7 DAYS", Demand.PAST, "have a key that was there in the 7 DAYS before"),
+        ("KEY (id, shop)", Demand.KEY, "have no key, or one of which another row stays"),
+    ]
+    assert str(key_stays(of)) == "PAST 7 DAYS ORDER BY at DESC"
+
+
+def test_the_read_of_a_key_is_the_one_with_a_span() -> None:
+    reads = [Read("a.b", ReadKind.PREVIOUS, WEEK), Read("a.b", ReadKind.PREVIOUS), Read("a.b", ReadKind.PAST, WEEK)]
+    assert [is_of_key(read) for read in reads] == [True, False, False]
