@@ -35,7 +35,8 @@ ACCEPTED = {
         f"COLLECT a.b (x INT {rule}) FROM c.d"
         for rule in (
             "KEY", "NOT NULL", "EXPECT (x > 0) AS big ELSE WARN", "EXPECT (x > 0) ELSE FAIL", "TAGS (p, q)",
-            "REFERENCES e.f (id) ROLE buyer AT bought_at", "COMMENT 'c'", "KEY COMMENT 'c' NOT NULL", "KEY ORDER BY y ELSE DROP",
+            "REFERENCES e.f (id) ROLE buyer AT bought_at", "COMMENT 'c'", "KEY COMMENT 'c' NOT NULL",
+            "KEY ORDER BY y ELSE DROP",
             "ELSE QUARANTINE KEY ELSE DROP NOT NULL ELSE WARN AT MOST 3",
             "AS (y) RETIRE '2027-12-31'", "RETIRE '2027-12-31'",
         )

@@ -95,7 +95,7 @@ def test_one_row_of_each_key_stays_and_none_whose_key_was_there(seed: int, spark
     random = Random(seed)
     for has_past, ordering in ((False, 1), (True, 1), (True, -1), (True, 0)):
         rows = rows_of(random, LABELS[:1] if has_past else LABELS, random.randint(0, 25))
-        past = {random.choice([1, 2, 3, 4, 5]) for _ in range(2)} if has_past else None
+        past: set[int | None] | None = {random.choice([1, 2, 3, 4, 5]) for _ in range(2)} if has_past else None
         order = ("`at` DESC NULLS LAST",) if ordering > 0 else ("`at` ASC NULLS LAST",) if ordering else ()
         of = sieve(SET_ASIDE, order, looks_back=has_past)
         keys = spark.createDataFrame([(key, 9) for key in past or ()], "id INT, at INT") if past else None
