@@ -52,6 +52,20 @@ QUALITY: Mapping[str, Code] = {
         "A MERGE, and a TEMPORAL, finds rows by their key, and its ORDER BY says which of several counts. None of them "
         "is too much.",
     ),
+    "E297": Code(
+        "what no source tells of a row",
+        "In a COLLECT's columns _source.file is the file that a row came from, and _source.row its number in it, from "
+        "1, where the format's reader can tell.",
+    ),
+    "E298": Code(
+        "rows that are made, not collected",
+        "_source tells where a collected row came from. A transform makes its rows of tables, and can name the columns "
+        "in which a COLLECT keeps it.",
+    ),
+    "E299": Code(
+        "a source that does not tell",
+        "Files tell of each row from which of them it came. A database tells no more of a row than its columns.",
+    ),
     "E293": Code(
         "a measure that cannot be counted in passing",
         "A MEASURE is an aggregate that Spark counts while the rows are written: no second pass over them. DISTINCT, "

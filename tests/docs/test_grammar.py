@@ -38,7 +38,7 @@ ACCEPTED = {
             "REFERENCES e.f (id) ROLE buyer AT bought_at", "COMMENT 'c'", "KEY COMMENT 'c' NOT NULL",
             "KEY ORDER BY y ELSE DROP",
             "ELSE QUARANTINE KEY ELSE DROP NOT NULL ELSE WARN AT MOST 3",
-            "AS (y) RETIRE '2027-12-31'", "RETIRE '2027-12-31'",
+            "AS (y) RETIRE '2027-12-31'", "RETIRE '2027-12-31'", "AS (_source.file)",
         )
     ],
     "stays": [TRANSFORM.format(f"PARTITIONED (one KEY {text} ELSE DROP)") for text in (

@@ -99,7 +99,9 @@ def parts_of(table: Table) -> Iterator[str]:
         ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
         otherwise = [f"{what} else {words(ladder)}" for what, ladder in ladders.items() if ladder]
         notes = [
-            note for note in (column.references, column.comment, column.tags, rules, *otherwise, column.stays) if note
+            note
+            for note in (column.references, column.comment, column.tags, rules, *otherwise, column.stays, column.tells)
+            if note
         ]
         yield f"  column {column.name} {column.type} {marks} {notes or ''}".rstrip()
     yield f"  open: {table.columns.is_open}"

@@ -11,6 +11,7 @@ from waterclock.flow.choices import Action, ReadKind, Scope
 from waterclock.flow.declarations import Column, Columns, Read, Rule
 from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import FAILS, Ladder, sets_aside
+from waterclock.flow.origins import IN_ROWS, TYPES
 
 MOST_CHECKS = 62
 """As many checks as one number holds a bit for, and its sign stays free."""
@@ -96,15 +97,20 @@ def loose_types(table: Ruled) -> dict[str, str]:
 
 
 def columns_as_asked(table: Ruled) -> Columns:
-    """Return the columns as a source is asked for them, where a value of another type is to be set aside.
+    """Return the columns as a source is asked for them: of another type where such a value is to be set aside.
 
-    Numbers and truths are asked for as text, which any value is; times and dates as the source has them.
+    Numbers and truths are asked for as text then, which any value is; times and dates as the source has them. Where a
+    row came from is asked under the names that this has in collected rows, also where rows are set aside.
     """
-    loose = loose_types(table)
-    if not loose:
-        return table.columns
-    named = (replace(it, type=_asked(it.type)) if it.name.lower() in loose else it for it in table.columns.named)
-    return replace(table.columns, named=tuple(named))
+    loose, of = loose_types(table), table.columns
+    tells = {column.tells: column.place for column in of.named if column.tells is not None}
+    if not loose and not tells and not keeps_aside(table):
+        return of
+    if keeps_aside(table):
+        tells = dict.fromkeys(IN_ROWS, of.named[0].place if of.named else table.rules[0].place)
+    own = (replace(it, type=_asked(it.type)) if it.name.lower() in loose else it for it in of.named if not it.tells)
+    beside = (Column(IN_ROWS[what], place, TYPES[what], tells=what) for what, place in tells.items())
+    return replace(of, named=(*own, *beside))
 
 
 def is_nested(type_text: str) -> bool:

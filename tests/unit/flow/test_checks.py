@@ -75,7 +75,21 @@ def test_what_may_be_of_another_type_is_asked_for_as_text() -> None:
 def test_a_time_is_asked_for_as_its_source_has_it() -> None:
     """A text of an instant has lost its zone."""
     at = Column("at", SOMEWHERE, "TIMESTAMP", else_of_type=ASIDE)
-    assert [column.type for column in columns_as_asked(ruled(at)).named] == [None]
+    assert columns_as_asked(ruled(at)).named[0].type is None
+
+
+def test_where_rows_came_from_is_asked_for_where_a_column_tells_it_or_rows_are_set_aside() -> None:
+    said = Column("file", SOMEWHERE, tells="file")
+    assert [(it.name, it.tells) for it in columns_as_asked(ruled(said, Column("id", SOMEWHERE))).named] == [
+        ("id", None),
+        ("_waterclock_source_file", "file"),
+    ]
+    assert all(it.tells is None for it in columns_as_asked(ruled(Column("id", SOMEWHERE, is_key=True))).named)
+    aside = columns_as_asked(ruled(rules=(rule("n", Action.QUARANTINE),))).named
+    assert [(it.name, it.type) for it in aside] == [
+        ("_waterclock_source_file", "STRING"),
+        ("_waterclock_source_row", "BIGINT"),
+    ]
 
 
 def test_a_limit_is_borne_itself_and_a_share_is_of_what_came() -> None:

@@ -145,6 +145,7 @@ class ColumnSaid:
     made_as: Expression | None = None
     retires: RetireSaid | None = None
     stays: StaysSaid | None = None
+    tells: TellsSaid | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,14 @@ class StaysSaid:
     """What stands behind a KEY of its rows: how far back it may not have been, and which of them stays."""
 
     stays: KeyStays
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TellsSaid:
+    """What a column tells of where a row came from: `file` of `_source.file`."""
+
+    what: str
     span: Span
 
 

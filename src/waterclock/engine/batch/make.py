@@ -23,6 +23,7 @@ from waterclock.engine.collect.collect import gather
 from waterclock.engine.collect.columns_seen import fitted, noticed, with_noted
 from waterclock.engine.collect.linked import LinkedPin, gather_linked
 from waterclock.engine.collect.looks import Look
+from waterclock.engine.collect.origins import with_origins
 from waterclock.engine.reads.absent_parents import AbsentParents
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.workplace import Workplace
@@ -100,6 +101,8 @@ def _made(
     if table.kind is Kind.COLLECT:
         linked = gather_linked(work, spark, table, bound.linked) if bound.linked else None
         gathered = linked or gather(work, spark, table, group, bound.again, now)
+        rows = with_origins(table, gathered.collected.frame)
+        gathered = replace(gathered, collected=replace(gathered.collected, frame=rows))
         all_labels = tuple(sorted({*labels, *(piece.label for piece in bound.again)}))
         try:
             columns_of_source = noticed(work, table, gathered.collected, all_labels)
@@ -137,7 +140,7 @@ def _made(
 def _with_aside(table: Table, part: Part, kept: Conformed, aside: DataFrame) -> Part:
     """Put the rows that were set aside beside those that were kept, all to go through the sieve of today."""
     loose, declared = loose_of(table), table.columns
-    came = conform(aside, declared, kept.schema, table=table.name, may_lack=True, loose=loose)
+    came = conform(with_origins(table, aside), declared, kept.schema, table=table.name, may_lack=True, loose=loose)
     if part.through is None or came.raw is None:
         return replace(part, frame=kept.frame.unionByName(came.frame, allowMissingColumns=True), of_nothing=False)
     frame = together(kept, came)

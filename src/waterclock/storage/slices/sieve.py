@@ -14,6 +14,7 @@ BROKEN = f"{HIDDEN}broken"
 FATE = f"{HIDDEN}fate"
 ASIDE = f"{HIDDEN}aside"
 ROW, MASK, HASH = "row", "broken", "hash"
+FILE, FILE_ROW = "file", "file_row"
 QUARANTINE = "_quarantine"
 """The folder of a slice that holds the rows which were set aside."""
 STAYS, SET_ASIDE, DROPPED = 0, 1, 2

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
 from waterclock.filesystem import at, readable
+from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import quoted, sql_text
 from waterclock.storage.slices.digest import JSON_OPTIONS_SQL, row_hash_text
 from waterclock.storage.slices.manifest import DataFile
@@ -19,6 +20,8 @@ from waterclock.storage.slices.sieve import (
     BROKEN,
     DROPPED,
     FATE,
+    FILE,
+    FILE_ROW,
     HASH,
     HIDDEN,
     MASK,
@@ -51,7 +54,10 @@ def sift(frame: DataFrame, through: Through) -> DataFrame:
     shown = [name for name in frame.columns if not name.startswith(HIDDEN)]
     plain = [mesh for mesh in sieve.meshes if mesh.holds]
     marks = [f"CASE WHEN ({mesh.holds}) THEN 0L ELSE {1 << at}L END" for at, mesh in enumerate(plain)]
-    needed = list(dict.fromkeys([*shown, *through.raw.values(), *([through.row] if through.row else [])]))
+    origins = {FILE: IN_ROWS["file"], FILE_ROW: IN_ROWS["row"]}
+    origins = {field: name for field, name in origins.items() if name in frame.columns}
+    raw = [*through.raw.values(), *([through.row] if through.row else [])]
+    needed = list(dict.fromkeys([*shown, *raw, *origins.values()]))
     marked = frame.selectExpr(*map(quoted, needed), f"{' | '.join(marks) or '0L'} AS {BROKEN}")
     if sieve.keys:
         names = [*map(quoted, needed), BROKEN]
@@ -64,10 +70,11 @@ def sift(frame: DataFrame, through: Through) -> DataFrame:
     fated = marked.selectExpr(*map(quoted, needed), BROKEN, f"{_fate(sieve)} AS {FATE}")
     as_it_came = quoted(through.row) if through.row else row_json(through.raw)
     row = f"CASE WHEN {FATE} = {SET_ASIDE} THEN {as_it_came} END"
-    told = fated.selectExpr(*map(quoted, shown), BROKEN, FATE, f"{row} AS {ROW_TEXT}")
+    told = fated.selectExpr(*map(quoted, [*shown, *origins.values()]), BROKEN, FATE, f"{row} AS {ROW_TEXT}")
+    where = "".join(f", '{field}', {quoted(name)}" for field, name in origins.items())
     aside = (
         f"CASE WHEN {BROKEN} != 0 THEN named_struct('{ROW}', {ROW_TEXT}, '{MASK}', {BROKEN}, "
-        f"'{HASH}', CASE WHEN {FATE} = {SET_ASIDE} THEN xxhash64({ROW_TEXT}, {BROKEN}) END) END AS {ASIDE}"
+        f"'{HASH}', CASE WHEN {FATE} = {SET_ASIDE} THEN xxhash64({ROW_TEXT}, {BROKEN}) END{where}) END AS {ASIDE}"
     )
     return told.selectExpr(*(_kept(name, sieve) for name in shown), FATE, aside)
 
