@@ -25,6 +25,7 @@ CAPABILITIES = {
         frozenset({Mode.APPEND, Mode.REPLACE}),
         awaits=frozenset({Sign.MARKER, Sign.NEXT}),
         changes=Tells.BY_ITSELF,
+        tells=frozenset({"file", "row"}),
     ),
     "sqlite": Capabilities(
         "sqlite",

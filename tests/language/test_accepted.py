@@ -98,7 +98,11 @@ def parts_of(table: Table) -> Iterator[str]:
         rules = [(rule.expression, rule.name, words(rule.rungs)) for rule in column.rules]
         ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
         otherwise = [f"{what} else {words(ladder)}" for what, ladder in ladders.items() if ladder]
-        notes = [note for note in (column.references, column.comment, column.tags, rules, *otherwise) if note]
+        notes = [
+            note
+            for note in (column.references, column.comment, column.tags, rules, *otherwise, column.stays, column.tells)
+            if note
+        ]
         yield f"  column {column.name} {column.type} {marks} {notes or ''}".rstrip()
     yield f"  open: {table.columns.is_open}"
     for rule in table.rules:

@@ -23,7 +23,8 @@ class Option:
 class Capabilities:
     """What a connector type offers. Each connector module holds one as `CAPABILITIES`.
 
-    `replaces_some`: a delivery may replace the rows of a condition and leave all others (REPLACE WHERE).
+    `replaces_some`: a delivery may replace the rows of a condition and leave all others (REPLACE WHERE). `tells`: what
+    it can tell of where each row came from (`_source.file`).
     """
 
     type: str
@@ -36,3 +37,4 @@ class Capabilities:
     awaits: frozenset[Sign] = frozenset()
     changes: Tells | None = None
     replaces_some: bool = False
+    tells: frozenset[str] = frozenset()

@@ -7,20 +7,26 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
-from waterclock.flow.choices import Action, Scope
-from waterclock.flow.declarations import Column, Columns, Rule
+from waterclock.flow.choices import Action, ReadKind, Scope
+from waterclock.flow.declarations import Column, Columns, Read, Rule
+from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import FAILS, Ladder, sets_aside
+from waterclock.flow.origins import IN_ROWS, TYPES
 
 MOST_CHECKS = 62
 """As many checks as one number holds a bit for, and its sign stays free."""
 
 
 class Demand(StrEnum):
-    """What a check asks of a row: an expression, that a value is of the declared type, that it is there, or its key."""
+    """What a check asks of a row: an expression, that a value is of the declared type, that it is there, or its key.
+
+    PAST: that the table's own earlier labels did not hold the key.
+    """
 
     EXPRESSION = "expression"
     TYPE = "type"
     VALUE = "value"
+    PAST = "past"
     KEY = "key"
 
 
@@ -38,7 +44,7 @@ class Ruled(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One demand. `text` is the expression or the type; `columns` are those of which it is asked."""
+    """One demand. `text` is the expression, the type, or what a KEY says of which row stays; `columns` are asked."""
 
     name: str
     demand: Demand
@@ -60,6 +66,10 @@ class Check:
             return f"hold no {self.text} in {self.columns[0]}"
         if self.demand is Demand.VALUE:
             return f"hold nothing in {self.columns[0]}"
+        if self.demand is Demand.PAST:
+            return f"have a key that was there in the {self.text} before"
+        if self.text:
+            return "have no key, or one of which another row stays"
         return "have no key, or one that occurs more than once"
 
 
@@ -92,15 +102,20 @@ def loose_types(table: Ruled) -> dict[str, str]:
 
 
 def columns_as_asked(table: Ruled) -> Columns:
-    """Return the columns as a source is asked for them, where a value of another type is to be set aside.
+    """Return the columns as a source is asked for them: of another type where such a value is to be set aside.
 
-    Numbers and truths are asked for as text, which any value is; times and dates as the source has them.
+    Numbers and truths are asked for as text then, which any value is; times and dates as the source has them. Where a
+    row came from is asked under the names that this has in collected rows, also where rows are set aside.
     """
-    loose = loose_types(table)
-    if not loose:
-        return table.columns
-    named = (replace(it, type=_asked(it.type)) if it.name.lower() in loose else it for it in table.columns.named)
-    return replace(table.columns, named=tuple(named))
+    loose, of = loose_types(table), table.columns
+    tells = {column.tells: column.place for column in of.named if column.tells is not None}
+    if not loose and not tells and not keeps_aside(table):
+        return of
+    if keeps_aside(table):
+        tells = dict.fromkeys(IN_ROWS, of.named[0].place if of.named else table.rules[0].place)
+    own = (replace(it, type=_asked(it.type)) if it.name.lower() in loose else it for it in of.named if not it.tells)
+    beside = (Column(IN_ROWS[what], place, TYPES[what], tells=what) for what, place in tells.items())
+    return replace(of, named=(*own, *beside))
 
 
 def is_nested(type_text: str) -> bool:
@@ -116,6 +131,19 @@ def _asked(type_text: str | None) -> str | None:
 def key_ladder(table: Ruled) -> Ladder:
     """Return what happens where the key is NULL or not unique; all columns of it say the same, or nothing."""
     return next((column.else_of_key for column in table.columns.named if column.else_of_key), FAILS)
+
+
+def key_stays(table: Ruled) -> KeyStays:
+    """Return which row of a key stays; what several columns of it say adds up."""
+    said = [column.stays for column in table.columns.named if column.stays]
+    return KeyStays(
+        next((each.order for each in said if each.order), ()), next((each.past for each in said if each.past), None)
+    )
+
+
+def is_of_key(read: Read) -> bool:
+    """Tell whether a read is the one by which a table's KEY looks back at its own earlier labels."""
+    return read.kind is ReadKind.PREVIOUS and read.span is not None
 
 
 def _of_columns(table: Ruled) -> Iterator[Check]:
@@ -139,6 +167,9 @@ def _of_rules(rules: tuple[Rule, ...]) -> Iterator[Check]:
 
 
 def _of_key(table: Ruled) -> Iterator[Check]:
-    keys, ladder = table.columns.keys, key_ladder(table)
+    keys, ladder, stays = table.columns.keys, key_ladder(table), key_stays(table)
     if keys and ladder != FAILS:
-        yield Check(f"KEY ({', '.join(keys)})", Demand.KEY, "", ladder, keys)
+        name = f"KEY ({', '.join(keys)})"
+        if stays.past is not None:
+            yield Check(f"{name} PAST {stays.past}", Demand.PAST, str(stays.past), ladder, keys)
+        yield Check(name, Demand.KEY, ", ".join(map(str, stays.order)), ladder, keys)

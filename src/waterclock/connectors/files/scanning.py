@@ -19,12 +19,14 @@ from waterclock.connectors.windowing import FILE_KEY, TIME
 from waterclock.errors import WaterclockError
 from waterclock.flow.compatibility import wider
 from waterclock.flow.declarations import Columns, Value
+from waterclock.flow.origins import IN_ROWS, TYPES
 from waterclock.spark_sql import literal_path, quoted, sql_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 MISFIT = "waterclock-misfit"
+_ROW = IN_ROWS["row"]
 
 _NUMBERS = frozenset(
     "tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split()
@@ -52,9 +54,18 @@ class Scanned:
 
 
 def scan(
-    spark: SparkSession, paths: Sequence[str], reading: Reading, columns: Columns, zone: str, *, time: str | None = None
+    spark: SparkSession,
+    paths: Sequence[str],
+    reading: Reading,
+    columns: Columns,
+    zone: str,
+    *,
+    time: str | None = None,
+    has_rows: bool = False,
 ) -> Scanned:
     """Read files into one frame: the columns taken, `FILE_KEY` and, where `time` names a column, the instant `TIME`.
+
+    `has_rows`: it has each row's number in its file as well, from 1; NULL but of Parquet, where Spark tells it.
 
     Raises  E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`
     Cost    one look at each file's head; Spark is asked for a schema for Parquet, and for the keys of much JSON
@@ -68,12 +79,13 @@ def scan(
         matched = match(columns, shape.found, where=members[0])
         left_out.update(dict.fromkeys(matched.left_out))
         order.update(dict.fromkeys(taken.name for taken in matched.taken))
-        read, types = _scan_shape(spark, shape, members, reading, matched, zone, time)
+        read, types = _scan_shape(spark, shape, members, reading, matched, zone, time, has_rows=has_rows)
         frames.append(read)
         seen.append((types if shape.is_whole else {}, members))
     frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     if len(frames) > 1:
-        frame = frame.select(*(quoted(name) for name in (*order, FILE_KEY, *([TIME] if time else []))))
+        beside = [FILE_KEY, *([TIME] if time else []), *([_ROW] if has_rows else [])]
+        frame = frame.select(*(quoted(name) for name in (*order, *beside)))
     return Scanned(frame, tuple(name for name in left_out if name not in order), tuple(seen))
 
 
@@ -107,7 +119,7 @@ def _reader(spark: SparkSession, format_name: str, reading: Reading, delimiter: 
     return spark.read.options(**{name: value for name, value in options.items() if value is not None})
 
 
-def _scan_shape(
+def _scan_shape(  # noqa: PLR0913 - each is a part of what is read
     spark: SparkSession,
     shape: Shape,
     paths: Sequence[str],
@@ -115,6 +127,8 @@ def _scan_shape(
     matched: Matched,
     zone: str,
     time: str | None,
+    *,
+    has_rows: bool,
 ) -> tuple[DataFrame, Mapping[str, str]]:
     """Return the rows of files of one shape, and the columns that the files themselves say they have."""
     by_source = {taken.source: taken for taken in matched.taken}
@@ -134,6 +148,9 @@ def _scan_shape(
         for taken in matched.taken
     ]
     values.append(f"trim(LEADING 'file:/' FROM _metadata.file_path) AS {FILE_KEY}")
+    if has_rows:
+        number = "_metadata.row_index + 1" if shape.format == "parquet" else f"CAST(NULL AS {TYPES['row']})"
+        values.append(f"{number} AS {_ROW}")
     if time:
         source = _time_source(time, matched.taken, names, paths[0])
         values.append(f"{instant(quoted(names[source]), types[source], zone)} AS {TIME}")

@@ -23,6 +23,7 @@ from waterclock.dpl.resolve.drafts import Draft, draft_of
 from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
 from waterclock.dpl.resolve.flats import Flats
+from waterclock.dpl.resolve.keys import settle_keys
 from waterclock.dpl.resolve.ladders import check_ladders
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE, with_late_rows
 from waterclock.dpl.resolve.legality import check_cycles, check_reads
@@ -114,6 +115,7 @@ class _Compiler:
         for draft in self.drafts.values():
             queries_chosen = queries.choices.get(draft.name, ())
             settle_choices(draft, queries_chosen, self.config.variables, self.errors)
+        self.errors.extend(settle_keys(self.drafts, self.spans))
         self.errors.extend(check_reads(self.drafts, self.spans))
         self.errors.extend(check_partial(self.drafts, queries.found))
         self.errors.extend(check_deadlines(self.drafts))

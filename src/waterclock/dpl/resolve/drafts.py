@@ -15,6 +15,7 @@ from waterclock.dpl.resolve.links import by_link
 from waterclock.dpl.resolve.lookbacks import changed_of
 from waterclock.dpl.resolve.measures import measures_of
 from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
+from waterclock.dpl.resolve.origins import refused_origins
 from waterclock.dpl.resolve.retention import deadline_of, keep_versions_of, retain_of
 from waterclock.dpl.resolve.rules import rule_of
 from waterclock.dpl.resolve.table_options import manifest_of
@@ -109,6 +110,8 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
     draft.on_restate = _on_restate(draft, config)
     if kind is Kind.COLLECT:
         draft.source = _source(draft, systems, errors)
+    elif kind is Kind.TRANSFORM:
+        errors.extend(refused_origins(statement, None))
     if kind is Kind.PUBLISH:
         draft.destination = _destination(draft, systems, errors)
         draft.name = str(draft.destination) if draft.destination else statement.name
@@ -203,6 +206,7 @@ def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> So
                 "E224", f"{capabilities.type} cannot be collected {_BATCHINGS[by.batching]}", why=f"it can: {legal}"
             )
         )
+    errors.extend(refused_origins(statement, capabilities))
     awaits = awaits_of(statement, capabilities, by.batching, errors)
     changed = changed_of(statement, by, capabilities, errors)
     return Source(unit, by.batching, by.time_column, by.lookback, awaits, changed)

@@ -14,6 +14,7 @@ from waterclock.flow.checks import all_rules
 from waterclock.flow.declarations import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table
 from waterclock.flow.flats import flats_of
 from waterclock.flow.ladders import FAILS, words
+from waterclock.flow.origins import SOURCE
 from waterclock.flow.schema_changes import OnSchemaChange
 
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING})
@@ -126,6 +127,8 @@ def _column(column: Column) -> str:
     type_text = "".join(column.type.upper().split()) if column.type else None
     ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
     said = [f"{what} else {words(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
+    said += [str(column.stays)] if column.stays else []
+    said += [f"AS {SOURCE}.{column.tells}"] if column.tells else []
     made_as = f" AS {column.ends.made_as}" if column.ends and column.ends.made_as else ""
     return " ".join([f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}{made_as}", *said])
 

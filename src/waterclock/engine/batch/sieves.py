@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import QUARANTINED
-from waterclock.flow.checks import Check, Demand, checks_of, key_ladder, loose_types, takes_rows_out
+from waterclock.flow.checks import Check, Demand, checks_of, key_ladder, key_stays, loose_types, takes_rows_out
 from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Table
 from waterclock.flow.ladders import outcome
@@ -29,15 +29,20 @@ def sieve_of(table: Table) -> Sieve | None:
         return None
     checks = checks_of(table)
     by_key = next((check for check in checks if check.demand is Demand.KEY), None)
+    stays = key_stays(table)
+    # the last by it is the first here; a row that says nothing of it stays only where all do
+    order = tuple(f"{quoted(it.column)} {'ASC' if it.is_descending else 'DESC'} NULLS LAST" for it in stays.order)
     meshes = tuple(Mesh(check.name, _holds(table, check), _FATES[check.takes_out]) for check in checks)
     is_unique = not table.is_fold or table.is_snapshot
-    return Sieve(meshes, by_key.columns if by_key else (), is_unique)
+    if by_key is None:
+        return Sieve(meshes)
+    return Sieve(meshes, by_key.columns, is_unique, order, stays.past is not None)
 
 
-def through_of(table: Table, shaped: Conformed) -> Through | None:
-    """Return what rows in their table's shape go through as they are written."""
+def through_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -> Through | None:
+    """Return what rows in their table's shape go through as they are written; `past`: those of its earlier labels."""
     sieve = sieve_of(table)
-    return None if sieve is None or shaped.raw is None else Through(sieve, shaped.raw, shaped.came)
+    return None if sieve is None or shaped.raw is None else Through(sieve, shaped.raw, shaped.came, past=past)
 
 
 def together(kept: Conformed, came: Conformed) -> DataFrame:
@@ -100,4 +105,4 @@ def _holds(table: Table, check: Check) -> str:
         return check.text
     if check.demand is Demand.TYPE:
         return f"NOT {quoted(loose_columns(table)[check.columns[0].lower()])}"
-    return "" if check.demand is Demand.KEY else f"{quoted(check.columns[0])} IS NOT NULL"
+    return "" if check.demand in {Demand.KEY, Demand.PAST} else f"{quoted(check.columns[0])} IS NOT NULL"

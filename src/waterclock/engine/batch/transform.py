@@ -25,6 +25,7 @@ from waterclock.engine.spark.errors import to_error, user_code_error
 from waterclock.engine.spark.user_functions import load_function, register_functions
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
+from waterclock.flow.checks import is_of_key
 from waterclock.flow.declarations import Flat, PythonFunction, Query, Table, TableReference
 from waterclock.flow.flats import flats_of
 from waterclock.flow.shared import table_with_rows
@@ -173,7 +174,7 @@ def _rows_of(
     absent: AbsentParents | None = None,
 ) -> DataFrame:
     frames: _Frames = {}
-    for pinned in reads:
+    for pinned in (each for each in reads if not is_of_key(each.read)):
         frame = frame_of(spark, work.lake, work.flow, pinned)
         # where some of what is read is missing, the rest comes in several spans
         frames[pinned.read] = frames[pinned.read].unionByName(frame) if pinned.read in frames else frame

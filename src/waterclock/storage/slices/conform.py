@@ -23,6 +23,7 @@ from pyspark.sql.types import (
 )
 
 from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import column_name, illegal_signs, quoted, sql_text
 from waterclock.storage.slices.sieve import HIDDEN, is_hidden
 from waterclock.storage.types import clashes, readable_as, schema_text, sql_type
@@ -287,7 +288,7 @@ def _as_they_came(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tu
     """Say under which name each column that came is found, and write what is needed beside the table's columns."""
     shown = {plan.from_frame[name].name for name in plan.names if plan.column(name) == quoted(name)}
     came = [name for name in frame.columns if name != TIMELABEL and not name.startswith(HIDDEN)]
-    raw, hidden = {}, []
+    raw, hidden = {}, [quoted(name) for name in IN_ROWS.values() if name in frame.columns]
     for at, name in enumerate(came):
         before = _before_zone(name)
         if before in frame.columns:
