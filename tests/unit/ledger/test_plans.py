@@ -16,10 +16,12 @@ from waterclock.ledger.read import (
     content,
     current,
     happenings,
+    measures,
     notes,
     progress,
     provenance,
     ripple,
+    schemas,
     snapshot,
     states,
     status,
@@ -28,9 +30,9 @@ from waterclock.ledger.write import applying, claim_endings, claims, completion,
 
 MODULES = (
     applying, changes_since, claims, claim_endings, content, coverage, decisions, provenance, current, completion,
-    happenings, notes, progress, ripple, snapshot, status, suspects,
+    happenings, measures, notes, progress, ripple, schemas, snapshot, status, suspects,
 )  # fmt: skip
-GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "versions")
+GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "schemas", "versions")
 STATEMENTS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": statement
     for module in MODULES
