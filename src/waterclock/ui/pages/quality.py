@@ -69,7 +69,7 @@ def rule_told(at: Reading, rule: RuleKept) -> Told:
     """Tell a rule over its newest batches, with how many kept it."""
     states = [answer.state for answer in rule.answers]
     cadence = at.flow.tables[rule.table].cadence
-    last = next((answer for answer in reversed(rule.answers) if answer.state is not State.OK), None)
+    last = next((answer for answer in reversed(rule.answers) if answer.said), None)
     return {
         "table": rule.table,
         "rule": rule.rule,
