@@ -87,7 +87,7 @@ def _rule(at: Reading, table: Table, rule: RuleKept, shown: Iterable[Counted]) -
     takes = None if check is None else check.takes_out
     return rule_told(at, rule) | {
         "rows": sum(int(of["broken"].get(rule.rule, 0)) for of in sifted) if check and sifted else None,
-        "taken": sum(int(of["first"].get(rule.rule, 0)) for of in sifted) if takes and sifted else None,
+        "taken": sum(int(of.get("first", {}).get(rule.rule, 0)) for of in sifted) if takes and sifted else None,
         "takes": "" if takes is None else _TAKES[takes],
         "aside": _aside_address(table, check),
     }
