@@ -179,6 +179,8 @@ class Past(Section):
     rule_notes = on_its_database(notes.rule_notes)
     audit = on_its_database(status.audit)
     codes = on_its_database(past_codes.codes)
+    newest_counted = on_its_database(past_measures.newest_counted)
+    newest_schemas = on_its_database(past_schemas.newest_schemas)
     pauses = on_its_database(past_pauses.pauses)
     upstream = on_its_database(provenance.upstream)
     downstream = on_its_database(provenance.downstream)

@@ -16,9 +16,11 @@ from waterclock.ledger.read import (
     content,
     current,
     happenings,
+    measures,
     notes,
     provenance,
     ripple,
+    schemas,
     snapshot,
     states,
     status,
@@ -28,9 +30,9 @@ from waterclock.ledger.write import applying, claim_endings, claims, completion,
 
 MODULES = (
     applying, changes_since, claims, claim_endings, content, coverage, decisions, provenance, current, completion,
-    happenings, notes, ripple, snapshot, status, suspects, watching,
+    happenings, measures, notes, ripple, schemas, snapshot, status, suspects, watching,
 )  # fmt: skip
-GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "versions")
+GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "schemas", "versions")
 STATEMENTS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": statement
     for module in MODULES
