@@ -22,6 +22,7 @@ from waterclock.ledger.read import (
     status,
 )
 from waterclock.ledger.read import closings as past_closings
+from waterclock.ledger.read import code_lineage as known_lineage
 from waterclock.ledger.read import codes as past_codes
 from waterclock.ledger.read import measures as past_measures
 from waterclock.ledger.read import pauses as past_pauses
@@ -38,6 +39,7 @@ from waterclock.ledger.write import (
     claim_endings,
     claims,
     closings,
+    code_lineage,
     completion,
     decisions,
     lineage_sent,
@@ -148,7 +150,10 @@ class Alerts(Section):
 
 
 class Lineage(Section):
-    """What became of each attempt at a batch, in order, for a tool of lineage; and how far that was told."""
+    """What the columns of Python transforms are made of; what became of each attempt, and how far that was told."""
+
+    of_code = on_its_database(known_lineage.code_lineages)
+    note_code = on_its_database(code_lineage.note_code)
 
     happened_after = on_its_database(happenings.happened_after)
     state = on_its_database(happenings.lineage_state)
