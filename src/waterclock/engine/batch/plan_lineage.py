@@ -76,10 +76,10 @@ class _Follower:
 
     sources: Sources
     everything: frozenset[Input]
-    outer: Mapping[int, Origin] = field(default_factory=dict)
+    outer: Mapping[int | None, Origin] = field(default_factory=dict)
     ctes: dict[int, _Columns] = field(default_factory=dict)
     uses: dict[str, set[Input]] = field(default_factory=dict)
-    _env: dict[int, Origin] = field(default_factory=dict)
+    _env: dict[int | None, Origin] = field(default_factory=dict)
 
     def follow(self, plan: Node) -> _Columns:
         """Return the columns of a plan. Children go first, from left to right: what a CTE defines is known by then."""
@@ -105,8 +105,8 @@ class _Follower:
         for how, names in _USES.get(node.kind, ()):
             for name in names:
                 self._use(how, node.expressions(name))
-        if how := _USES_ALL.get(node.kind):
-            self._use_all(how, children)
+        if node.kind in _USES_ALL:
+            self._use_all(_USES_ALL[node.kind], children)
         return _GIVES.get(node.kind, _Follower.unknown)(self, node, children)
 
     def same(self, node: Node, children: Sequence[_Columns]) -> _Columns:
@@ -125,8 +125,10 @@ class _Follower:
         return (*children[0], *self._listed(node.expressions("windowExpressions")))
 
     def generated(self, node: Node, children: Sequence[_Columns]) -> _Columns:
-        made = _together(map(self._value, node.expressions("generator"))).made(COMPUTED)
-        return (*children[0], *(replace(each, origin=made) for each in _output(node, "generatorOutput")))
+        output = _output(node, "generatorOutput")
+        values = [part for parts in node.expressions("generator") for part in _stacked(parts, len(output))]
+        made = [_together(map(self._value, each)).made(COMPUTED) for each in values]
+        return (*children[0], *(replace(each, origin=one) for each, one in zip(output, made, strict=True)))
 
     def united(self, node: Node, children: Sequence[_Columns]) -> _Columns:
         """Return the columns of a UNION: those of the first, made of what stands in their place in each."""
@@ -207,7 +209,7 @@ class _Follower:
                 found = origin if found is None else found | origin
         return _NOTHING if found is None else found
 
-    def _known(self, id: int | None, first: Mapping[int, Origin] | None = None) -> Origin:  # noqa: A002 - Spark's word
+    def _known(self, id: int | None, first: Mapping[int | None, Origin] | None = None) -> Origin:  # noqa: A002 - Spark's word
         for known in (first or {}, self._env, self.outer):
             if id is not None and id in known:
                 return known[id]
@@ -246,7 +248,7 @@ class _Follower:
         said = node.fields.get("projections")
         if not isinstance(said, list):  # Spark writes none of an unpivot; what stays as it is keeps its id
             new = self.unknown(node, children)
-            return tuple(replace(each, origin=self._env.get(-1 if each.id is None else each.id, each.origin)) for each in new)
+            return tuple(replace(each, origin=self._env.get(each.id, each.origin)) for each in new)
         rows = [[self._column(each) for each in row if is_tree(each)] for row in said]
         if any(len(row) != len(output) for row in rows):
             return self.unknown(node, children)
@@ -262,6 +264,18 @@ class _Follower:
         if made:
             return tuple(replace(each, origin=origin) for each in made)
         return tuple(replace(each, origin=each.origin | origin) for columns in children for each in columns)
+
+
+def _stacked(generator: Parts, count: int) -> list[list[Parts]]:
+    """Return for each column that a generator gives the expressions it is made of: of a stack every so manieth."""
+    if kind_of(generator[0]) != "Stack":
+        return [[generator]] * count
+    at, values = behind(generator, 1), []  # the first says how many rows there are
+    while at < len(generator):
+        end = behind(generator, at)
+        values.append(generator[at:end])
+        at = end
+    return [values[column::count] for column in range(count)]
 
 
 def _output(node: Node, name: str = "output") -> _Columns:
@@ -282,7 +296,8 @@ def _aggregates(part: Mapping[str, object]) -> bool:
 
 _SAME = (
     "CollectMetrics", "Deduplicate", "DeduplicateWithinWatermark", "Distinct", "EventTimeWatermark", "Except", "Filter",
-    "GlobalLimit", "Intersect", "LocalLimit", "Offset", "RebalancePartitions", "Repartition", "RepartitionByExpression",
+    "GlobalLimit", "Intersect", "LocalLimit", "Offset", "PipeOperator",
+    "RebalancePartitions", "Repartition", "RepartitionByExpression",
     "ResolvedHint", "ReturnAnswer", "Sample", "Sort", "Subquery", "SubqueryAlias", "Tail", "View",
 )  # fmt: skip
 _USES: Mapping[str, Sequence[tuple[str, Sequence[str]]]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 Parts = Sequence[Mapping[str, Any]]
 """An expression or a plan as its nodes, each before its children."""
@@ -74,7 +74,7 @@ def kind_of(part: Mapping[str, Any]) -> str:
     return str(part[_CLASS]).rpartition(".")[2]
 
 
-def is_tree(said: object) -> bool:
+def is_tree(said: object) -> TypeGuard[list[Mapping[str, Any]]]:
     """Tell whether a field holds an expression or a plan."""
     return isinstance(said, list) and bool(said) and isinstance(said[0], dict) and _CHILDREN in said[0]
 
