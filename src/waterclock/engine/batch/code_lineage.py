@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.engine.batch.plan_lineage import Sources, lineage_of
 from waterclock.engine.batch.plan_tree import plan_of
-from waterclock.engine.spark.analysed_plan import analysed_plan
+from waterclock.engine.spark.analysed_plan import analysed_plan, shows_plan
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.code_lineage import CodeLineage, Input, all_unknown
 from waterclock.flow.declarations import Flat, Read, Table
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _NAME = "_waterclock_read_"
-_NO_PLAN = "Spark shows no plan here, as over Spark Connect"
+_NO_PLAN = "what is made over Spark Connect"
+_UNREADABLE = "its plan"
 
 
 def named(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> tuple[dict[Any, DataFrame], Sources]:
@@ -31,16 +32,19 @@ def named(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> tuple[di
 
     Rows of SHARED views, which were made before, are of no table: what is made of them is not known.
     """
-    columns = {read.table: frame.columns for read, frame in frames.items() if isinstance(read, Read)}
+    columns: dict[str, Sequence[str]] = {}
+    if any(isinstance(read, Flat) for read in frames):
+        columns = {read.table: frame.columns for read, frame in frames.items() if isinstance(read, Read)}
     renamed: dict[Any, DataFrame] = {}
     sources: dict[str, Callable[[str], Input]] = {}
     for at, (read, frame) in enumerate(frames.items()):
-        if read in shared:
+        column_of = _flat(read, columns) if isinstance(read, Flat) else _plain(read)
+        if read in shared or column_of is None or not shows_plan(frame):
             renamed[read] = frame
             continue
         name = f"{_NAME}{at}"
         renamed[read] = frame.alias(name)
-        sources[name] = _flat(read, columns) if isinstance(read, Flat) else _plain(read)
+        sources[name] = column_of
     return renamed, sources
 
 
@@ -53,11 +57,15 @@ def note_lineage(
     """
     if table.function is None:
         return
+    tables = tuple(dict.fromkeys(read.table for read in table.reads))
+    if not shows_plan(rows):  # and to ask for the columns would cost a message
+        if not work.code_lineages.is_shown(table, _NO_PLAN):
+            work.code_lineages.add(table, _NO_PLAN, all_unknown(["*"], tables, [_NO_PLAN]))
+        return
     looks = work.code_lineages.looks_of(table.function)
     inputs = tuple((str(read), tuple(frame.columns)) for read, frame in frames.items())
     if not looks.may_part and work.code_lineages.is_shown(table, inputs):
         return
-    tables = tuple(dict.fromkeys(read.table for read in table.reads))
     found = _shown(rows, rows.columns, sources, tables)
     if looks.brings:
         found |= all_unknown(found.columns, tables, looks.brings)
@@ -68,17 +76,20 @@ def note_lineage(
 def _shown(rows: DataFrame, names: Sequence[str], sources: Sources, tables: Sequence[str]) -> CodeLineage:
     text = analysed_plan(rows)
     if text is None:
-        return all_unknown(names, tables, [_NO_PLAN])
+        return all_unknown(names, tables, [_UNREADABLE])
     try:
         return lineage_of(plan_of(text), names, sources, tables)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
-        return all_unknown(names, tables, ["its plan is written in a way that is not known"])
+        return all_unknown(names, tables, [_UNREADABLE])
 
 
 def _plain(read: Read) -> Callable[[str], Input]:
     return lambda column: (read.table, column)
 
 
-def _flat(flat: Flat, columns: Mapping[str, Sequence[str]]) -> Callable[[str], Input]:
-    told = {each.name.lower(): (each.table, each.column) for each in flat_columns(flat, columns.get) or ()}
+def _flat(flat: Flat, columns: Mapping[str, Sequence[str]]) -> Callable[[str], Input] | None:
+    found = flat_columns(flat, columns.get)
+    if found is None:
+        return None
+    told = {each.name.lower(): (each.table, each.column) for each in found}
     return lambda column: told.get(column.lower(), (flat.read.table, column))

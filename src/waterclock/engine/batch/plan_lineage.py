@@ -64,7 +64,7 @@ def lineage_of(plan: Node, names: Sequence[str], sources: Sources, tables: Itera
     follower = _Follower(sources, frozenset((table, "*") for table in tables))
     columns = follower.follow(plan)
     if [each.name for each in columns] != list(names):
-        return all_unknown(names, tables, ["its plan shows other columns"])
+        return all_unknown(names, tables, ["its plan"])
     return CodeLineage(
         {each.name: each.origin for each in columns}, {use: frozenset(of) for use, of in follower.uses.items() if of}
     )

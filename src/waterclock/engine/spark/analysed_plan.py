@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+def shows_plan(frame: DataFrame) -> bool:
+    """Tell whether Spark shows the plan of a DataFrame here; what is asked costs nothing."""
+    return getattr(frame, "_jdf", None) is not None
+
+
 def analysed_plan(frame: DataFrame) -> str | None:
     """Return the analysed plan in JSON; None where it cannot be had. Cost: no job, some milliseconds."""
     behind = getattr(frame, "_jdf", None)
