@@ -97,7 +97,7 @@ def test_what_a_cte_defines_is_known_where_it_is_referred_to() -> None:
 def test_the_operator_that_nobody_knows_makes_all_it_gives_maybe_of_all_that_comes_in() -> None:
     some = node("Project", read(), projectList=[attribute("a", 1)])
     found = told(node("Sorcery", some, output=[attribute("x", 6)]), "x").columns["x"]
-    assert (found.inputs, found.maybe, found.why) == (frozenset(), of("a"), {"Spark's Sorcery"})
+    assert (found.inputs, found.maybe, found.why) == (frozenset(), of("a"), frozenset({"Spark's Sorcery"}))
     passed = told(node("Sorcery", read()), "a", "b")
     assert (passed.columns["a"].inputs, passed.columns["a"].maybe) == (of("a"), of("b"))
     assert passed.uses == {"may read": of("a", "b")}
