@@ -22,6 +22,7 @@ from waterclock.ledger.read import (
     watching,
 )
 from waterclock.ledger.read import closings as past_closings
+from waterclock.ledger.read import code_lineage as known_lineage
 from waterclock.ledger.read import codes as past_codes
 from waterclock.ledger.read import measures as past_measures
 from waterclock.ledger.read import pauses as past_pauses
@@ -38,6 +39,7 @@ from waterclock.ledger.write import (
     claim_endings,
     claims,
     closings,
+    code_lineage,
     completion,
     decisions,
     openlineage,
@@ -147,6 +149,13 @@ class Alerts(Section):
     warned_since_look = on_its_database(known_alerts.warned_since_look)
 
 
+class Lineage(Section):
+    """What the columns of Python transforms are made of."""
+
+    of_code = on_its_database(known_lineage.code_lineages)
+    note_code = on_its_database(code_lineage.note_code)
+
+
 class OpenLineage(Section):
     """What became of each attempt at a batch, in order, for a tool of lineage; and how far that was told."""
 
@@ -211,6 +220,7 @@ class Ledger:
         self.reads = Reads(database)
         self.past = Past(database)
         self.alerts = Alerts(database)
+        self.lineage = Lineage(database)
         self.openlineage = OpenLineage(database)
         self.keeping = Keeping(database)
 

@@ -41,6 +41,7 @@ from waterclock.batches.records import warnings_of
 from waterclock.dpl.project import Project
 from waterclock.flow.choices import Action, Kind
 from waterclock.flow.declarations import Rule, Table, Unit
+from waterclock.ledger.ledger import Ledger
 from waterclock.openlineage.columns import ColumnFacets
 from waterclock.timelabel.label import label_of
 
@@ -78,10 +79,11 @@ class Events:
     """Words the events of one project; what hangs on its code alone is worked out once."""
 
     project: Project
+    ledger: Ledger | None = None
     columns: ColumnFacets = field(init=False)
 
     def __post_init__(self) -> None:
-        self.columns = ColumnFacets(self.project, self.project.openlineage.namespace)
+        self.columns = ColumnFacets(self.project, self.project.openlineage.namespace, self.ledger)
 
     @property
     def namespace(self) -> str:

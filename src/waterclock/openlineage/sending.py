@@ -72,7 +72,9 @@ def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_o
         return Sent(is_busy=True)
     from waterclock.openlineage.events import Events
 
-    sending = _Sending(project, ledger, Events(project), None if seconds is None else time.monotonic() + seconds)
+    sending = _Sending(
+        project, ledger, Events(project, ledger), None if seconds is None else time.monotonic() + seconds
+    )
     try:
         while not (page := ledger.openlineage.happened_after(after, _PAGE)).is_all or page.found:
             after = page.up_to

@@ -14,6 +14,7 @@ from waterclock.batches.records import Input
 from waterclock.dpl.project import Project
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.workplace import Workplace
+from waterclock.flow.code_lineage import AGGREGATED, CodeLineage, Origin
 from waterclock.openlineage import sending
 from waterclock.openlineage.events import Events, batch_id
 from waterclock.openlineage.sending import send, send_after
@@ -314,6 +315,38 @@ def test_a_python_transform_is_told_as_made_of_all_that_it_reads(busy_shop: Shop
     inputs = facet.fields["n"].inputFields
     assert {each.field for each in inputs} == {"order_id", "customer_id", "amount", "ordered_at"}
     assert "cannot be looked into" in str(inputs[0].transformations[0].description)  # type: ignore[index]
+
+
+def test_a_python_transform_is_told_as_plans_have_shown_it(busy_shop: Shop) -> None:
+    (busy_shop.folder / "flows" / "p.py").write_text(
+        "import waterclock as wc\n\n\n"
+        '@wc.transform("sales.odd", partitioned=True)\n'
+        'def odd(orders=wc.table("shop.orders")) -> wc.DataFrame:\n'
+        "    return orders\n"
+    )
+    project = say(busy_shop, 'file = "x.jsonl"')
+    amount, when = ("shop.orders", "amount"), ("shop.orders", "ordered_at")
+    shown = CodeLineage(
+        {"id": Origin(frozenset({amount})), "x": Origin(frozenset({amount}), frozenset({when}), AGGREGATED)},
+        {"filter": frozenset({when}), "may read": frozenset({amount})},
+    )
+    table = project.flow.tables["sales.odd"]
+    busy_shop.ledger.lineage.note_code(table.name, table.fingerprint, shown)
+    facet = Events(project, busy_shop.ledger).columns.lineage_of(table)
+    assert facet is not None
+    told = {
+        name: [(it.field, it.transformations[0].subtype, it.transformations[0].description) for it in of.inputFields]  # type: ignore[index]
+        for name, of in facet.fields.items()
+    }
+    assert told == {
+        "id": [("amount", "IDENTITY", "by odd in flows/p.py")],
+        "x": [
+            ("amount", "AGGREGATION", "by odd in flows/p.py"),
+            ("ordered_at", "AGGREGATION", "maybe, by odd in flows/p.py"),
+        ],
+    }
+    chosen = [(each.field, each.transformations[0].subtype) for each in facet.dataset or ()]  # type: ignore[index]
+    assert chosen == [("ordered_at", "FILTER"), ("amount", "CONDITIONAL")]
 
 
 def test_where_a_query_does_not_tell_all_that_it_reads_is_told(busy_shop: Shop) -> None:

@@ -226,7 +226,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "lineage": {
             "table": "the table (of TABLE.COLUMN: `column`, and both lists are trees of {table, column, expression, "
-            "note, is_seen, beyond}; with --impact `column` and `impact` alone, a list of {table, kind, owner, "
+            "note, is_seen, is_unknown, beyond}, of which is_unknown says that of it and the one before it one may be "
+            "made of the other, or not; with --impact `column` and `impact` alone, a list of {table, kind, owner, "
             "comment, to, columns, uses, is_sure, why, through}, of which `columns` says by name "
             "copied, computed or may read)",
             "made_from": "list of tables, nearest first",

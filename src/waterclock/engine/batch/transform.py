@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.flat_alone import flat_alone
 from waterclock.dpl.query.splice import reads_of, splice
+from waterclock.engine.batch.code_lineage import named, note_lineage
 from waterclock.engine.batch.late_rows import too_late
 from waterclock.engine.batch.many_windows import Pins, rows_of_windows, shares_of
 from waterclock.engine.batch.marks import require_time
@@ -187,7 +188,12 @@ def _rows_of(
     frames |= flat_frames(work, spark, _flats(own), reads, frames, counted)
     if table.late_rows is not None:
         return too_late(work, table, table.late_rows, batch, frames[table.reads[0]])
-    return rows_over(work, spark, table, batch.window, frames, is_partial=batch.is_partial)
+    if table.function is None or table.function.step is not None:
+        return rows_over(work, spark, table, batch.window, frames, is_partial=batch.is_partial)
+    frames, sources = named(frames, [view.read for view in shared.values()])
+    rows = rows_over(work, spark, table, batch.window, frames, is_partial=batch.is_partial)
+    note_lineage(work, table, rows, frames, sources)
+    return rows
 
 
 def _flats(table: Table) -> tuple[Flat, ...]:

@@ -3,7 +3,8 @@
 Instants are microseconds since 1970 (`instants`). Nothing here is written for one database alone: what a partial index
 leaves out is said to SQLite here, to every dialect in `migrations/` (saying it loads the dialect, at each command).
 `claims`, `claim_labels`, `revisions`, `inputs`, `schemas` and `events` only ever grow; `batches`, `coverage`,
-`versions`, `codes`, `items`, `closings`, `alerts`, `messages`, `alerts_look` and `lineage_sent` say what holds now.
+`versions`, `codes`, `items`, `closings`, `alerts`, `messages`, `alerts_look`, `lineage_sent` and `code_lineage` say
+what holds now.
 """
 
 from __future__ import annotations
@@ -351,6 +352,17 @@ lineage_sent = sa.Table(
     sa.Column("error", TEXT),
     sa.Column("left_out", sa.Integer, nullable=False, server_default="0"),
     sa.Column("refusal", TEXT),
+)
+
+# what the columns of a Python transform are made of, by its code, as plans of its batches showed it
+code_lineage = sa.Table(
+    "code_lineage",
+    metadata,
+    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("code", TEXT, primary_key=True),
+    sa.Column("lineage", sa.JSON, nullable=False),
+    sa.Column("at", Instant, nullable=False),
+    **_KEYED,
 )
 
 events = sa.Table(
