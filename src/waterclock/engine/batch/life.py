@@ -320,6 +320,7 @@ class _Attempt:
             run=self.work.run,
             restates=self._restates(bound),
             seen=bound.look.seen,
+            held={} if self.held is None else {self.held.manifest.label: self.held.manifest.claim},
             closed={each.label: each.closing.tick for each in self.group.batches if each.closing and each.closing.tick},
             pool=(self.table.pool, self.work.flow.pools[self.table.pool])
             if self.table.pool in self.work.flow.pools

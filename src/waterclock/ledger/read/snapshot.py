@@ -91,7 +91,8 @@ _REQUESTED = sa.select(
     batches.c.stands_from,
     # what was held and is tried again is not shown as it was any more
     sa.case(
-        (sa.or_(batches.c.requested != RELEASE, batches.c.status == BatchStatus.HELD.value), batches.c.requested),
+        (sa.not_(batches.c.requested.startswith(RELEASE)), batches.c.requested),
+        (batches.c.status == BatchStatus.HELD.value, RELEASE),
         (batches.c.current_claim.is_(None), BACKFILL),
         else_="recompute",
     ).label("requested"),
