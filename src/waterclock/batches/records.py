@@ -40,8 +40,8 @@ class ClaimRequest:
     the log forward from it. `restates` says why done labels are made again that nobody requested and whose inputs did
     not change: late rows within a LOOKBACK. `run` names the run, where there is one. `pool` is the table's, with how
     many batches of it may run side by side, whoever runs them. `seen`: done labels that are restated only where the
-    claim that made them is still this one. `closed`: where the books of windows were closed, as it was planned. `held`: labels that
-    are released, which must be held still, each with the claim that sealed what is held.
+    claim that made them is still this one. `closed`: where the books of windows were closed, as it was planned.
+    `held`: labels that are released, which must be held still, each with the claim that sealed what is held.
     """
 
     table: str

@@ -243,8 +243,10 @@ def withdraw(
     """Take requests to make or remake batches back; give which of `labels` had one.
 
     Where rows are there, and the attempt to make them again failed, that is forgotten, unless what they read has
-    changed: they stand as if nobody had asked. What was to be released is held as before. A window that late rows have opened again meanwhile is made again all
-    the same. Raises  E413 for a label under an open claim, E412 for an unknown table
+    changed: they stand as if nobody had asked. What was to be released is held as before.
+    A window that late rows have opened again meanwhile is made again all the same.
+
+    Raises  E413 for a label under an open claim, E412 for an unknown table
     """
     with database.write() as write:
         _check_table(write, table)

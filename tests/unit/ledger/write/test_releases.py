@@ -110,3 +110,15 @@ def test_a_release_that_was_lost_is_taken_up_again(held: Desk) -> None:
     held.ledger.claims.record_done(held.claim("raw.a", 1, held=sealed), [result(1)])
     assert BACKFILL not in facts_of(held).requested.values()
     assert facts_of(held).wanted == set()
+
+
+def test_past_windows_that_a_held_claim_read_again_stand_as_they_did(at_desk: Desk) -> None:
+    at_desk.apply(table("raw.a", partitioned=True))
+    at_desk.done("raw.a", 0, 1)
+    claim = at_desk.claim("raw.a", 0, 1, 2, restates="late rows within LOOKBACK")
+    at_desk.ledger.claims.record_failed(
+        claim, error="E755 held", is_transient=False, status=BatchStatus.HELD, own=[day(2)]
+    )
+    assert at_desk.ledger.reads.held("raw.a") == {day(2): claim.number}
+    assert facts_of(at_desk).troubles.keys() == {day(2)}
+    assert [at_desk.ledger.past.audit("raw.a", day(n)).cell.status for n in range(3)] == ["done", "done", "held"]
