@@ -48,6 +48,7 @@ class ClaimRequest:
     not change: late rows within a LOOKBACK. `run` names the run, where there is one. `pool` is the table's, with how
     many batches of it may run side by side, whoever runs them. `seen`: done labels that are restated only where the
     claim that made them is still this one. `closed`: where the books of windows were closed, as it was planned.
+    `held`: labels that are released, which must be held still, each with the claim that sealed what is held.
     """
 
     table: str
@@ -65,6 +66,7 @@ class ClaimRequest:
     pool: tuple[str, int] | None = None
     seen: Mapping[datetime, int] = field(default_factory=dict)
     closed: Mapping[datetime, datetime] = field(default_factory=dict)
+    held: Mapping[datetime, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import HELD_BACK
@@ -20,6 +21,7 @@ from waterclock.storage.slices.key_checks import duplicate_keys
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.sieve import Sifted
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -147,6 +149,13 @@ def held_back(table: Table, where: str, verdict: Verdict) -> WaterclockError:
         why="; ".join(verdict.holds[1:]) or f"declared at {table.place}",
         fix=f"look at it, then `waterclock release {where} --because ...`, or mend the source and `waterclock retry`",
     )
+
+
+def with_past(verdicts: Mapping[datetime, Verdict], own: datetime) -> Verdict:
+    """Return what was found of a batch, with what holds back past windows that were read again with it."""
+    found = verdicts.get(own, Verdict())
+    past = [f"{label_of(at)}, read again: {it}" for at in sorted(verdicts) if at != own for it in verdicts[at].holds]
+    return replace(found, holds=(*found.holds, *past))
 
 
 def never_null(table: Table) -> list[str]:

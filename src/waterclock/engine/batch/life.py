@@ -23,6 +23,7 @@ from waterclock.engine.batch.expectations import (
     left_aside,
     refusal,
     row_measures,
+    with_past,
 )
 from waterclock.engine.batch.late_rows import told_late
 from waterclock.engine.batch.make import Bound, make
@@ -280,10 +281,13 @@ class _Attempt:
                 raise refusal(self.table, where, verdict)
             if manifest.label in notes.holds:
                 verdict = replace(verdict, holds=(notes.holds[manifest.label], *verdict.holds))
-            if verdict.holds:
-                self._keep_held(claim, written, notes, verdict)
-                raise held_back(self.table, where, verdict)
+            if verdict.holds and len(self.group.batches) > 1:
+                raise held_back(self.table, where, verdict)  # the group is parted
             verdicts[manifest.label] = replace(verdict, warnings=verdict.warnings + told_late(self.table, manifest))
+        # once all are judged: what is released later was held to each rule itself, whatever a LOOKBACK found before it
+        if (verdict := with_past(verdicts, self.group.batches[0].label)).holds:
+            self._keep_held(claim, written, notes, verdict)
+            raise held_back(self.table, self._where(), verdict)
         if verdicts and (aside := left_aside(notes.set_aside())):
             newest = verdicts[max(verdicts)]
             verdicts[max(verdicts)] = replace(newest, warnings=(*newest.warnings, *aside))
@@ -320,6 +324,7 @@ class _Attempt:
             run=self.work.run,
             restates=self._restates(bound),
             seen=bound.look.seen,
+            held={} if self.held is None else {self.held.manifest.label: self.held.manifest.claim},
             closed={each.label: each.closing.tick for each in self.group.batches if each.closing and each.closing.tick},
             pool=(self.table.pool, self.work.flow.pools[self.table.pool])
             if self.table.pool in self.work.flow.pools
@@ -444,8 +449,9 @@ class _Attempt:
         may_pass = error.transient or error.code in MENDED_ELSEWHERE
         again = self.work.real_now() if may_pass else None
         status = BatchStatus.HELD if error.code == HELD_BACK else BatchStatus.FAILED
+        own = [batch.label for batch in self.group.batches]
         self.work.ledger.claims.record_failed(
-            claim, error=error.render(), is_transient=error.transient, status=status, due_again=again
+            claim, error=error.render(), is_transient=error.transient, status=status, due_again=again, own=own
         )
 
     def _as_error(self, raised: Exception) -> WaterclockError:

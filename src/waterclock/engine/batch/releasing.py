@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.batches.audit_trail import Audit
-from waterclock.batches.facts import RELEASE, BatchStatus
+from waterclock.batches.facts import RELEASE, is_release
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.collect.looks import CHANGED, LOOKED
@@ -62,9 +62,8 @@ def find_held(work: Workplace, table: Table, label: datetime, reads: Sequence[Pi
     Raises  E756 where it is gone, or where what it had read has changed since
     """
     folder = work.folder(table)
-    audit = work.ledger.past.audit(table.name, label)
-    attempts, cell = audit.attempts, audit.cell
-    claim = next((each.claim for each in reversed(attempts) if each.status == BatchStatus.HELD), None)
+    audit, claim = work.ledger.past.audit(table.name, label), work.ledger.reads.held(table.name).get(label)
+    cell = audit.cell
     path = "" if claim is None else work.lake.slice_path(label, claim)
     record = read_claim_record(folder, path) if path else None
     if record is None or not is_sealed(folder, path):
@@ -72,7 +71,7 @@ def find_held(work: Workplace, table: Table, label: datetime, reads: Sequence[Pi
     request, results = record
     if reads and _read(request.inputs.get(label, ())) != _read([it.input for it in reads]):
         raise _not_released(table, label, "what it had read has changed since")
-    said = _said(audit) if cell.requested == RELEASE else {}
+    said = _said(audit) if is_release(cell.requested) else {}
     return HeldBatch(read_manifest(folder, path), request, results[0], said)
 
 
