@@ -67,7 +67,7 @@ def main() -> None:
             sold = sales.make(Path(folder) / "sales")
             sold.live()
             with serving(LiveProject(sold.folder, now=sales.NOW), "127.0.0.1", 0) as measured:
-                take("quality", "/tables/raw.sales/quality", 1200, at=measured.address)
+                take("quality", "/tables/raw.sales/quality", 1150, at=measured.address)
 
 
 def why_blocked(page: Page) -> None:
