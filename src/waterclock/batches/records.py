@@ -48,7 +48,8 @@ class ClaimRequest:
     not change: late rows within a LOOKBACK. `run` names the run, where there is one. `pool` is the table's, with how
     many batches of it may run side by side, whoever runs them. `seen`: done labels that are restated only where the
     claim that made them is still this one. `closed`: where the books of windows were closed, as it was planned.
-    `held`: labels that are released, which must be held still, each with the claim that sealed what is held.
+    `held`: labels that are released, which must be held still, each with the claim that sealed what is held; one
+    that `restates` nothing is asked for still.
     """
 
     table: str

@@ -170,8 +170,7 @@ class _Attempt:
             pins = pin(self.work.ledger, self.work.lake, self.work.flow, self.group.batches)
             self.bound = bound = Bound(pins, linked=pin_link(self.work, self.table, self.group))
             if self.group.verb == RELEASE:
-                label = self.group.batches[0].label
-                self.held = find_held(self.work, self.table, label, pins[label])
+                self.held = find_held(self.work, self.table, self.group, pins)
         # a look that fails is an attempt that fails, of the group's own labels
         with self._step("look" if self.table.source and self.table.source.changed else "pin"):
             return replace(bound, look=look_back(self.work, self.table, self.group, lambda: self.spark))
@@ -334,7 +333,7 @@ class _Attempt:
     def _restates(self, bound: Bound) -> str | None:
         """Say why done labels are made again that nobody asked for and whose inputs did not change."""
         if self.held is not None:
-            return "a held batch is released"
+            return None if self.held.said else "a held batch is released"  # who asked a runner may have taken it back
         return "late rows within LOOKBACK" if bound.again else None
 
     def _inputs_elsewhere(self, bound: Bound) -> dict[datetime, tuple[Input, ...]]:

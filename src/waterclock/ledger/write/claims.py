@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BatchStatus, OpenClaim
+from waterclock.batches.facts import BatchStatus, OpenClaim, is_release
 from waterclock.batches.records import Claim, ClaimRequest
 from waterclock.flow.choices import TableType
 from waterclock.ledger import refusals
@@ -180,7 +180,8 @@ def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> 
         if row.status == BatchStatus.SKIPPED:
             raise refusals.is_skipped(request.table, row.label)
         sealed = request.held.get(row.label)
-        if sealed is not None and (row.status, row.claim) != (BatchStatus.HELD.value, sealed):
+        is_asked = request.restates is not None or is_release(row.requested)
+        if sealed is not None and not (is_asked and (row.status, row.claim) == (BatchStatus.HELD.value, sealed)):
             raise _not_held(request.table, row.label)
         if request.seen.get(row.label, row.current_claim) != row.current_claim:
             raise refusals.read_since(request.table, row.label, row.current_claim)
@@ -196,7 +197,7 @@ def _not_held(table: str, label: datetime) -> refusals.ClaimRefused:
         "E756",
         f"{table}@{label_of(label)} cannot be released",
         where=f"{table}@{label_of(label)}",
-        why="what was sealed is held no more: somebody has released it, or had it made again",
+        why="what was sealed is held no more, or nobody asks for that any more: somebody was quicker",
         transient=True,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.ledgers import Desk, day, result, table
@@ -44,7 +46,8 @@ def test_what_was_asked_for_before_a_release_counts_again(held: Desk, how: str) 
         for label in both:
             decisions.refuse_release("raw.a", label, who="ann", why="it is gone")
     facts = facts_of(held)
-    assert (facts.requested, facts.wanted) == ({day(0): "recollect"}, {day(1)})
+    assert facts.requested == {day(0): "recollect"}
+    assert facts.wanted == {day(1)}
     assert {label: it.status for label, it in facts.troubles.items()} == dict.fromkeys(both, BatchStatus.HELD)
 
 
@@ -71,9 +74,9 @@ def test_what_is_given_up_is_not_shown_once_that_is_taken_back(held: Desk) -> No
     held.ledger.decisions.retry("raw.a", [day(1)], who="bob")
     hold(held, 1)
     facts = facts_of(held)
-    assert (facts.requested, facts.wanted, facts.troubles.keys()) == (
-        {day(0): "recollect"}, {day(1)}, {day(0), day(1)},
-    )  # fmt: skip
+    assert facts.requested == {day(0): "recollect"}
+    assert facts.wanted == {day(1)}
+    assert facts.troubles.keys() == {day(0), day(1)}
 
 
 def test_a_stronger_request_takes_the_place_of_a_release_and_of_what_was_asked_before(held: Desk) -> None:
@@ -84,7 +87,7 @@ def test_a_stronger_request_takes_the_place_of_a_release_and_of_what_was_asked_b
 
 def test_what_two_runners_release_is_shown_once(held: Desk) -> None:
     sealed = held.ledger.reads.held("raw.a")
-    told = {"restates": "a held batch is released", "held": sealed}
+    told: dict[str, Any] = {"restates": "a held batch is released", "held": sealed}
     first = held.claim("raw.a", 1, **told)
     held.ledger.claims.record_done(first, [result(1)])
     with pytest.raises(ClaimRefused, match="cannot be released") as refused:
@@ -104,7 +107,8 @@ def test_a_release_that_was_lost_is_taken_up_again(held: Desk) -> None:
     sealed = held.ledger.reads.held("raw.a")
     held.ledger.decisions.request_release("raw.a", [day(1)], who="ann", why="x")
     lost = held.claim("raw.a", 1, held=sealed)
-    assert (facts_of(held).wanted, facts_of(held).requested) == ({day(1)}, {day(0): "recollect"})
+    assert facts_of(held).wanted == {day(1)}
+    assert facts_of(held).requested == {day(0): "recollect"}
     held.ledger.claims.close_lost(lost, "its lease ran out")
     assert facts_of(held).requested[day(1)] == RELEASE
     held.ledger.claims.record_done(held.claim("raw.a", 1, held=sealed), [result(1)])
@@ -122,3 +126,26 @@ def test_past_windows_that_a_held_claim_read_again_stand_as_they_did(at_desk: De
     assert at_desk.ledger.reads.held("raw.a") == {day(2): claim.number}
     assert facts_of(at_desk).troubles.keys() == {day(2)}
     assert [at_desk.ledger.past.audit("raw.a", day(n)).cell.status for n in range(3)] == ["done", "done", "held"]
+
+
+def test_what_is_held_is_bound_to_the_tick_that_its_latest_was_made_at(at_desk: Desk) -> None:
+    at_desk.apply(table("raw.a", partitioned=True), table("marts.b", partitioned=True, reads=["raw.a"]))
+    at_desk.done("raw.a", 0, 1)
+    picked = at_desk.read("raw.a", 1, 2, read="LATEST(raw.a)")
+    claim = at_desk.claim("marts.b", 1, reads={1: [picked]})
+    at_desk.ledger.claims.record_failed(claim, error="E755 held", is_transient=False, status=BatchStatus.HELD)
+    at_desk.done("raw.a", 2)
+    latest = at_desk.ledger.reads.snapshot(at_desk.flow).of("marts.b").latest
+    assert latest == {day(1): {"raw.a": day(2)}}
+    at_desk.ledger.decisions.request_release("marts.b", [day(1)], who="ann", why="x")
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("marts.b").latest == latest
+    at_desk.ledger.decisions.retry("marts.b", [day(1)], who="ann")
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("marts.b").latest == {}
+
+
+def test_a_release_that_was_taken_back_is_not_carried_out(held: Desk) -> None:
+    sealed = held.ledger.reads.held("raw.a")
+    held.ledger.decisions.request_release("raw.a", [day(0)], who="ann", why="x")
+    held.ledger.decisions.withdraw("raw.a", [day(0)], who="ann")
+    with pytest.raises(ClaimRefused, match="cannot be released"):
+        held.claim("raw.a", 0, held=sealed)
