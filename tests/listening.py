@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,10 +13,14 @@ from typing import Any
 
 @dataclass
 class Heard:
-    """What came in, in order; `answer` is the status it is answered with, and what is refused is not kept."""
+    """What came in, in order; `answer` is the status it is answered with, and what is refused is not kept.
+
+    A body that it `refuses` is answered with 400, whatever the others are.
+    """
 
     port: int = 0
     answer: int = 200
+    refuses: Callable[[dict[str, Any]], bool] = lambda _: False
     bodies: list[dict[str, Any]] = field(default_factory=list)
     tokens: list[str | None] = field(default_factory=list)
     tries: int = 0
@@ -43,10 +47,12 @@ def listening() -> Iterator[Heard]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             heard.tries += 1
-            if heard.answer == 200:
-                heard.bodies.append(json.loads(body))
+            told = json.loads(body)
+            answer = 400 if heard.refuses(told) else heard.answer
+            if answer == 200:
+                heard.bodies.append(told)
                 heard.tokens.append(self.headers.get("Authorization"))
-            self.send_response(heard.answer)
+            self.send_response(answer)
             self.send_header("Location", "/elsewhere")
             self.end_headers()
 

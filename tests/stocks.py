@@ -137,9 +137,15 @@ class Stocks:
                     if stop(group):
                         left.add(group.table)
                     elif error:
-                        ledger.claims.record_failed(claim, error=error, is_transient=False)
+                        self.record_failed(ledger, claim, error)
                     else:
-                        record(ledger, claim, group)
+                        self.record(ledger, claim, group)
+
+    def record(self, ledger: Ledger, claim: Claim, group: Group) -> None:
+        record(ledger, claim, group)
+
+    def record_failed(self, ledger: Ledger, claim: Claim, error: str) -> None:
+        ledger.claims.record_failed(claim, error=error, is_transient=False)
 
     def _parts(self, group: Group) -> list[Group]:
         """Take labels one by one where one of them is to fail."""

@@ -1,5 +1,5 @@
 # noqa: INP001 - a script
-"""Take the pictures of the pages: docs/images/ui-*.png, of the shop's project that the tests of the pages look at.
+"""Take the pictures of the pages: docs/images/ui-*.png, of the shops that the tests of the pages look at.
 
 python -m docs.images.pages      needs Chromium
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from playwright.sync_api import sync_playwright
 
-from tests import slices, stocks
+from tests import sales, slices, stocks
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
 from waterclock.storage.lake import Lake
@@ -46,9 +46,15 @@ def main() -> None:
             chromium = shutil.which("chromium") or shutil.which("chromium-browser")
             browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
 
-            def take(name: str, path: str, height: int, act: Callable[[Page], object] = lambda _: None) -> None:
+            def take(
+                name: str,
+                path: str,
+                height: int,
+                act: Callable[[Page], object] = lambda _: None,
+                at: str = served.address,
+            ) -> None:
                 page = browser.new_page(viewport={"width": 1280, "height": height}, color_scheme="light")
-                page.goto(served.address.rstrip("/") + path)
+                page.goto(at.rstrip("/") + path)
                 act(page)
                 page.wait_for_timeout(500)
                 page.screenshot(path=HERE / f"ui-{name}.png")
@@ -58,6 +64,10 @@ def main() -> None:
             take("lineage", "/lineage", 800)
             held = f"?at={LABEL:%Y-%m-%d}&known={second}&against={first}"
             take("table", f"/tables/{TABLE}{held}", 760)
+            sold = sales.make(Path(folder) / "sales")
+            sold.live()
+            with serving(LiveProject(sold.folder, now=sales.NOW), "127.0.0.1", 0) as measured:
+                take("quality", "/tables/raw.sales/quality", 1150, at=measured.address)
 
 
 def why_blocked(page: Page) -> None:

@@ -57,6 +57,35 @@ QUALITY: Mapping[str, Code] = {
         "A key is found by its value, and values of two types are alike only once one was turned into the other: in "
         "silence, and not always as it was meant.",
     ),
+    "E288": Code(
+        "one row of a key where none goes",
+        "KEY PAST ... and KEY ORDER BY ... say which row of a key stays. The others go, so they say where to: ELSE "
+        "DROP or ELSE QUARANTINE is their first step.",
+    ),
+    "E289": Code(
+        "a key that looks back where no labels are made again",
+        "KEY PAST d asks the table's own slices of the time d up to the window's end. Where an earlier one is "
+        "restated, the later ones follow: that can be said of a PARTITIONED TRANSFORM.",
+    ),
+    "E296": Code(
+        "two orders of one key",
+        "A MERGE, and a TEMPORAL, finds rows by their key, and its ORDER BY says which of several counts. None of them "
+        "is too much.",
+    ),
+    "E297": Code(
+        "what no source tells of a row",
+        "In a COLLECT's columns _source.file is the file that a row came from, and _source.row its number in it, from "
+        "1, where the format's reader can tell.",
+    ),
+    "E298": Code(
+        "rows that are made, not collected",
+        "_source tells where a collected row came from. A transform makes its rows of tables, and can name the columns "
+        "in which a COLLECT keeps it.",
+    ),
+    "E299": Code(
+        "a source that does not tell",
+        "Files tell of each row from which of them it came. A database tells no more of a row than its columns.",
+    ),
     "E293": Code(
         "a measure that cannot be counted in passing",
         "A MEASURE is an aggregate that Spark counts while the rows are written: no second pass over them. DISTINCT, "

@@ -7,10 +7,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Secret
 
 _PREFIX = "WATERCLOCK_SECRET_"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,10 @@ class Secrets:
         if file is None:
             raise self.unresolved(name)
         return file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+
+    def value_of(self, said: T | Secret) -> T | str:
+        """Return what a setting says, or the value of the secret that it names. Raises E225 as `read`."""
+        return self.read(said.name) if isinstance(said, Secret) else said
 
     def unresolved(self, name: str) -> WaterclockError:
         """Make the error for a secret that is nowhere."""

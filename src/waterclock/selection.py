@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 
 from waterclock.errors import WaterclockError, did_you_mean, nearest
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.graph import closure, parents_of
 from waterclock.flow.open_windows import tables_by_view
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.instant import beyond
@@ -230,33 +231,17 @@ def _matches(flow: Flow, item: _Item) -> set[str]:
         names = {item.text} & set(flow.tables)
     if not names:
         raise _no_table(flow, item)
-    up = _closure(names, _parents(flow)) if item.with_upstream else set()
-    down = _closure(names, _children(flow)) if item.with_downstream else set()
+    up = closure(names, parents_of(flow)) if item.with_upstream else set()
+    down = closure(names, _children(flow)) if item.with_downstream else set()
     return names | up | down
-
-
-def _parents(flow: Flow) -> dict[str, set[str]]:
-    return {
-        name: {read.table for read in table.reads if read.table in flow.tables} for name, table in flow.tables.items()
-    }
 
 
 def _children(flow: Flow) -> dict[str, set[str]]:
     children: dict[str, set[str]] = {name: set() for name in flow.tables}
-    for name, parents in _parents(flow).items():
+    for name, parents in parents_of(flow).items():
         for parent in parents:
             children[parent].add(name)
     return children
-
-
-def _closure(names: Iterable[str], arrows: Mapping[str, set[str]]) -> set[str]:
-    found: set[str] = set()
-    to_do = list(names)
-    while to_do:
-        for name in arrows[to_do.pop()] - found:
-            found.add(name)
-            to_do.append(name)
-    return found
 
 
 def _point(text: str, at: int) -> tuple[Point | None, int]:

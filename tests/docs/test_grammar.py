@@ -36,11 +36,15 @@ ACCEPTED = {
         for rule in (
             "KEY", "NOT NULL", "EXPECT (x > 0) AS big ELSE WARN", "EXPECT (x > 0) ELSE FAIL", "TAGS (p, q)",
             "REFERENCES e.f (id) ROLE buyer AT bought_at", "REFERENCES e.f ELSE DROP AT MOST 3 ELSE HOLD",
-            "COMMENT 'c'", "KEY COMMENT 'c' NOT NULL",
+            "COMMENT 'c'", "KEY COMMENT 'c' NOT NULL", "KEY ORDER BY y ELSE DROP",
             "ELSE QUARANTINE KEY ELSE DROP NOT NULL ELSE WARN AT MOST 3",
-            "AS (y) RETIRE '2027-12-31'", "RETIRE '2027-12-31'",
+            "AS (y) RETIRE '2027-12-31'", "RETIRE '2027-12-31'", "AS (_source.file)",
         )
     ],
+    "stays": [TRANSFORM.format(f"PARTITIONED (one KEY {text} ELSE DROP)") for text in (
+        "PAST 7 DAYS", "ORDER BY one", "PAST 1 HOUR ORDER BY one DESC", "ORDER BY one ASC PAST 7 DAYS",
+    )],
+    "sorted": [TRANSFORM.format("(one KEY ORDER BY (one, two DESC, three ASC) ELSE DROP)")],
     "when": [COLLECT.format(text) for text in (
         "EVERY 15 MINUTES", "EVERY DAY", "SCHEDULE '10 * * * *'", "DELAY 2 HOURS", "ZONE 'Asia/Tokyo'",
         "START '2018-01-01'",

@@ -26,6 +26,7 @@ CAPABILITIES = {
         awaits=frozenset({Sign.MARKER, Sign.NEXT}),
         changes=Tells.BY_ITSELF,
         tells_unread=True,
+        tells=frozenset({"file", "row"}),
     ),
     "sqlite": Capabilities(
         "sqlite",

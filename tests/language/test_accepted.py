@@ -105,7 +105,8 @@ def parts_of(table: Table) -> Iterator[str]:
         rules = [(rule.expression, rule.name, words(rule.rungs)) for rule in column.rules]
         ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
         otherwise = [f"{what} else {words(ladder)}" for what, ladder in ladders.items() if ladder]
-        notes = [note for note in (*references_of(column), column.comment, column.tags, rules, *otherwise) if note]
+        of_column = (*references_of(column), column.comment, column.tags, rules, *otherwise, column.stays, column.tells)
+        notes = [note for note in of_column if note]
         yield f"  column {column.name} {column.type} {marks} {notes or ''}".rstrip()
     yield f"  open: {table.columns.is_open}"
     yield from (f"  lines {of.name!r}: {words(of.ladder)}" for of in [table.columns.unread] if of)

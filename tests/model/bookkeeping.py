@@ -178,7 +178,7 @@ class Bookkeeper:
         cadence = self.flow.tables[until_of(table)[0].table].cadence
         boundaries = [it.start for it in windows_of(cadence) if window.end <= it.start <= tick]
         assert boundaries[-1] == tick, f"{where}: no boundary"
-        before = self.ticks.get((table.name, table.cadence.previous(window.start)))
+        before = self._before(table, window)
         assert before is None or tick >= before, f"{where}: before {before}"
         looked = self.seen[key] | {pair.boundary for pair, held in holds.items() if pair.window == window and not held}
         last = None
@@ -196,6 +196,11 @@ class Bookkeeper:
         self.ticks[key] = tick
         self.closed[closing.reason] += 1
 
+    def _before(self, table: Table, window: Window) -> datetime | None:
+        """Return where the last window before one that has been closed was: those that were skipped are passed over."""
+        closed = {label: tick for (name, label), tick in self.ticks.items() if name == table.name}
+        return max(((label, tick) for label, tick in closed.items() if label < window.start), default=(None, None))[1]
+
     def at_rest(self, now: datetime) -> None:
         """Check that nothing is left to look at, and that every boundary of the oldest open window was looked at."""
         if not self.is_any:
@@ -207,7 +212,7 @@ class Bookkeeper:
             limit = None if first is None else books.settled_up_to(first)
             if first is None or limit is None or closes is None:
                 continue
-            before = self.ticks.get((books.table.name, books.table.cadence.previous(first.start))) or first.end
+            before = self._before(books.table, first) or first.end
             boundaries = {it.start for it in windows_of(books.cadence) if max(first.end, before) <= it.start <= limit}
             is_left = boundaries - self.seen[books.table.name, first.start] if closes.is_asked else set()
             assert not is_left, f"{books.table.name}@{first.label}: not looked at {sorted(is_left)}"

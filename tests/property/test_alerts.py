@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waterclock.alerts.telling import APART, MOST, WITHIN, Found, decide, is_meant
-from waterclock.batches.alerts import Acknowledged, Alert, Kind, KnownAlerts, Message, Telling, Trouble
-from waterclock.flow.alerting import Alerting, Quiet, Rule, Severity, Target, TargetKind
+from waterclock.batches.alerts import Acknowledged, Alert, KnownAlerts, Message, Telling, Trouble, TroubleKind
+from waterclock.flow.alerts import Alerting, AlertRule, Quiet, Severity, Target, TargetKind
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TABLES = ("raw.a", "raw.b", "marts.c")
 TARGETS = ("ops", "mail")
-KINDS = (Kind.DAMAGED, Kind.FAILED, Kind.WARNED)
+KINDS = (TroubleKind.DAMAGED, TroubleKind.FAILED, TroubleKind.WARNED)
 
 tables = st.frozensets(st.sampled_from(TABLES), min_size=1)
 rules = st.builds(
-    Rule,
+    AlertRule,
     name=st.just("r"),
     tables=tables,
     severity=st.sampled_from(Severity),
@@ -129,7 +129,7 @@ class World:
 @settings(max_examples=60, deadline=None)
 @given(rules=st.lists(rules, min_size=1, max_size=3), history=st.lists(looks, max_size=25))
 def test_each_cause_is_told_once_and_once_that_it_is_over_whatever_is_lost(
-    rules: list[Rule], history: list[Look]
+    rules: list[AlertRule], history: list[Look]
 ) -> None:
     targets = {name: Target(name, TargetKind.WEBHOOK, "http://x") for name in TARGETS}
     world = World(Alerting(targets, tuple(rules), is_on=True))
@@ -158,9 +158,9 @@ def test_each_cause_is_told_once_and_once_that_it_is_over_whatever_is_lost(
 @settings(max_examples=50, deadline=None)
 @given(hours=st.integers(1, 200), every=st.integers(1, 9), ends=st.booleans())
 def test_what_stands_is_repeated_as_often_as_is_said(hours: int, every: int, *, ends: bool) -> None:
-    rule = Rule("r", frozenset(TABLES), Severity.WARNING, ("ops",), timedelta(hours=every))
+    rule = AlertRule("r", frozenset(TABLES), Severity.WARNING, ("ops",), timedelta(hours=every))
     world = World(Alerting({"ops": Target("ops", TargetKind.WEBHOOK, "http://x")}, (rule,), is_on=True))
-    cause = Trouble("a", Kind.FAILED, "a", {"raw.a": frozenset({START})})
+    cause = Trouble("a", TroubleKind.FAILED, "a", {"raw.a": frozenset({START})})
     for _ in range(hours):
         world.look(Look(60, {"a": cause}, {}, set(), set(), set()))
     if ends:

@@ -16,7 +16,7 @@ from tests.openlineage_types import problems
 from waterclock.batches.facts import BatchStatus
 from waterclock.dpl.project import Project
 from waterclock.errors import WaterclockError
-from waterclock.flow.lineage_sink import LineageSink
+from waterclock.flow.openlineage import LineageSink
 from waterclock.ledger.store.schema import claim_labels, claims, revisions
 from waterclock.openlineage import sending
 from waterclock.openlineage.events import batch_id

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Secret
 from waterclock.secrets import Secrets, variable_of
 
 
@@ -34,3 +35,10 @@ def test_a_file_outside_of_the_folder_is_no_secret(name: str, tmp_path: Path) ->
     (tmp_path / "outside").write_text("x", encoding="utf-8")
     (tmp_path / "in/a").mkdir(parents=True)
     assert not Secrets(tmp_path / "in", {}).has(name)
+
+
+def test_a_setting_is_what_it_says_or_what_its_secret_holds(tmp_path: Path) -> None:
+    secrets = Secrets(tmp_path, {"WATERCLOCK_SECRET_TOKEN": "s3cret"})
+    assert secrets.value_of("plain") == "plain"
+    assert secrets.value_of(7) == 7
+    assert secrets.value_of(Secret("token")) == "s3cret"

@@ -10,28 +10,27 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from hashlib import sha256
 
 from waterclock.alerts.late import late_troubles
 from waterclock.alerts.telling import Found
-from waterclock.batches.alerts import Batches, Kind, Trouble, Warned
+from waterclock.batches.alerts import LONGEST, Batches, Trouble, TroubleKind, Warned, cause_key
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import Due
-from waterclock.operations.silence import Silence as Quiet
-from waterclock.operations.silence import silence_words
+from waterclock.operations.silence import Silence, silence_words
 from waterclock.operations.words import likeness
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 
-_KINDS = {Status.FAILED: Kind.FAILED, Status.HELD: Kind.HELD, Status.EXPIRED: Kind.EXPIRED}
+_KINDS = {Status.FAILED: TroubleKind.FAILED, Status.HELD: TroubleKind.HELD, Status.EXPIRED: TroubleKind.EXPIRED}
 _DAMAGE = frozenset({"E605", "E640", "E643", "E752", "E753", "E754"})
 # rows that are not as expected, code of one table: the same words of two tables are two causes
 _OF_ONE_TABLE = frozenset({"E720", "E721", "E722", "E740", "E752", "E753", "E754"})
 # what each look tells anew of all that there is, whatever else becomes of these batches
-_TOLD_BESIDE = frozenset({Kind.WARNED, Kind.MISSED, Kind.NEAR, Kind.LONG, Kind.EMPTY})
+_TOLD_BESIDE = frozenset(
+    {TroubleKind.WARNED, TroubleKind.MISSED, TroubleKind.NEAR, TroubleKind.LONG, TroubleKind.EMPTY}
+)
 _WAITS = frozenset({Status.BLOCKED, Status.WAITING})
-_LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class SilentSource:
     """A source that is not as far as a window that is due for longer than another one: `behind` says what it lacks."""
 
     table: str
@@ -66,12 +65,12 @@ class Looked:
     snapshot: LedgerSnapshot
     plan: Plan
     refused: Sequence[Refused] = ()
-    silent: Sequence[Silence] = ()
+    silent: Sequence[SilentSource] = ()
     of_run: frozenset[str] | None = None
     warned: Sequence[Warned] = ()
     newest: Mapping[str, Warned] = field(default_factory=dict)
     deadlines: Sequence[Due] = ()
-    empty: Sequence[Quiet] = ()
+    empty: Sequence[Silence] = ()
 
 
 def found_at(looked: Looked) -> Found:
@@ -174,15 +173,15 @@ def _of_batch(looked: Looked, batch: Batch, blocks: Mapping[str, int]) -> Troubl
     trouble = looked.snapshot.of(batch.table).troubles.get(batch.label)
     parts = rendered_parts(batch.reason if trouble is None else trouble.error)
     code, what = _code_of(parts["what"])
-    kind = Kind.DAMAGED if code in _DAMAGE else _KINDS[batch.status]
+    kind = TroubleKind.DAMAGED if code in _DAMAGE else _KINDS[batch.status]
     return Trouble(
         key=key_of(kind, code, what, batch.table),
         kind=kind,
-        what=what[:_LONGEST],
+        what=what[:LONGEST],
         batches={batch.table: frozenset({batch.label})},
         code=code,
-        why=parts["why"][:_LONGEST],
-        fix=parts["fix"][:_LONGEST],
+        why=parts["why"][:LONGEST],
+        fix=parts["fix"][:LONGEST],
         blocks=dict(blocks),
     )
 
@@ -190,15 +189,15 @@ def _of_batch(looked: Looked, batch: Batch, blocks: Mapping[str, int]) -> Troubl
 def _refused(looked: Looked) -> Iterable[Trouble]:
     for refused in looked.refused:
         error = refused.error
-        kind = Kind.DAMAGED if error.code in _DAMAGE else Kind.STOPPED
+        kind = TroubleKind.DAMAGED if error.code in _DAMAGE else TroubleKind.STOPPED
         yield Trouble(
             key=key_of(kind, error.code, error.what, refused.table),
             kind=kind,
-            what=error.what[:_LONGEST],
+            what=error.what[:LONGEST],
             batches={refused.table: refused.labels},
             code=error.code,
-            why=(error.why or "")[:_LONGEST],
-            fix=(error.fix or "")[:_LONGEST],
+            why=(error.why or "")[:LONGEST],
+            fix=(error.fix or "")[:LONGEST],
             blocks=_waiting_for(looked, refused.table),
             of_run=True,
         )
@@ -207,8 +206,8 @@ def _refused(looked: Looked) -> Iterable[Trouble]:
 def _silent(looked: Looked) -> Iterable[Trouble]:
     for silent in looked.silent:
         yield Trouble(
-            key=_digest(Kind.SILENT, silent.source),
-            kind=Kind.SILENT,
+            key=cause_key(TroubleKind.SILENT, silent.source),
+            kind=TroubleKind.SILENT,
             what=f"{silent.source} {silent.behind}",
             batches={silent.table: frozenset({silent.label})},
             fix=f"look whether {silent.source} is still filled; `waterclock plan {silent.table}` says what is awaited",
@@ -223,9 +222,9 @@ def _empty(looked: Looked) -> Iterable[Trouble]:
         source = looked.flow.tables[silence.table].source
         name = silence.table if source is None else source.unit.connection
         yield Trouble(
-            key=_digest(Kind.EMPTY, name),
-            kind=Kind.EMPTY,
-            what=silence_words(silence, looked.flow)[:_LONGEST],
+            key=cause_key(TroubleKind.EMPTY, name),
+            kind=TroubleKind.EMPTY,
+            what=silence_words(silence, looked.flow)[:LONGEST],
             batches={silence.table: frozenset({silence.since})},
             fix=f"look whether {name} is still filled",
         )
@@ -253,22 +252,18 @@ def _warned_before(looked: Looked) -> Iterable[Trouble]:
 def _of_warned(warned: Warned) -> Iterable[Trouble]:
     for text in warned.texts:
         yield Trouble(
-            key=_digest(Kind.WARNED, warned.table, likeness(text)),
-            kind=Kind.WARNED,
-            what=text[:_LONGEST],
+            key=cause_key(TroubleKind.WARNED, warned.table, likeness(text)),
+            kind=TroubleKind.WARNED,
+            what=text[:LONGEST],
             batches={warned.table: frozenset({warned.label})},
         )
 
 
-def key_of(kind: Kind, code: str, what: str, table: str) -> str:
+def key_of(kind: TroubleKind, code: str, what: str, table: str) -> str:
     """Return what tells a cause from others: the same for batches that failed alike."""
-    is_of_table = code in _OF_ONE_TABLE or kind in {Kind.HELD, Kind.EXPIRED}
+    is_of_table = code in _OF_ONE_TABLE or kind in {TroubleKind.HELD, TroubleKind.EXPIRED}
     alike = likeness(what.replace(table, "…") if table else what)
-    return _digest(kind, code, alike, table if is_of_table or not what else "")
-
-
-def _digest(*parts: str) -> str:
-    return sha256("\n".join(map(str, parts)).encode()).hexdigest()[:32]
+    return cause_key(kind, code, alike, table if is_of_table or not what else "")
 
 
 def _code_of(said: str) -> tuple[str, str]:

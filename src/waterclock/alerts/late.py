@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
 
-from waterclock.batches.alerts import Kind, Trouble
+from waterclock.batches.alerts import LONGEST, Trouble, TroubleKind, cause_key
 from waterclock.flow.declarations import Flow
-from waterclock.operations.deadlines import Due, Stand, gathered, stand_words, with_upstream
+from waterclock.operations.deadline_words import gathered, stand_words
+from waterclock.operations.deadlines import Due, Stand, with_upstream
 from waterclock.planner.plan import NEEDS_SOMEBODY, Status
 
-_KINDS = {Stand.MISSED: Kind.MISSED, Stand.NEAR: Kind.NEAR, Stand.LONG: Kind.LONG}
+_KINDS = {Stand.MISSED: TroubleKind.MISSED, Stand.NEAR: TroubleKind.NEAR, Stand.LONG: TroubleKind.LONG}
 _IS_STOPPED = NEEDS_SOMEBODY | {Status.PAUSED}
-_LONGEST = 300
 
 
 def late_troubles(flow: Flow, found: Sequence[Due]) -> Iterator[Trouble]:
@@ -57,10 +56,10 @@ def _behind(flow: Flow, slow: Iterable[Sequence[Due]]) -> dict[tuple[str, Stand]
 def _trouble(flow: Flow, alike: Sequence[Due], cause: str, blocks: Mapping[str, int] | None = None) -> Trouble:
     due, kind = alike[0], _KINDS[alike[0].stand]
     return Trouble(
-        key=sha256(f"{kind}\n{cause}".encode()).hexdigest()[:32],
+        key=cause_key(kind, cause),
         kind=kind,
-        what=stand_words(alike, flow)[:_LONGEST],
+        what=stand_words(alike, flow)[:LONGEST],
         batches={due.table: frozenset(each.window.start for each in alike)},
-        fix="" if kind is Kind.LONG else f"`waterclock plan {due.root.table}` says what it waits for",
+        fix="" if kind is TroubleKind.LONG else f"`waterclock plan {due.root.table}` says what it waits for",
         blocks=dict(blocks or {}),
     )

@@ -8,11 +8,11 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from waterclock.alerts.causes import Looked, Refused, Silence, found_at
+from waterclock.alerts.causes import Looked, Refused, SilentSource, found_at
 from waterclock.alerts.sending import Lost, Sent, send
 from waterclock.alerts.telling import decide
 from waterclock.alerts.wording import Words
-from waterclock.batches.alerts import AlertsNow, Kind, KnownAlerts
+from waterclock.batches.alerts import AlertsNow, KnownAlerts, TroubleKind
 from waterclock.errors import WaterclockError
 from waterclock.operations.deadlines import deadlines_of, with_deadlines
 from waterclock.operations.silence import silences
@@ -37,18 +37,20 @@ class RunSaid:
 
     of_run: frozenset[str] | None = None
     refused: Sequence[Refused] = ()
-    silent: Sequence[Silence] = ()
+    silent: Sequence[SilentSource] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LookOutcome:
     """What a look came to: what changed and is to be told, and what was sent of that and of what waited."""
 
     now: AlertsNow = field(default_factory=AlertsNow)
     sent: Sent = field(default_factory=Sent)
 
 
-def tell(project: Project, ledger: Ledger, look: Callable[[], LedgerSnapshot], now: datetime, said: RunSaid) -> Told:
+def tell(
+    project: Project, ledger: Ledger, look: Callable[[], LedgerSnapshot], now: datetime, said: RunSaid
+) -> LookOutcome:
     """Find the root causes at `now`, keep who is to be told of what, and send what waits.
 
     Cost: a plan of all tables, some eight questions to the ledger and one change of it; what the targets take.
@@ -59,7 +61,7 @@ def tell(project: Project, ledger: Ledger, look: Callable[[], LedgerSnapshot], n
         if kept is not None:
             come = kept
             break
-    return Told(come, send(ledger, project.alerts, Secrets.of(project.secrets)))
+    return LookOutcome(come, send(ledger, project.alerts, Secrets.of(project.secrets)))
 
 
 def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datetime, said: RunSaid) -> AlertsNow | None:
@@ -78,13 +80,13 @@ def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datet
             project.flow,
             snapshot,
             plan,
-            said.refused,
-            said.silent,
-            said.of_run,
-            since.batches,
-            since.newest,
-            late,
-            empty,
+            refused=said.refused,
+            silent=said.silent,
+            of_run=said.of_run,
+            warned=since.batches,
+            newest=since.newest,
+            deadlines=late,
+            empty=empty,
         )
     )
 
@@ -92,12 +94,12 @@ def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datet
         made = decide(known, found, project.alerts, at)
         return AlertsNow(made.changed, tuple((each.target, words.body(each, at)) for each in made.messages))
 
-    return ledger.alerts.look(decided, since=since.since, up_to=snapshot.sequence)
+    return ledger.alerts.record_look(decided, since=since.since, up_to=snapshot.sequence)
 
 
 def _warned_tables(ledger: Ledger) -> Iterator[str]:
     for alert in ledger.alerts.known():
-        if alert.is_open and alert.trouble.kind is Kind.WARNED:
+        if alert.is_open and alert.trouble.kind is TroubleKind.WARNED:
             yield from alert.trouble.batches
 
 
@@ -147,7 +149,7 @@ def _refused(outcome: RunOutcome) -> Iterator[Refused]:
         yield Refused("", frozenset(), error)
 
 
-def _silent(flow: Flow, outcome: RunOutcome) -> Iterator[Silence]:
+def _silent(flow: Flow, outcome: RunOutcome) -> Iterator[SilentSource]:
     """Yield the sources that hold back a window for longer than one more window takes."""
     now = None if outcome.plan is None else outcome.plan.now
     for held in outcome.held_back:
@@ -161,4 +163,4 @@ def _silent(flow: Flow, outcome: RunOutcome) -> Iterator[Silence]:
             behind = "shows no sign of what is awaited"
         else:
             behind = f"has nothing newer than {held.clock:%Y-%m-%d %H:%MZ}"
-        yield Silence(held.table, window.start, source.unit.connection, behind)
+        yield SilentSource(held.table, window.start, source.unit.connection, behind)

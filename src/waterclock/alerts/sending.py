@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from waterclock.alerts.targets import deliver
 from waterclock.errors import WaterclockError
-from waterclock.posting import NotDelivered
+from waterclock.posting import LEASE, NotDelivered, wait_after
 
 if TYPE_CHECKING:
-    from waterclock.flow.alerting import Alerting
+    from waterclock.flow.alerts import Alerting
     from waterclock.ledger.ledger import Ledger
     from waterclock.secrets import Secrets
 
-_LEASE = timedelta(minutes=2)  # a runner that dies while it sends: another one sends it once more
-_FIRST, _LONGEST = timedelta(seconds=30), timedelta(minutes=10)
 _MOST = 50  # messages to one target at one look
 
 
@@ -46,21 +43,16 @@ def send(ledger: Ledger, alerting: Alerting, secrets: Secrets) -> Sent:
     waiting = {message.target for message in ledger.alerts.outgoing()}
     for name, target in alerting.targets.items():
         for _ in range(_MOST if name in waiting else 0):
-            message = ledger.alerts.take_message(name, _LEASE)
+            message = ledger.alerts.take_message(name, LEASE)
             if message is None:
                 break
             try:
                 deliver(target, secrets, message.body)
             except (NotDelivered, WaterclockError) as error:
                 why = error.what if isinstance(error, WaterclockError) else str(error)
-                ledger.alerts.note_lost(message.number, why, _again(message.attempts))
+                ledger.alerts.note_lost(message.number, why, wait_after(message.attempts))
                 lost.append(Lost(name, why))
                 break
             ledger.alerts.note_sent(message.number)
             sent += 1
     return Sent(sent, tuple(lost))
-
-
-def _again(attempts: int) -> timedelta:
-    """Return how long a target that was lost so often is left alone: from half a minute to ten."""
-    return min(_FIRST * int(2 ** min(attempts, 10)), _LONGEST)

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from waterclock.alerts.webhook import post
+from waterclock.batches.alerts import Telling
 from waterclock.errors import WaterclockError
-from waterclock.flow.alerting import Target, TargetKind
-from waterclock.flow.declarations import Secret
+from waterclock.flow.alerts import Target, TargetKind
 from waterclock.posting import NotDelivered
 from waterclock.secrets import Secrets
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from apprise import Apprise
 
 _LOUDNESS = {"critical": "failure", "error": "failure", "warning": "warning"}
-_ENDS = frozenset({"resolved", "passed"})
 
 
 def check_target(target: Target, secrets: Secrets) -> None:
@@ -28,9 +27,9 @@ def check_target(target: Target, secrets: Secrets) -> None:
     Raises  E225 for a secret that does not resolve, E914 for an address that apprise does not know, E915 where apprise
             is not installed
     """
-    address = _read(target.address, secrets)
+    address = secrets.value_of(target.address)
     if target.token is not None:
-        _read(target.token, secrets)
+        secrets.value_of(target.token)
     if target.kind is TargetKind.APPRISE:
         _apprise(target, address)
     elif not address.startswith(("http://", "https://")):
@@ -58,9 +57,9 @@ def deliver(target: Target, secrets: Secrets, body: Mapping[str, Any]) -> None:
 
     Raises  NotDelivered, with a reason in which no secret is; as `check_target`
     """
-    address = _read(target.address, secrets)
+    address = secrets.value_of(target.address)
     if target.kind is TargetKind.WEBHOOK:
-        token = None if target.token is None else _read(target.token, secrets)
+        token = None if target.token is None else secrets.value_of(target.token)
         post(address, token, body, target.name)
         return
     notify(_apprise(target, address), body)
@@ -94,7 +93,7 @@ def _in_silence() -> Iterator[None]:
 
 def _kind_of(body: Mapping[str, Any]) -> str:
     """Return the loudest of a message's alerts in apprise's words, by which targets choose colours."""
-    open_ = [alert["severity"] for alert in body["alerts"] if alert["telling"] not in _ENDS]
+    open_ = [alert["severity"] for alert in body["alerts"] if not Telling(alert["telling"]).is_of_end]
     if all(alert["kind"] == "test" for alert in body["alerts"]):
         return "info"
     return min((_LOUDNESS[severity] for severity in open_), default="success")
@@ -131,7 +130,3 @@ def _kinds(apprise: Any) -> list[str]:
     """Return the names of the kinds of addresses that apprise knows."""
     listed = apprise.Apprise().details()["schemas"]
     return [name for each in listed for kind in ("protocols", "secure_protocols") for name in each[kind] or ()]
-
-
-def _read(said: str | Secret, secrets: Secrets) -> str:
-    return secrets.read(said.name) if isinstance(said, Secret) else said

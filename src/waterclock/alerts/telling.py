@@ -12,12 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from waterclock.batches.alerts import Alert, Batches, KnownAlerts, Message, Telling, Told, Trouble
-from waterclock.flow.alerting import Alerting, Rule
+from waterclock.flow.alerts import Alerting, AlertRule
 
 MOST, WITHIN, APART = 3, timedelta(minutes=10), timedelta(seconds=30)
 """So many messages one target gets in such a time; what is more is told in one, so long after the message before."""
-
-_ENDS = frozenset({Telling.RESOLVED, Telling.PASSED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ def _followed(known: KnownAlerts, found: Found, now: datetime) -> Iterator[Alert
 
 
 def _due(
-    alerts: Collection[Alert], target: str, rules: Sequence[Rule], now: datetime, *, is_lost: bool
+    alerts: Collection[Alert], target: str, rules: Sequence[AlertRule], now: datetime, *, is_lost: bool
 ) -> list[tuple[Telling, Alert]]:
     """Return what a target is to be told now, the loudest first; of one that is lost, nothing is told again."""
     due = []
@@ -97,10 +95,10 @@ def _due(
         telling = _telling(alert, told, _repeat(meant), now)
         if telling is not None and not (telling is Telling.REPEATED and is_lost):
             due.append((telling, alert))
-    return sorted(due, key=lambda each: (each[0] in _ENDS, each[1].trouble.severity.rank, each[1].number))
+    return sorted(due, key=lambda each: (each[0].is_of_end, each[1].trouble.severity.rank, each[1].number))
 
 
-def is_meant(rule: Rule, trouble: Trouble) -> bool:
+def is_meant(rule: AlertRule, trouble: Trouble) -> bool:
     """Tell whether a rule is about a root cause: one that hits all of the project is about each of its tables."""
     return trouble.severity.rank <= rule.severity.rank and ("" in trouble.tables or bool(trouble.tables & rule.tables))
 
@@ -114,7 +112,7 @@ def _telling(alert: Alert, told: Told | None, repeat: timedelta | None, now: dat
     return Telling.REPEATED if is_due else None
 
 
-def _repeat(rules: Sequence[Rule]) -> timedelta | None:
+def _repeat(rules: Sequence[AlertRule]) -> timedelta | None:
     return min((rule.repeat for rule in rules if rule.repeat is not None), default=None)
 
 
@@ -134,7 +132,7 @@ def _bundled(target: str, due: Sequence[tuple[Telling, Alert]], slots: int) -> l
 
 def _noted(alert: Alert, target: str, telling: Telling, now: datetime) -> Alert:
     told = alert.told.get(target)
-    is_end = telling in _ENDS
+    is_end = telling.is_of_end
     noted = Told(now, now, of_end=is_end) if told is None else Told(told.first, now, told.times + 1, is_end)
     return replace(alert, told=_with(alert.told, target, noted))
 
@@ -150,7 +148,7 @@ def _finished(alert: Alert, alerting: Alerting) -> Alert:
     return replace(alert, is_finished=True)
 
 
-def _waits(alert: Alert, target: str, rules: Sequence[Rule]) -> bool:
+def _waits(alert: Alert, target: str, rules: Sequence[AlertRule]) -> bool:
     """Tell whether a target is still to be told of an alert that is over."""
     told = alert.told.get(target)
     of_target = [rule for rule in rules if target in rule.targets]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from waterclock import posting
+from waterclock.batches.alerts import Telling
 
 _OPEN_END = "0001-01-01T00:00:00Z"  # as Alertmanager writes that an alert has not ended
-_ENDS = frozenset({"resolved", "passed"})
 
 
 def payload(body: Mapping[str, Any], target: str) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def post(address: str, token: str | None, body: Mapping[str, Any], target: str) 
 
 
 def _alert(said: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    is_over = said["telling"] in _ENDS
+    is_over = Telling(said["telling"]).is_of_end
     labels = {
         "alertname": f"waterclock_{said['kind']}",
         "severity": said["severity"],

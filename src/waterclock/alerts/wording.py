@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from waterclock.batches.alerts import Alert, Kind, Message, Telling, Trouble
+from waterclock.batches.alerts import Alert, Message, Telling, Trouble, TroubleKind
 from waterclock.flow.declarations import Flow
 from waterclock.operations.words import count_words, local_range, number_words, seconds_words
 from waterclock.timelabel.label import label_of
@@ -16,17 +16,17 @@ _MOST_TABLES = 5
 _MOST_TOLD = 10  # alerts of one message in full; of the others their first lines
 _MOST_LINES = 100
 _VERBS = {
-    Kind.DAMAGED: "damaged",
-    Kind.FAILED: "failed",
-    Kind.HELD: "held",
-    Kind.EXPIRED: "can never be made",
-    Kind.STOPPED: "stopped",
-    Kind.WARNED: "warned",
-    Kind.SILENT: "source silent",
-    Kind.MISSED: "missed the deadline",
-    Kind.NEAR: "near the deadline",
-    Kind.LONG: "takes long",
-    Kind.EMPTY: "is empty",
+    TroubleKind.DAMAGED: "damaged",
+    TroubleKind.FAILED: "failed",
+    TroubleKind.HELD: "held",
+    TroubleKind.EXPIRED: "can never be made",
+    TroubleKind.STOPPED: "stopped",
+    TroubleKind.WARNED: "warned",
+    TroubleKind.SILENT: "source silent",
+    TroubleKind.MISSED: "missed the deadline",
+    TroubleKind.NEAR: "near the deadline",
+    TroubleKind.LONG: "takes long",
+    TroubleKind.EMPTY: "is empty",
 }
 _MARKS = {Telling.FIRING: "", Telling.REPEATED: "still: ", Telling.RESOLVED: "resolved: ", Telling.PASSED: "passed: "}
 
@@ -54,7 +54,7 @@ class Words:
         if len(message.alerts) == 1:
             telling, alert = message.alerts[0]
             return f"[{self.project}] {_MARKS[telling]}{self.line(alert.trouble)}"
-        new = sum(1 for telling, _ in message.alerts if telling in {Telling.FIRING, Telling.REPEATED})
+        new = sum(1 for telling, _ in message.alerts if not telling.is_of_end)
         over = len(message.alerts) - new
         said = [count_words(new, "alert")] if new else []
         said += [f"{number_words(over)} resolved"] if over else []

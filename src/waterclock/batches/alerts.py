@@ -6,20 +6,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any
 
-from waterclock.flow.alerting import Severity
+from waterclock.flow.alerts import Severity
 from waterclock.timelabel.label import instant_of, label_of
 
 Batches = Mapping[str, frozenset[datetime]]
 """By table, labels; an empty set where all of a table, or of the project (""), is meant."""
 
+LONGEST = 300
+"""How many characters of a text a root cause keeps: it is told on a line, and stands in full where the batch does."""
+
 ACKNOWLEDGED = "alert acknowledged"
 """The kind of event that says who knows of an alert, and why it may wait."""
 
 
-class Kind(StrEnum):
-    """What raises an alert."""
+class TroubleKind(StrEnum):
+    """What raises an alert: what stopped, what was said of rows, or what is late or silent."""
 
     DAMAGED = "damaged"
     FAILED = "failed"
@@ -40,8 +44,11 @@ class Kind(StrEnum):
 
 
 _SEVERITIES = {
-    Kind.DAMAGED: Severity.CRITICAL,
-    **dict.fromkeys((Kind.WARNED, Kind.SILENT, Kind.NEAR, Kind.LONG, Kind.EMPTY), Severity.WARNING),
+    TroubleKind.DAMAGED: Severity.CRITICAL,
+    **dict.fromkeys(
+        (TroubleKind.WARNED, TroubleKind.SILENT, TroubleKind.NEAR, TroubleKind.LONG, TroubleKind.EMPTY),
+        Severity.WARNING,
+    ),
 }
 
 
@@ -54,7 +61,7 @@ class Trouble:
     """
 
     key: str
-    kind: Kind
+    kind: TroubleKind
     what: str
     batches: Batches
     code: str = ""
@@ -100,7 +107,7 @@ class Trouble:
         """Read what `to_dict` wrote."""
         return cls(
             key=said["key"],
-            kind=Kind(said["kind"]),
+            kind=TroubleKind(said["kind"]),
             what=said["what"],
             batches={name: frozenset(map(instant_of, labels)) for name, labels in said["batches"].items()},
             code=said["code"],
@@ -109,6 +116,11 @@ class Trouble:
             blocks=said["blocks"],
             of_run=said["of_run"],
         )
+
+
+def cause_key(*parts: str) -> str:
+    """Return the key of a root cause: the same parts are the same cause, at every look and for every runner."""
+    return sha256("\n".join(map(str, parts)).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +170,11 @@ class Telling(StrEnum):
     REPEATED = "repeated"
     RESOLVED = "resolved"
     PASSED = "passed"
+
+    @property
+    def is_of_end(self) -> bool:
+        """Whether it tells that the alert is over."""
+        return self in {Telling.RESOLVED, Telling.PASSED}
 
 
 @dataclass(frozen=True, slots=True)

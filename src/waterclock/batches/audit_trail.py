@@ -43,6 +43,15 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """A batch that readers see: how many rows it holds, and all else that was counted of it, by name."""
+
+    label: datetime
+    rows: int
+    measures: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Revision:
     """What a committed claim made of one label."""
 

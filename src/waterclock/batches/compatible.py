@@ -1,8 +1,8 @@
-"""Holds a table's new columns against the versions that are kept, as COMPATIBLE promises."""
+"""Compares a table's new columns with the versions that are kept: what COMPATIBLE promises, and ends that were told."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
 from waterclock.batches.schemas import SchemaVersion, Side
@@ -63,6 +63,22 @@ def retirement_of(columns: Mapping[str, str], column: str) -> date | None:
     said = next((said for name, said in columns.items() if name.lower() == column.lower()), "")
     _, _, day = said.partition(RETIRE)
     return date.fromisoformat(day) if day else None
+
+
+def is_told_of(versions: Iterable[SchemaVersion], column: str, day: date) -> bool:
+    """Tell whether a version of a table's own columns says that one of them ends on a day."""
+    return any(each.side is Side.TABLE and retirement_of(each.columns, column) == day for each in versions)
+
+
+def ends_in_the_past(table: Table, column: str, day: date) -> WaterclockError:
+    """Refuse the end of a column that lies before anybody was told of it."""
+    return WaterclockError(
+        "E452",
+        f"{table.name}.{column} would have ended on {day}, in the past",
+        where=f"{table.name}.{column}",
+        why="no batch before that day has told that it ends, so nobody had time to move on",
+        fix="name a day to come",
+    )
 
 
 def type_of_version(said: str) -> str:

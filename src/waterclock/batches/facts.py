@@ -30,6 +30,8 @@ REOPEN = "reopen"
 RELEASE = "release"
 # Of two requests for one batch the stronger one counts.
 STRENGTH = {BACKFILL: 0, FOLLOW: 0, RELEASE: 0, REOPEN: 1, "recompute": 1, "recollect": 2, "skip": 2}
+# what a request to release took the place of, written behind it: it counts again once nothing is released
+_ELSE = f"{RELEASE}, else "
 # so many of the spans that a batch lacks are named
 _TOLD = 3
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
@@ -44,6 +46,10 @@ class BatchStatus(StrEnum):
     FAILED = "failed"
     HELD = "held"
     SKIPPED = "skipped"
+
+
+# The code of the error with which a batch is HELD, and not FAILED: it was sealed, and a rule keeps it from being shown.
+HELD_BACK = "E755"
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +298,25 @@ class History:
 
     since: datetime
     tables: Mapping[str, TableHistory]
+
+
+def releasing(before: str | None) -> str:
+    """Write a request to release a batch, of which something else was asked before, such as to recollect it."""
+    if before is None or is_release(before):
+        return before or RELEASE
+    return _ELSE + before
+
+
+def is_release(requested: str | None) -> bool:
+    """Tell whether a request, as the ledger keeps it, is one to release a batch."""
+    return requested is not None and (requested == RELEASE or requested.startswith(_ELSE))
+
+
+def before_release(requested: str | None) -> str | None:
+    """Return what was asked of a batch before its release was asked for; what is no such request is as it was."""
+    if not is_release(requested) or requested is None:
+        return requested
+    return requested.removeprefix(_ELSE) if requested.startswith(_ELSE) else None
 
 
 def content_text(high: int, low: int) -> str:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from waterclock.batches.records import Input
+from waterclock.timelabel.label import label_of
 
 
 class What(StrEnum):
@@ -24,7 +25,8 @@ class What(StrEnum):
     LEFT = "left"
 
 
-ENDS = frozenset({What.DONE, What.FAILED, What.HELD, What.LOST, What.LEFT})
+LEFT_OUT = "left out of lineage"
+"""The kind of the ledger's event that keeps what a server of lineage refused, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,11 @@ class Happening:
     inputs: tuple[Input, ...] = ()
     made: MadeRows | None = None
 
+    @property
+    def place(self) -> str:
+        """The batch that it befell, or the run."""
+        return f"run {self.run}" if self.label is None else f"{self.table}@{label_of(self.label)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Happened:
@@ -71,8 +78,11 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
-class LineageState:
-    """How far what happened was sent: `waiting` events are not yet. `error`: why the last try was lost."""
+class OpenLineageState:
+    """How far what happened was sent: `waiting` events are not yet. `error`: why the last try was lost.
+
+    `left_out` events of what was sent were refused, though those behind them were taken; `refusal`: why the last was.
+    """
 
     waiting: int
     event: int = 0
@@ -80,3 +90,5 @@ class LineageState:
     sent_at: datetime | None = None
     try_at: datetime | None = None
     error: str = ""
+    left_out: int = 0
+    refusal: str = ""

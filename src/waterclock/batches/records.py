@@ -9,6 +9,13 @@ from typing import Any
 
 QUARANTINED = "quarantined"
 """The measure of a batch that counts its rows which were set aside."""
+WARNINGS = "warnings"
+"""The measure of a batch that lists what was said of its rows, a text each."""
+
+
+def warnings_of(measures: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what was said of a batch's rows, out of the measures that are kept with its revision."""
+    return tuple(map(str, measures.get(WARNINGS, ())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,8 @@ class ClaimRequest:
     not change: late rows within a LOOKBACK. `run` names the run, where there is one. `pool` is the table's, with how
     many batches of it may run side by side, whoever runs them. `seen`: done labels that are restated only where the
     claim that made them is still this one. `closed`: where the books of windows were closed, as it was planned.
+    `held`: labels that are released, which must be held still, each with the claim that sealed what is held; one
+    that `restates` nothing is asked for still.
     """
 
     table: str
@@ -58,6 +67,7 @@ class ClaimRequest:
     pool: tuple[str, int] | None = None
     seen: Mapping[datetime, int] = field(default_factory=dict)
     closed: Mapping[datetime, datetime] = field(default_factory=dict)
+    held: Mapping[datetime, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

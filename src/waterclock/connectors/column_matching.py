@@ -52,7 +52,7 @@ def match(columns: Columns, found: Sequence[Found], *, where: str) -> Matched:
     by_lower = {name.lower(): (name, column) for name, column in clean.items()}
     taken: list[Taken] = []
     missing: list[str] = []
-    for column in columns.named:
+    for column in (column for column in columns.named if column.tells is None):
         _, source = by_lower.pop(column.name.lower(), (None, None))
         if source is not None:
             taken.append(_taken(source, column.name, column.type, columns))

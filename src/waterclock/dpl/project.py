@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from waterclock.dpl.cache import Kept, digest_of, key_of, remember, remembered
 from waterclock.dpl.config.file_name import FILE
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.flow.alerting import Alerting
+from waterclock.flow.alerts import Alerting
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.declarations import Flow, Secret
-from waterclock.flow.lineage_sink import LineageSink
+from waterclock.flow.declarations import Flow, Place, Secret
+from waterclock.flow.openlineage import LineageSink
 from waterclock.object_stores import bucket_of, is_remote, no_option, options_of
 from waterclock.secrets import Secrets
 
@@ -74,6 +74,16 @@ class Project:
     def work_folder(self) -> Path:
         """Where this machine keeps what is its own: the storage, or for a remote one `.waterclock/<env>` here."""
         return self.root / WORK / self.env if is_remote(self.storage) else Path(self.storage)
+
+    def placing(self, place: Place, error: WaterclockError) -> WaterclockError:
+        """Have an error that the statements alone do not show say at which of them it is, with that line."""
+        from waterclock.dpl.syntax.source_text import SourceText
+
+        error.where = str(place)
+        if place.file not in self.sources:
+            return error
+        source = SourceText(place.file, self.sources[place.file])
+        return source.span(source.offset(place)).placing(error)
 
 
 def load_project(

@@ -11,7 +11,7 @@ from waterclock.connectors.interface import Collector, Deliverer, Setting
 from waterclock.connectors.registry import connector
 from waterclock.dpl.project import Project
 from waterclock.filesystem import at
-from waterclock.flow.declarations import Connection, Options, Secret, Unit, Value
+from waterclock.flow.declarations import Connection, Options, Unit, Value
 from waterclock.secrets import Secrets
 
 
@@ -54,10 +54,7 @@ class Connections:
         )
 
     def _resolved(self, options: Options) -> dict[str, Value]:
-        return {
-            key: self._secrets.read(value.name) if isinstance(value, Secret) else value
-            for key, value in options.items()
-        }
+        return {key: self._secrets.value_of(value) for key, value in options.items()}
 
 
 def connections_of(project: Project) -> Connections:

@@ -6,7 +6,6 @@ from waterclock.dpl.project import Project
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, is_folder
-from waterclock.flow.declarations import Secret
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import lost
 from waterclock.ledger.store.places import place_of, shown
@@ -39,8 +38,7 @@ def ledger_url(project: Project) -> str:
 
     Raises  E225 where the secret does not resolve
     """
-    said = project.ledger
-    return Secrets.of(project.secrets).read(said.name) if isinstance(said, Secret) else said
+    return Secrets.of(project.secrets).value_of(project.ledger)
 
 
 def refuse_lost(project: Project) -> None:

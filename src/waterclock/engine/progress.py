@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from waterclock.batches.facts import HELD_BACK
 from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 from waterclock.planner.plan import Group, Plan
 
-HELD_BACK = "E755"  # an audit keeps what was sealed from being shown
 _TAKEN_OVER = "E750"  # the claim was killed before its data came
 
 

@@ -186,6 +186,7 @@ class Runner:
         outcome.was_stopped, outcome.unsettled = self.is_stopping, self._unsettled
         self._forget_shared()
         self._end_following()
+        self._refuse_releases(now)
         outcome.plan = self.plan(now)
         return outcome
 
@@ -211,6 +212,14 @@ class Runner:
         for name, labels in self._planner.followed(ledger.reads.snapshot(self._work.flow)).items():
             if labels:
                 ledger.decisions.end_following(name, labels, who=self._work.settings.who)
+
+    def _refuse_releases(self, now: datetime) -> None:
+        """Say beside what was asked to be released, and is not due any more, that it cannot be."""
+        ledger = self._work.ledger
+        for name, labels in self._planner.beyond_release(ledger.reads.snapshot(self._work.flow), now).items():
+            for label in labels:
+                who = self._work.settings.who
+                ledger.decisions.refuse_release(name, label, who=who, why="it is not due any more")
 
     def run_until(self, now: datetime, until: datetime) -> RunOutcome:
         """Step `now` through every instant at which something becomes due, up to and with `until`."""

@@ -11,6 +11,7 @@ from waterclock.batches.audit_trail import SPARK_PAGE
 from waterclock.batches.records import Claim
 from waterclock.batches.schemas import SchemaVersion
 from waterclock.dpl.project import Project
+from waterclock.engine.code_lineages import CodeLineages
 from waterclock.engine.connections import Connections
 from waterclock.engine.links import Links, links_of
 from waterclock.engine.progress import Listener, Silent
@@ -42,6 +43,7 @@ class Workplace:
     past: Ledger | None = None
     links: Links = field(init=False)
     shared: SharedRows = field(init=False)
+    code_lineages: CodeLineages = field(init=False)
     _held: dict[int, Claim] = field(default_factory=dict)
     _left: set[int] = field(default_factory=set)
     _noted: set[str] = field(default_factory=set)
@@ -51,6 +53,7 @@ class Workplace:
     def __post_init__(self) -> None:
         self.links = links_of(self.project, self.connections)
         self.shared = SharedRows(self.lake.root, self.settings.runner)
+        self.code_lineages = CodeLineages(self.root, self.past or self.ledger)
 
     @property
     def flow(self) -> Flow:

@@ -24,7 +24,8 @@ class Capabilities:
     """What a connector type offers. Each connector module holds one as `CAPABILITIES`.
 
     `replaces_some`: a delivery may replace the rows of a condition and leave all others (REPLACE WHERE).
-    `tells_unread`: lines that cannot be read as their format come as rows of their own (EXPECT parsed()).
+    `tells_unread`: lines that cannot be read as their format come as rows of their own (EXPECT parsed()). `tells`: what
+    it can tell of where each row came from (`_source.file`).
     """
 
     type: str
@@ -38,3 +39,4 @@ class Capabilities:
     changes: Tells | None = None
     replaces_some: bool = False
     tells_unread: bool = False
+    tells: frozenset[str] = frozenset()

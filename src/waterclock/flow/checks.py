@@ -8,22 +8,28 @@ from enum import StrEnum
 from typing import Protocol
 
 from waterclock.flow.checked_references import checked_references
-from waterclock.flow.choices import Action, Scope
-from waterclock.flow.declarations import Column, Columns, Rule, Table
+from waterclock.flow.choices import Action, ReadKind, Scope
+from waterclock.flow.declarations import Column, Columns, Read, Rule, Table
+from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import FAILS, Ladder, sets_aside
+from waterclock.flow.origins import IN_ROWS, TYPES
 
 MOST_CHECKS = 62
 """As many checks as one number holds a bit for, and its sign stays free."""
 
 
 class Demand(StrEnum):
-    """What a check asks of a row: to be readable, an expression, a value of the declared type, any at all, its key."""
+    """What a check asks of a row: to be readable, an expression, a value of the declared type, any at all, its key.
+
+    REFERENCE: that its parent is there. PAST: that the table's own earlier labels did not hold the key.
+    """
 
     PARSED = "parsed"
     REFERENCE = "reference"
     EXPRESSION = "expression"
     TYPE = "type"
     VALUE = "value"
+    PAST = "past"
     KEY = "key"
 
 
@@ -41,7 +47,7 @@ class Ruled(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One demand. `text` is the expression or the type; `columns` are those of which it is asked."""
+    """One demand. `text` is the expression, the type, or what a KEY says of which row stays; `columns` are asked."""
 
     name: str
     demand: Demand
@@ -57,17 +63,22 @@ class Check:
     @property
     def broken_words(self) -> str:
         """Say of rows that they break it."""
-        if self.demand is Demand.PARSED:
-            return "could not be read"
-        if self.demand is Demand.REFERENCE:
-            return f"have no row in {self.text}"
-        if self.demand is Demand.EXPRESSION:
-            return f"are not ({self.text})"
-        if self.demand is Demand.TYPE:
-            return f"hold no {self.text} in {self.columns[0]}"
-        if self.demand is Demand.VALUE:
-            return f"hold nothing in {self.columns[0]}"
-        return "have no key, or one that occurs more than once"
+        if self.demand is Demand.KEY:
+            others = "of which another row stays" if self.text else "that occurs more than once"
+            return f"have no key, or one {others}"
+        return {
+            Demand.PARSED: "could not be read",
+            Demand.REFERENCE: f"have no row in {self.text}",
+            Demand.EXPRESSION: f"are not ({self.text})",
+            Demand.TYPE: f"hold no {self.text} in {', '.join(self.columns)}",
+            Demand.VALUE: f"hold nothing in {', '.join(self.columns)}",
+            Demand.PAST: f"have a key that was there in the {self.text} before",
+        }[self.demand]
+
+
+def all_rules(table: Ruled) -> tuple[Rule, ...]:
+    """Return the EXPECTs of the table and of its columns, of every scope, in the order written."""
+    return (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
 
 
 def checks_of(table: Ruled) -> tuple[Check, ...]:
@@ -115,16 +126,21 @@ def rules_without_expression(table: Table) -> tuple[Rule, ...]:
     )  # fmt: skip
 
 
-def columns_as_asked(table: Ruled) -> Columns:
-    """Return the columns as a source is asked for them, where a value of another type is to be set aside.
+def columns_as_asked(table: Table) -> Columns:
+    """Return the columns as a source is asked for them: of another type where such a value is to be set aside.
 
-    Numbers and truths are asked for as text, which any value is; times and dates as the source has them.
+    Numbers and truths are asked for as text then, which any value is; times and dates as the source has them. Where a
+    row came from is asked under the names that this has in collected rows, also where rows are set aside.
     """
-    loose = loose_types(table)
-    if not loose:
-        return table.columns
-    named = (replace(it, type=_asked(it.type)) if it.name.lower() in loose else it for it in table.columns.named)
-    return replace(table.columns, named=tuple(named))
+    loose, of = loose_types(table), table.columns
+    tells = {column.tells: column.place for column in of.named if column.tells is not None}
+    if not loose and not tells and not keeps_aside(table):
+        return of
+    if keeps_aside(table):
+        tells = dict.fromkeys(IN_ROWS, table.place)
+    own = (replace(it, type=_asked(it.type)) if it.name.lower() in loose else it for it in of.named if not it.tells)
+    beside = (Column(IN_ROWS[what], place, TYPES[what], tells=what) for what, place in tells.items())
+    return replace(of, named=(*own, *beside))
 
 
 def is_nested(type_text: str) -> bool:
@@ -145,6 +161,19 @@ def key_ladder(table: Ruled) -> Ladder:
 def _of_format(columns: Columns) -> Iterator[Check]:
     if columns.unread is not None and keeps_unread(columns):
         yield Check(columns.unread.name, Demand.PARSED, "parsed()", columns.unread.ladder)
+
+
+def key_stays(table: Ruled) -> KeyStays:
+    """Return which row of a key stays; what several columns of it say adds up."""
+    said = [column.stays for column in table.columns.named if column.stays]
+    return KeyStays(
+        next((each.order for each in said if each.order), ()), next((each.past for each in said if each.past), None)
+    )
+
+
+def is_of_key(read: Read) -> bool:
+    """Tell whether a read is the one by which a table's KEY looks back at its own earlier labels."""
+    return read.kind is ReadKind.PREVIOUS and read.span is not None
 
 
 def _of_columns(table: Ruled) -> Iterator[Check]:
@@ -172,6 +201,9 @@ def _of_rules(rules: tuple[Rule, ...]) -> Iterator[Check]:
 
 
 def _of_key(table: Ruled) -> Iterator[Check]:
-    keys, ladder = table.columns.keys, key_ladder(table)
+    keys, ladder, stays = table.columns.keys, key_ladder(table), key_stays(table)
     if keys and ladder != FAILS:
-        yield Check(f"KEY ({', '.join(keys)})", Demand.KEY, "", ladder, keys)
+        name = f"KEY ({', '.join(keys)})"
+        if stays.past is not None:
+            yield Check(f"{name} PAST {stays.past}", Demand.PAST, str(stays.past), ladder, keys)
+        yield Check(name, Demand.KEY, ", ".join(map(str, stays.order)), ladder, keys)

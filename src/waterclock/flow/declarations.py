@@ -14,10 +14,12 @@ from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.conditions import Condition
 from waterclock.flow.endings import Ending
 from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import Ladder, Rung, Unread
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookbacks import Changed
 from waterclock.flow.measures import Comparison, Measure
+from waterclock.flow.references import Reference
 from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.flow.steps import Step
 from waterclock.flow.watermarks import Watermark
@@ -65,21 +67,11 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
-    """What a column refers to in another table: states the model; with `otherwise` it is checked, and reads it."""
-
-    table: str
-    columns: tuple[str, ...] = ()
-    role: str | None = None
-    at: str | None = None
-    otherwise: Ladder = field(default=(), repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Column:
     """What is said of one column. `type` is Spark SQL text, None where it was not said.
 
-    `else_of_type`, `else_of_null` and `else_of_key` say what happens where these are broken; empty: the batch fails.
+    `else_of_...` say what happens where type, NOT NULL or KEY are broken; empty: the batch fails. `stays`: which row of
+    a key does. `tells`: what the column tells of where a row came from ('file'), None where the rows bring it.
     """
 
     name: str
@@ -95,6 +87,8 @@ class Column:
     else_of_null: Ladder = ()
     else_of_key: Ladder = ()
     ends: Ending | None = None
+    stays: KeyStays | None = None
+    tells: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +174,7 @@ class Source:
 class Read:
     """One reference to a table: what it means for a batch is in docs/explain/consistency.md.
 
-    `span` is PAST's and UNTIL's, None of all others.
+    `span` is PAST's and UNTIL's, and that of a PREVIOUS by which a KEY looks back; None of all others.
     """
 
     table: str
@@ -298,8 +292,7 @@ class Argument:
 class PythonFunction:
     """A Python transform: found by file and name at run time; `source` is for people.
 
-    `fingerprint` names the syntax tree of the function and of the project's modules that it imports. `step`: it is a
-    rule that keeps a state.
+    `fingerprint` names its syntax tree and those of the project's modules that it imports. `step`: it keeps a state.
     """
 
     file: str
@@ -377,21 +370,20 @@ class Keyed:
 class Table(Keyed):
     """Whatever has batches: a collect, a transform or a publish, with every default settled.
 
-    A publish is named as its unit (`ops.delays`) and has one plain read. `start` is None where it is to be derived
-    (transforms, publishes) or written down by the first run (arrival and snapshot collects).
+    A publish is named as its unit (`ops.delays`) and has one plain read. `start` is None where it is to be derived, or
+    written down by the first run (arrival and snapshot collects).
     `keep_versions` is None where it is not said: versions are kept for 30 days then. `manifest` is kept for others.
     `partial_after`: how long after a window a batch waits for all it reads; None: until all is settled.
     `deadline`: how long after a window its batch is to be done; `runtime`: how long that may take at most.
     `closes`: when the books of a window are closed, up to which UNTIL reads; None: as long behind it as UNTIL says.
     `open_of`: the table whose open windows it holds, of one that is made beside that.
-    `choices` are the queries between which windows choose; `reads` are those of all of them then, and `query` holds all
-    of them as its branches, so that what is asked of columns is asked of each.
+    `choices` are the queries between which windows choose; `reads` are those of all, `query` has all as its branches.
     `compatible`: what is promised to those that read by older or newer versions of its columns.
     `marks`: the watermark that the table keeps, of the one whose windows it reads. `late_rows`: whose it keeps.
     `measures`: what is counted of each batch in the pass that writes it; with `is_profiled` of each column, too. The
     code is the same with and without them, as the rows are.
-    `fingerprint` names the code: it changes with the syntax tree of the query or of the function and the project
-    modules it imports, and with what is declared of columns and rules; comments and spacing do not count.
+    `fingerprint` names the code: the syntax tree of the query, or of the function and what it imports, and what is said
+    of columns and rules; comments and spacing do not count.
     """
 
     name: str

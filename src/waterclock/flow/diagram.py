@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from html import escape
 
 from waterclock.flow.choices import Kind
-from waterclock.flow.declarations import Column, Flow, Reference, Table
+from waterclock.flow.declarations import Column, Flow, Table
 from waterclock.flow.folds import RECORD
+from waterclock.flow.references import Reference
 from waterclock.timelabel.label import TIMELABEL
 
 MOST_COLUMNS = 14

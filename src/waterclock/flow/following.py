@@ -8,8 +8,9 @@ from typing import Protocol
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode, TableType
-from waterclock.flow.declarations import Column, Columns, Flat, FlatJoin, Read, Reference
+from waterclock.flow.declarations import Column, Columns, Flat, FlatJoin, Read
 from waterclock.flow.folds import Temporal
+from waterclock.flow.references import Reference
 
 _ALIKE = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT", "REAL": "FLOAT", "DEC": "DECIMAL",
           "NUMERIC": "DECIMAL", "TIMESTAMP_LTZ": "TIMESTAMP"}  # fmt: skip

@@ -18,6 +18,26 @@ def readers_of(flow: Flow) -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(found) for name, found in readers.items()}
 
 
+def parents_of(flow: Flow) -> Mapping[str, frozenset[str]]:
+    """Return for every table those tables of the flow that it reads directly."""
+    return {
+        name: frozenset(read.table for read in table.reads if read.table in flow.tables)
+        for name, table in flow.tables.items()
+    }
+
+
+def closure(names: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
+    """Return all that some names lead to, directly or through others; themselves only where a circle leads back."""
+    found: set[str] = set()
+    waiting = [other for name in names for other in edges[name]]
+    while waiting:
+        other = waiting.pop()
+        if other not in found:
+            found.add(other)
+            waiting.extend(edges[other])
+    return found
+
+
 def late_tables(flow: Flow, table: str) -> tuple[str, ...]:
     """Return the tables that keep the late rows of a table whose books are closed, one for each that it reads UNTIL."""
     return tuple(
@@ -58,7 +78,7 @@ def components_of(edges: Mapping[str, Iterable[str]]) -> list[frozenset[str]]:
     """
     among = {name: {other for other in others if other in edges} for name, others in edges.items()}
     left = _trimmed(_trimmed(among))
-    reached = {name: _reachable(left, name) for name in left}
+    reached = {name: closure([name], left) for name in left}
     groups: list[frozenset[str]] = []
     seen: set[str] = set()
     for name, others in reached.items():
@@ -90,14 +110,3 @@ def _trimmed(edges: Mapping[str, set[str]]) -> dict[str, set[str]]:
             if not waiting[reader]:
                 free.append(reader)
     return {name: {reader for reader in readers[name] if reader in waiting} for name in waiting}
-
-
-def _reachable(edges: Mapping[str, Iterable[str]], name: str) -> set[str]:
-    found: set[str] = set()
-    waiting = list(edges[name])
-    while waiting:
-        other = waiting.pop()
-        if other not in found:
-            found.add(other)
-            waiting.extend(edges[other])
-    return found

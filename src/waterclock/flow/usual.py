@@ -54,11 +54,6 @@ class Usual:
             return moved
         return max(math.expm1(moved), 0.0) if moved < _MOST_LOG else math.inf
 
-    def strays(self, value: float) -> float:
-        """Return how many spreads a value is away from the usual one."""
-        seen = math.log1p(max(value, 0.0)) if self.is_ratio else value
-        return (seen - self.middle) / self.spread if self.spread else math.inf if seen != self.middle else 0.0
-
 
 def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: timedelta, zone: str) -> Usual | None:
     """Return what is usual at a label, by the values of labels before it in any order; None while it is still learnt.

@@ -16,12 +16,13 @@ from waterclock.ledger.read import (
     linked,
     looks,
     notes,
-    progress,
     provenance,
     quality,
     status,
+    watching,
 )
 from waterclock.ledger.read import closings as past_closings
+from waterclock.ledger.read import code_lineage as known_lineage
 from waterclock.ledger.read import codes as past_codes
 from waterclock.ledger.read import measures as past_measures
 from waterclock.ledger.read import pauses as past_pauses
@@ -38,9 +39,10 @@ from waterclock.ledger.write import (
     claim_endings,
     claims,
     closings,
+    code_lineage,
     completion,
     decisions,
-    lineage_sent,
+    openlineage,
     pauses,
     runners,
     runs,
@@ -137,7 +139,7 @@ class Reads(Section):
 class Alerts(Section):
     """Root causes that people are told of, and what waits to be told."""
 
-    look = on_its_database(alerts.look)
+    record_look = on_its_database(alerts.record_look)
     acknowledge = on_its_database(alerts.acknowledge)
     take_message = on_its_database(alerts.take_message)
     note_sent = on_its_database(alerts.note_sent)
@@ -148,15 +150,23 @@ class Alerts(Section):
 
 
 class Lineage(Section):
+    """What the columns of Python transforms are made of."""
+
+    of_code = on_its_database(known_lineage.code_lineages)
+    note_code = on_its_database(code_lineage.note_code)
+
+
+class OpenLineage(Section):
     """What became of each attempt at a batch, in order, for a tool of lineage; and how far that was told."""
 
     happened_after = on_its_database(happenings.happened_after)
-    state = on_its_database(happenings.lineage_state)
-    take = on_its_database(lineage_sent.take)
-    note_sent = on_its_database(lineage_sent.note_sent)
-    note_lost = on_its_database(lineage_sent.note_lost)
-    give_back = on_its_database(lineage_sent.give_back)
-    begin_again = on_its_database(lineage_sent.begin_again)
+    state = on_its_database(happenings.openlineage_state)
+    take = on_its_database(openlineage.take)
+    note_sent = on_its_database(openlineage.note_sent)
+    note_lost = on_its_database(openlineage.note_lost)
+    note_left_out = on_its_database(openlineage.note_left_out)
+    give_back = on_its_database(openlineage.give_back)
+    begin_again = on_its_database(openlineage.begin_again)
 
 
 class Past(Section):
@@ -170,14 +180,16 @@ class Past(Section):
     settled = on_its_database(status.settled)
     warned = on_its_database(status.warned)
     durations = on_its_database(durations.durations)
-    at_work = on_its_database(progress.at_work)
-    began = on_its_database(progress.began)
-    newest_made = on_its_database(progress.newest_made)
-    newest_rows = on_its_database(progress.newest_rows)
-    empty_at_last = on_its_database(progress.empty_at_last)
+    at_work = on_its_database(watching.at_work)
+    began = on_its_database(watching.began)
+    newest_made = on_its_database(watching.newest_made)
+    newest_rows = on_its_database(watching.newest_rows)
+    empty_at_last = on_its_database(watching.empty_at_last)
     rule_notes = on_its_database(notes.rule_notes)
     audit = on_its_database(status.audit)
     codes = on_its_database(past_codes.codes)
+    newest_counted = on_its_database(past_measures.newest_counted)
+    newest_schemas = on_its_database(past_schemas.newest_schemas)
     pauses = on_its_database(past_pauses.pauses)
     upstream = on_its_database(provenance.upstream)
     downstream = on_its_database(provenance.downstream)
@@ -209,6 +221,7 @@ class Ledger:
         self.past = Past(database)
         self.alerts = Alerts(database)
         self.lineage = Lineage(database)
+        self.openlineage = OpenLineage(database)
         self.keeping = Keeping(database)
 
     @overload

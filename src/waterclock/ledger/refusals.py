@@ -1,4 +1,4 @@
-"""What the ledger refuses, in the one shape of all errors; codes E401 to E433."""
+"""Makes the errors with which the ledger refuses, in the one shape of all errors."""
 
 from __future__ import annotations
 

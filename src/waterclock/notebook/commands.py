@@ -11,7 +11,7 @@ from waterclock.cli.actions.plan import Planned, planned
 from waterclock.cli.actions.run import Asked, Ran, carried_out
 from waterclock.cli.project_folder import project_above
 from waterclock.cli.views.check import Checked, checked, print_checked
-from waterclock.cli.views.status import Seen, print_status, see, status_json
+from waterclock.cli.views.status import Seen, behind, print_behind_now, print_status, see, status_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.errors import WaterclockError
@@ -21,10 +21,13 @@ from waterclock.operations.opening import open_project, reading, selected
 from waterclock.timelabel.instant import utc_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from waterclock.engine.runner import RunOutcome
     from waterclock.flow.declarations import Flow
+    from waterclock.operations.lag import Lag
     from waterclock.planner.plan import Plan
 
 Instant = str | datetime
@@ -76,14 +79,20 @@ class PlanResult(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StatusResult(Shown):
-    """The grid of tables and timelabels."""
+    """The grid of tables and timelabels, or how far tables are behind."""
 
     seen: Seen
     zone: str
 
+    @property
+    def lags(self) -> Sequence[Lag]:
+        """How far each table is behind, where that was asked for."""
+        return self.seen.lags or ()
+
     def draw(self, to: Console) -> None:
-        """Print the grid, what needs somebody, and what comes next."""
-        print_status(to, self.seen, self.zone)
+        """Print the grid or the lag, what needs somebody, and what comes next."""
+        show = print_status if self.seen.lags is None else print_behind_now
+        show(to, self.seen, self.zone)
 
     def to_json(self) -> dict[str, Any]:
         """Return the grid with the counts of the plan."""
@@ -198,15 +207,18 @@ def status(
     now: Instant | None = None,
     labels: str | None = None,
     by: str | None = None,
+    lag: bool = False,
     project: Folder = None,
     env: str | None = None,
 ) -> StatusResult:
     """Return the grid of tables and timelabels: `waterclock status`. `by` is hour, day, week, month, quarter or year.
 
+    `lag` tells how far each table is behind in place of it, and goes with neither `labels` nor `by` (E919).
     Starts no Spark.
     """
     with reading(_folder(project), env, _said(now)) as at:
-        return StatusResult(see(at, list(selection), labels, by, WIDTH, is_drawn=True), at.zone)
+        asked = at, list(selection), labels, by
+        return StatusResult(behind(*asked) if lag else see(*asked, WIDTH, is_drawn=True), at.zone)
 
 
 def check(*, project: Folder = None, env: str | None = None) -> CheckResult:

@@ -16,8 +16,11 @@ from waterclock.dpl.query.column_uses import FILTER, GROUP, JOIN, SORT, VALUE, W
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
+from waterclock.flow.code_lineage import AGGREGATED, COPIED
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import columns_collected, columns_stored
+from waterclock.ledger.ledger import Ledger
+from waterclock.operations.lineage import column_lineage_of
+from waterclock.operations.opening import columns_stored
 from waterclock.timelabel.label import TIMELABEL
 
 _SUBTYPES = {FILTER: "FILTER", JOIN: "JOIN", GROUP: "GROUP_BY", SORT: "SORT", WINDOW: "WINDOW"}
@@ -33,6 +36,7 @@ class ColumnFacets:
 
     project: Project
     namespace: str
+    ledger: Ledger | None = None
     _lineage: ColumnLineage | None = None
     _told: dict[str, column_lineage_dataset.ColumnLineageDatasetFacet | None] = field(default_factory=dict)
     _schemas: dict[str, schema_dataset.SchemaDatasetFacet | None] = field(default_factory=dict)
@@ -59,7 +63,7 @@ class ColumnFacets:
     def lineage(self) -> ColumnLineage:
         """The lineage of all columns of the project."""
         if self._lineage is None:
-            self._lineage = ColumnLineage(self.project.flow, columns_collected(self.project))
+            self._lineage = column_lineage_of(self.project, self.ledger)
         return self._lineage
 
     def _facet(self, table: Table) -> column_lineage_dataset.ColumnLineageDatasetFacet | None:
@@ -80,10 +84,15 @@ class ColumnFacets:
         except WaterclockError:  # a column of before that the query makes no more
             return
         everything = tuple(ColumnOf(read.table, "*") for read in table.reads) if made.note == UNTOLD else ()
-        columns = dict.fromkeys(column for each in (*made.inputs, *everything) for column in self._columns_of(each))
+        sure = [each for each in made.inputs if each not in made.unknown]
+        columns = dict.fromkeys(
+            column for each in (*sure, *made.inputs, *everything) for column in self._columns_of(each)
+        )
         for each in columns:
             subtype = "TRANSFORMATION" if everything else _subtype(made, each, name)
-            how = column_lineage_dataset.Transformation(_DIRECT, subtype, made.note or made.expression or None)
+            said = made.note or made.expression or None
+            said = f"maybe, {said}" if said and each not in sure and made.unknown else said
+            how = column_lineage_dataset.Transformation(_DIRECT, subtype, said)
             yield column_lineage_dataset.InputField(self.namespace, each.table, each.column, [how])
 
     def _columns_of(self, of: ColumnOf) -> tuple[ColumnOf, ...]:
@@ -95,6 +104,11 @@ class ColumnFacets:
 
     def _choosing(self, table: Table) -> Iterator[column_lineage_dataset.InputField]:
         """Yield the columns that filter, join, group, sort or number the rows that a table is made of."""
+        shown = self.lineage.of_code.get(table.name)
+        for use, of in sorted(shown.uses.items()) if shown is not None else ():
+            for each in dict.fromkeys(one for said in sorted(of) for one in self._columns_of(ColumnOf(*said))):
+                how = column_lineage_dataset.Transformation(_INDIRECT, _SUBTYPES.get(use, "CONDITIONAL"))
+                yield column_lineage_dataset.InputField(self.namespace, each.table, each.column, [how])
         query = table.query
         for read in dict.fromkeys(read.table for read in table.reads) if query is not None else ():
             uses = {} if query is None else uses_of(query, read)
@@ -105,6 +119,8 @@ class ColumnFacets:
 
 
 def _subtype(made: Made, of: ColumnOf, name: str) -> str:
+    if made.how:
+        return {COPIED: "IDENTITY", AGGREGATED: "AGGREGATION"}.get(made.how, "TRANSFORMATION")
     plain = made.expression.rpartition(".")[2].strip().lower()
     if len(made.inputs) == 1 and plain and plain == of.column.lower():
         return "IDENTITY"

@@ -37,10 +37,12 @@ from openlineage.client.facet_v2 import (
 from openlineage.client.serde import Serde
 
 from waterclock.batches.happenings import Happening, MadeRows, What
+from waterclock.batches.records import warnings_of
 from waterclock.dpl.project import Project
 from waterclock.flow.checks import rules_without_expression
 from waterclock.flow.choices import Action, Kind
 from waterclock.flow.declarations import Rule, Table, Unit
+from waterclock.ledger.ledger import Ledger
 from waterclock.openlineage.columns import ColumnFacets
 from waterclock.timelabel.label import label_of
 
@@ -78,10 +80,11 @@ class Events:
     """Words the events of one project; what hangs on its code alone is worked out once."""
 
     project: Project
+    ledger: Ledger | None = None
     columns: ColumnFacets = field(init=False)
 
     def __post_init__(self) -> None:
-        self.columns = ColumnFacets(self.project, self.project.openlineage.namespace)
+        self.columns = ColumnFacets(self.project, self.project.openlineage.namespace, self.ledger)
 
     @property
     def namespace(self) -> str:
@@ -221,7 +224,7 @@ class Events:
 
 def _assertions(table: Table, measures: Mapping[str, Any]) -> Iterator[data_quality_assertions_dataset.Assertion]:
     """Say of each rule whether it held in a batch: by its name, with what broke it."""
-    warned = {text.partition(":")[0]: text for text in measures.get("warnings", ())}
+    warned = {text.partition(":")[0]: text for text in warnings_of(measures)}
     broken: Mapping[str, int] = measures.get("broken", {})
     for rule, column in _rules(table):
         count = broken.get(rule.name, 0)

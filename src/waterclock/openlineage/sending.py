@@ -1,25 +1,26 @@
 """Sends what happened, in order, to where the project says; what is lost is tried again later, and never dropped.
 
 There is no copy of it that could be lost: each event is made from what the ledger tells, and one row keeps how far that
-was sent. Whoever dies while it sends leaves events that are sent again, with the same ids.
+was sent. Whoever dies while it sends leaves events that are sent again, with the same ids. What a server refuses
+while it takes later events is left out, and the ledger keeps that; where it takes none, all wait.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.openlineage.sinks import deliver
-from waterclock.posting import NotDelivered
+from waterclock.operations.words import count_words
+from waterclock.posting import LEASE, NotDelivered, wait_after
 from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
-    from waterclock.batches.happenings import Happened
+    from waterclock.batches.happenings import Happened, Happening
     from waterclock.dpl.project import Project
     from waterclock.engine.workplace import Workplace
     from waterclock.ledger.ledger import Ledger
@@ -28,19 +29,22 @@ if TYPE_CHECKING:
 LIBRARY = "openlineage"
 SECONDS_OF_A_RUN = 10.0
 """How long a look of a run sends at most; the rest waits for the next, or for `waterclock openlineage send`."""
-_LEASE = timedelta(minutes=2)
 _NOTED_EVERY = 10.0  # seconds between two notes of how far it came; with one event's five it is less than the lease
 _PAGE = 200
-_FIRST, _LONGEST = timedelta(seconds=30), timedelta(minutes=10)
+_MOST_REFUSED = 20  # events that are looked past, to see whether a server refuses them or everything
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What came of sending: how many events arrived, and why the next did not. `is_busy`: another sends just now."""
+    """What came of sending: how many events arrived, and why the next did not. `is_busy`: another sends just now.
+
+    `left_out` events were refused though later ones were taken: they are kept in the ledger, and hold up nothing.
+    """
 
     events: int = 0
     lost: str = ""
     is_busy: bool = False
+    left_out: int = 0
 
 
 def sink_error(project: Project) -> WaterclockError | None:
@@ -63,21 +67,23 @@ def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_o
     """
     if error := sink_error(project):
         raise error
-    after = ledger.lineage.take(_LEASE, at_once=at_once)
+    after = ledger.openlineage.take(LEASE, at_once=at_once)
     if after is None:
         return Sent(is_busy=True)
     from waterclock.openlineage.events import Events
 
-    sending = _Sending(project, ledger, Events(project), None if seconds is None else time.monotonic() + seconds)
+    sending = _Sending(
+        project, ledger, Events(project, ledger), None if seconds is None else time.monotonic() + seconds
+    )
     try:
-        while not (page := ledger.lineage.happened_after(after, _PAGE)).is_all or page.found:
+        while not (page := ledger.openlineage.happened_after(after, _PAGE)).is_all or page.found:
             after = page.up_to
             if not sending.send(page):
                 break
     finally:
         if not sending.lost:
-            ledger.lineage.give_back()
-    return Sent(sending.count, sending.lost)
+            ledger.openlineage.give_back()
+    return Sent(sending.count, sending.lost, left_out=sending.left_out)
 
 
 @dataclass(slots=True)
@@ -87,32 +93,52 @@ class _Sending:
     events: Events
     until: float | None
     count: int = 0
+    left_out: int = 0
     lost: str = ""
+    refused: list[tuple[Happening, str]] = field(default_factory=list)
 
     def send(self, page: Happened) -> bool:
-        """Send one page; give whether to go on."""
-        secrets, sink = Secrets.of(self.project.secrets), self.project.openlineage
+        """Send one page, and return whether to go on."""
         arrived, noted = 0, time.monotonic()
         try:
             for number, together in groupby(page.found, key=lambda it: it.number):
                 for it in together:
-                    deliver(sink, self.project.root, secrets, self.events.of(it))
-                    self.count += 1
+                    self._deliver(it)
+                if self.refused:
+                    continue  # not known yet whether it is the event that is refused, or whatever is sent
                 arrived = number
                 if self.until is not None and time.monotonic() > self.until:
                     break
                 if time.monotonic() - noted > _NOTED_EVERY:
-                    self.ledger.lineage.note_sent(arrived, _LEASE)
+                    self.ledger.openlineage.note_sent(arrived, LEASE)
                     noted = time.monotonic()
+            self.lost = self.refused[0][1] if self.refused else ""
         except NotDelivered as error:
             self.lost = str(error)
+        self.refused.clear()
         if arrived:
-            self.ledger.lineage.note_sent(arrived, _LEASE)
+            self.ledger.openlineage.note_sent(arrived, LEASE)
         if self.lost:
-            attempts = 0 if arrived else self.ledger.lineage.state().attempts
-            self.ledger.lineage.note_lost(self.lost, min(_FIRST * int(2 ** min(attempts, 10)), _LONGEST))
+            attempts = 0 if arrived else self.ledger.openlineage.state().attempts
+            self.ledger.openlineage.note_lost(self.lost, wait_after(attempts))
             return False
         return arrived == page.up_to
+
+    def _deliver(self, it: Happening) -> None:
+        """Hand one event over; one that is refused is looked past, and left out once a later one is taken."""
+        secrets, sink = Secrets.of(self.project.secrets), self.project.openlineage
+        try:
+            deliver(sink, self.project.root, secrets, self.events.of(it))
+        except NotDelivered as error:
+            if not error.is_refused or len(self.refused) == _MOST_REFUSED:
+                raise
+            self.refused.append((it, str(error)))
+            return
+        self.count += 1
+        if self.refused:
+            self.ledger.openlineage.note_left_out(self.refused)
+            self.left_out += len(self.refused)
+            self.refused.clear()
 
 
 def send_after(work: Workplace) -> None:
@@ -125,8 +151,15 @@ def send_after(work: Workplace) -> None:
         return
     if sent.lost:
         work.note_once(lost_words(sent.lost))
+    if sent.left_out:
+        work.note_once(left_out_words(sent.left_out, work.ledger.openlineage.state().refusal))
 
 
 def lost_words(why: str) -> str:
     """Say that events did not arrive."""
     return f"events of lineage did not arrive ({why}); they wait in the ledger, and are sent later"
+
+
+def left_out_words(count: int, last: str) -> str:
+    """Say that a server refused some of what it was sent; `last`: which was the last, and why."""
+    return f"{count_words(count, 'event')} of lineage left out, as the server refuses them (the last: {last})"

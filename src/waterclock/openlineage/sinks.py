@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import Secret
-from waterclock.flow.lineage_sink import LineageSink
+from waterclock.flow.openlineage import LineageSink
 from waterclock.posting import NotDelivered, post
 from waterclock.secrets import Secrets
 
@@ -24,8 +23,8 @@ def deliver(sink: LineageSink, root: Path, secrets: Secrets, event: Mapping[str,
         _append(root / sink.file, event)
         return
     try:
-        url = _read(sink.url or "", secrets)
-        token = None if sink.token is None else _read(sink.token, secrets)
+        url = secrets.value_of(sink.url or "")
+        token = None if sink.token is None else secrets.value_of(sink.token)
     except WaterclockError as error:
         raise NotDelivered(error.what) from None
     post(url, token, event)
@@ -46,7 +45,3 @@ def _append(path: Path, event: Mapping[str, Any]) -> None:
             os.fsync(file.fileno())
     except OSError as error:
         raise NotDelivered(f"{type(error).__name__}: {error.strerror}") from None
-
-
-def _read(said: str | Secret, secrets: Secrets) -> str:
-    return secrets.read(said.name) if isinstance(said, Secret) else said

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.compatible import KEY, NOT_NULL, broken_promises, type_of_version
 from waterclock.batches.schemas import SchemaVersion, Side, newest_of
-from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 
@@ -40,11 +39,7 @@ def _of_table(project: Project, table: Table, versions: tuple[SchemaVersion, ...
     for broken, error in broken_promises(table, declared_after(table, newest), versions, "E450"):
         column = next((each for each in table.columns.named if each.name.lower() == broken.misfit.path.lower()), None)
         place = column.place if column else table.place
-        text = project.sources.get(place.file)
-        if text is not None:
-            source = SourceText(place.file, text)
-            source.span(source.offset(place)).placing(error)
-        found.append(error)
+        found.append(project.placing(place, error))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Which windows are not done by their DEADLINE, or will hardly be, which batches take long, and what is to blame.
+"""Finds windows that are not done by their DEADLINE, or will hardly be, batches that take long, and what is to blame.
 
 A window is to be done so long after its end. Windows whose deadline was over before their table was claimed for the
 first time are history, and count for none.
@@ -14,11 +14,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import LedgerSnapshot
-from waterclock.batches.progress import AtWork, MadeLabel
+from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.freshness import newest_covered
+from waterclock.flow.graph import closure, parents_of
+from waterclock.operations.freshness import fresh_to
 from waterclock.operations.json import instant_text
-from waterclock.operations.words import count_words, local_label, local_range, seconds_words
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 from waterclock.planner.request import Request
 from waterclock.timelabel.window import Window
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from waterclock.operations.opening import Reading
 
 _NOTHING = timedelta(0)
-_WORTH_SAYING = timedelta(seconds=1)
 _GOES_ON, _PAUSED, _STOPPED = 0, 1, 2
 
 
@@ -48,6 +47,11 @@ class Root:
     window: Window
     status: Status
     detail: str = ""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it goes on by itself: it is neither stopped nor paused."""
+        return _rank(self.status) == _GOES_ON
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +208,6 @@ def _long(table: Table, window: Window, status: Status, took: timedelta, snapsho
     return Due(table.name, window, by, Stand.LONG, status, root, took, fresh_to(table, snapshot))
 
 
-def fresh_to(table: Table, snapshot: LedgerSnapshot) -> datetime | None:
-    """Return the end of the newest window that is done; None before the first."""
-    label = newest_covered(table, snapshot)
-    return None if label is None else table.cadence.next(label)
-
-
 @dataclass(frozen=True, slots=True)
 class _Path:
     """What is left until a batch is done: the usual time of it, and of what it waits for, the longest way through."""
@@ -295,69 +293,4 @@ def _elapsed(work: Iterable[AtWork], clock: datetime) -> dict[tuple[str, datetim
 
 def with_upstream(flow: Flow, names: Collection[str]) -> set[str]:
     """Return some tables with all that they read, directly or through others."""
-    found: set[str] = set()
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += [read.table for read in flow.tables[name].reads if read.table in flow.tables]
-    return found
-
-
-def gathered(found: Iterable[Due]) -> list[tuple[Due, ...]]:
-    """Put together the windows of a table that stand alike for one cause's sake, oldest first."""
-    alike: dict[tuple[str, str, str, str], list[Due]] = {}
-    for due in found:
-        status = "" if due.root.table == due.table else due.root.status  # its own stand differently, oldest first
-        alike.setdefault((due.table, due.stand, due.root.table, status), []).append(due)
-    return [tuple(sorted(each, key=lambda due: due.window.start)) for each in alike.values()]
-
-
-def where_words(alike: Sequence[Due], flow: Flow) -> str:
-    """Name windows of one table: `marts.daily @ 2026-11-20 (3 windows)`."""
-    first, last = alike[0], alike[-1]
-    spans = local_range(first.window.start, last.window.start, flow.tables[first.table].cadence)
-    many = f" ({count_words(len(alike), 'window')})" if len(alike) > 1 else ""
-    return f"{first.table} @ {spans}{many}"
-
-
-def stand_words(alike: Sequence[Due], flow: Flow, left: str = "") -> str:
-    """Say how windows stand, by the oldest of them, and why; without `left` nothing of it changes with every minute."""
-    due = alike[0]
-    table = flow.tables[due.table]
-    if due.stand is Stand.LONG:
-        verb = "took" if due.status is Status.DONE else "has run for"
-        return f"{verb} longer than {str(table.runtime).lower()}{left}"
-    oldest = "the oldest " if len(alike) > 1 else ""
-    return f"{oldest}to be done by {due.by:%Y-%m-%d %H:%MZ}{left}; {cause_words(due, flow)}"
-
-
-_MATTERS = {
-    Status.FAILED: "failed",
-    Status.EXPIRED: "can never be made",
-    Status.WAITING: "waits",
-    Status.READY: "is ready and not begun",
-    Status.RUNNING: "runs",
-}
-
-
-def cause_words(due: Due, flow: Flow) -> str:
-    """Say what is most upstream of all that a window waits for, and what is the matter with that."""
-    root = due.root
-    label = local_label(root.window.start, flow.tables[root.table].cadence)
-    subject = "it" if (root.table, root.window) == (due.table, due.window) else f"{root.table} @ {label}"
-    detail = root.detail.strip().split("\n")[0]
-    if root.status is Status.PAUSED and detail:
-        return f"{subject} is {detail}"
-    said = f"{subject} {_MATTERS.get(root.status, f'is {root.status}')}"
-    return said if not detail or root.status in {Status.READY, Status.RUNNING} else f"{said}: {detail}"
-
-
-def left_words(due: Due) -> str:
-    """Say how long what is left usually takes, or a batch took; empty where nobody knows, or where nothing goes on."""
-    if due.stand is Stand.LONG:
-        return f": {seconds_words(due.left.total_seconds())}"
-    if due.left < _WORTH_SAYING or _rank(due.root.status):
-        return ""
-    return f", what is left usually takes {seconds_words(due.left.total_seconds())}"
+    return {*names, *closure(names, parents_of(flow))}

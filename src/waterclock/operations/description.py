@@ -33,10 +33,10 @@ def columns_said(at: Reading, table: Table) -> tuple[ColumnSaid, ...]:
             comment = "the batch's label" if name == TIMELABEL else ""
             found.append(ColumnSaid(name, stored[name], "", comment))
             continue
-        words = ["KEY"] if column.is_key else ["NOT NULL"] if column.is_not_null else []
-        words += [f"EXPECT {rule.expression}" for rule in column.rules]
-        words += [f"REFERENCES {column.references.table}"] if column.references else []
-        found.append(ColumnSaid(name, stored.get(name) or column.type or "", ", ".join(words), column.comment or ""))
+        says = ["KEY"] if column.is_key else ["NOT NULL"] if column.is_not_null else []
+        says += [f"EXPECT {rule.expression}" for rule in column.rules]
+        says += [f"REFERENCES {column.references.table}"] if column.references else []
+        found.append(ColumnSaid(name, stored.get(name) or column.type or "", ", ".join(says), column.comment or ""))
     return tuple(found)
 
 

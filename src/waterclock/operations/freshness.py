@@ -62,6 +62,12 @@ def newest_covered(table: Table, snapshot: LedgerSnapshot) -> datetime | None:
     return table.cadence.previous(list(covered)[-1][1]) if covered else None
 
 
+def fresh_to(table: Table, snapshot: LedgerSnapshot) -> datetime | None:
+    """Return the end of the newest window that is done; None before the first."""
+    label = newest_covered(table, snapshot)
+    return None if label is None else table.cadence.next(label)
+
+
 def _late_since(table: Table, batch: Batch, now: datetime) -> datetime | None:
     due = table.cadence.due_at(batch.window)
     if batch.status in _LATE_AT_ONCE or due + (batch.window.end - batch.window.start) <= now:

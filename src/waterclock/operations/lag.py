@@ -9,11 +9,10 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import LedgerSnapshot
-from waterclock.batches.progress import MadeLabel
+from waterclock.batches.watching import MadeLabel
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.deadlines import fresh_to
-from waterclock.operations.freshness import freshness
+from waterclock.operations.freshness import fresh_to, freshness
 from waterclock.operations.json import instant_text
 from waterclock.planner.request import Request
 

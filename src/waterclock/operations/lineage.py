@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,9 @@ from waterclock.selection import select
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
     from waterclock.dpl.query.impact import Impact
-    from waterclock.dpl.query.lineage import Branch
+    from waterclock.dpl.query.lineage import Branch, ColumnLineage
+    from waterclock.flow.code_lineage import CodeLineage
+    from waterclock.ledger.ledger import Ledger
 
 Arrows = Mapping[str, Mapping[str, str]]
 """By table the tables next to it, each with how it is read."""
@@ -117,6 +120,34 @@ class ColumnImpact:
         }
 
 
+def column_lineage_of(project: Project, ledger: Ledger | None = None) -> ColumnLineage:
+    """Return the lineage of a project's columns, through Python transforms as plans of their batches have shown them.
+
+    `ledger` is the project's, where it is open already. Where it cannot be opened Python transforms are not looked
+    into. Cost: a question to the ledger where the project has Python transforms; parses of queries as they are asked
+    """
+    from waterclock.dpl.query.lineage import ColumnLineage
+
+    return ColumnLineage(project.flow, columns_collected(project), _of_code(project, ledger))
+
+
+def _of_code(project: Project, ledger: Ledger | None) -> Mapping[str, CodeLineage]:
+    if not any(table.function is not None for table in project.flow.tables.values()):
+        return {}
+    if ledger is not None:
+        return ledger.lineage.of_code(project.flow)
+    from waterclock.engine.ledger_opening import open_ledger
+
+    try:
+        opened = open_ledger(project)
+        if opened is None:
+            return {}
+        with closing(opened):
+            return opened.lineage.of_code(project.flow)
+    except WaterclockError:  # what is wrong with it others say; a flow can be followed without
+        return {}
+
+
 def column_impact(project: Project, table: str, column: str) -> ColumnImpact:
     """Find all that depends on a column. Cost: a parse of each query below it, some milliseconds.
 
@@ -124,9 +155,8 @@ def column_impact(project: Project, table: str, column: str) -> ColumnImpact:
     """
     from waterclock.dpl.query.column_trace import ColumnOf
     from waterclock.dpl.query.impact import impact_of
-    from waterclock.dpl.query.lineage import ColumnLineage
 
-    lineage = ColumnLineage(project.flow, columns_collected(project))
+    lineage = column_lineage_of(project)
     known = {each.lower(): each for each in lineage.columns(table)}
     of = ColumnOf(table, known.get(column.lower(), column))
     lineage.made(of)
@@ -149,26 +179,25 @@ def table_lineage(flow: Flow, name: str, depth: int | None = None) -> TableLinea
     return TableLineage(flow, name, _reach(name, "", up, depth, set()), _reach(name, "", down, depth, set()))
 
 
-def column_trees(project: Project, table: str, column: str, depth: int | None = None) -> ColumnTrees:
+def column_trees(
+    project: Project, table: str, column: str, depth: int | None = None, ledger: Ledger | None = None
+) -> ColumnTrees:
     """Find what a column is made of and what is made of it. Cost: a parse of each query on the way, some milliseconds.
 
     Raises  E517 for a column that the table does not have, with the nearest
     """
     from waterclock.dpl.query.column_trace import ColumnOf
-    from waterclock.dpl.query.lineage import ColumnLineage
 
-    lineage = ColumnLineage(project.flow, columns_collected(project))
+    lineage = column_lineage_of(project, ledger)
     known = {each.lower(): each for each in lineage.columns(table)}
     of = ColumnOf(table, known.get(column.lower(), column))
     lineage.made(of)
     return ColumnTrees(str(of), lineage.up(of, depth=depth), lineage.down(of, depth=depth))
 
 
-def columns_known(project: Project, table: str) -> tuple[str, ...]:
+def columns_known(project: Project, table: str, ledger: Ledger | None = None) -> tuple[str, ...]:
     """Return the columns of a table that can be followed. Cost: as of `column_trees`."""
-    from waterclock.dpl.query.lineage import ColumnLineage
-
-    return ColumnLineage(project.flow, columns_collected(project)).columns(table)
+    return column_lineage_of(project, ledger).columns(table)
 
 
 def table_and_column(flow: Flow, which: str) -> tuple[str, str | None]:
@@ -250,6 +279,7 @@ def branch_json(branch: Branch) -> dict[str, Any]:
         "expression": branch.made.expression,
         "note": branch.made.note,
         "is_seen": branch.is_seen,
+        "is_unknown": branch.is_unknown,
         "beyond": [branch_json(each) for each in branch.beyond],
     }
 

@@ -173,6 +173,13 @@ def zone_of(flow: Flow) -> str:
     return max(zones, key=lambda zone: (zones[zone], zone == "UTC"), default="UTC")
 
 
+def nothing_ran() -> WaterclockError:
+    """Refuse what is kept in a ledger where there is none yet."""
+    return WaterclockError(
+        "E412", "there is no ledger yet", why="nothing has run", fix="`waterclock run` makes what is due"
+    )
+
+
 def selected(flow: Flow, texts: list[str] | None, labels: str | None = None) -> tuple[Selection, Mapping[str, Labels]]:
     """Find the tables that are meant, and by table the labels: those behind its `@`, else those of `--labels`.
 

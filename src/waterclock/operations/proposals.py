@@ -19,10 +19,11 @@ from waterclock.flow.declarations import Flow
 from waterclock.flow.graph import late_tables
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import made_besides, missing_labels
-from waterclock.operations.opening import Reading, one_table
+from waterclock.operations.held_batches import held_of
+from waterclock.operations.opening import Reading, nothing_ran, one_table
 from waterclock.operations.pausing import OfTables, due_of, pause, resume, to_pause, to_resume
-from waterclock.operations.reasons import need_reason
-from waterclock.operations.replaying import held_of, labels_set_aside
+from waterclock.operations.reasons import need_reason, need_reason_of_release
+from waterclock.operations.replaying import labels_set_aside
 from waterclock.operations.restating import Asking, asking_of, done_labels, labels_of_sources, refuse_more_than
 from waterclock.operations.retrying import blocked_by, gone_without, plan_of_readers, troubled
 from waterclock.operations.withdrawing import withdrawable
@@ -150,11 +151,9 @@ def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
             run yet
     """
     if at.ledger is None:
-        raise WaterclockError(
-            "E412", "there is no ledger yet in which this could be asked for", fix="`waterclock run` makes what is due"
-        )
-    if proposal.verb in {Verb.SKIP, Verb.RELEASE}:
-        need_reason(why)
+        raise nothing_ran()
+    if need := _REASONED.get(proposal.verb):
+        need(why)
     if proposal.of_tables is not None:
         carry = pause if proposal.verb is Verb.PAUSE else resume
         carry(at.ledger, proposal.of_tables, who=who, why=why)
@@ -292,6 +291,7 @@ _FOUND = {
     Verb.RESUME: _resumed,
 }
 _MAKES_NOTHING = frozenset({Verb.SKIP, Verb.WITHDRAW, Verb.PAUSE, Verb.RESUME})
+_REASONED = {Verb.SKIP: need_reason, Verb.RELEASE: need_reason_of_release}
 
 
 # what a command line does besides: here a runner carries it out

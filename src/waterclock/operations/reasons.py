@@ -10,6 +10,16 @@ def need_reason(why: str) -> None:
     _need(why, "it is all that a reader finds of the rows", "they are left out")
 
 
+def need_reason_of_release(why: str) -> None:
+    """Refuse to show what a rule holds back without a reason. Raises  E903."""
+    _need(why, "it is all that a reader finds of why rows are there that a rule held back", "they may be shown")
+
+
+def need_reason_of_closing(why: str) -> None:
+    """Refuse to close a window by hand without a reason. Raises  E903."""
+    _need(why, "it is all that others see of why its books were closed before their condition held", "it is closed")
+
+
 def need_reason_of_pause(why: str) -> None:
     """Refuse to pause without a reason. Raises  E903."""
     _need(why, "it is all that others see of what does not run", "it is paused")

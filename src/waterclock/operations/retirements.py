@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.batches.compatible import retirement_of
-from waterclock.batches.schemas import Side
+from waterclock.batches.compatible import ends_in_the_past, is_told_of
 from waterclock.dpl.query.column_readers import readers_of
-from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Table
 from waterclock.flow.endings import Ending
@@ -35,30 +34,20 @@ def retirement_errors(project: Project, now: datetime) -> list[WaterclockError]:
     from waterclock.engine.ledger_opening import ledger_url
     from waterclock.ledger.ledger import Ledger
 
-    ledger = Ledger.open(ledger_url(project), create=False)
-    try:
+    with Ledger.open(ledger_url(project), create=False) or nullcontext() as ledger:
         return [
-            _placed(project, column, error)
+            project.placing(column.place, error)
             for table, column, ends in over
             for error in _of(project, table, column, ends, ledger)
         ]
-    finally:
-        if ledger is not None:
-            ledger.close()
 
 
 def _of(
     project: Project, table: Table, column: Column, ends: Ending, ledger: Ledger | None
 ) -> Iterator[WaterclockError]:
     versions = ledger.reads.schemas(table.name) if ledger is not None else ()
-    told = any(retirement_of(each.columns, column.name) == ends.day for each in versions if each.side is Side.TABLE)
-    if not told:
-        yield WaterclockError(
-            "E452",
-            f"{column.name} of {table.name} would have ended on {ends.day}, in the past",
-            why="no batch before that day has told that it ends, so nobody had time to move on",
-            fix="name a day to come",
-        )
+    if not is_told_of(versions, column.name, ends.day):
+        yield ends_in_the_past(table, column.name, ends.day)
         return
     readers = readers_of(project.flow, table.name, column.name)
     if readers:
@@ -68,12 +57,3 @@ def _of(
             why=f"by {', '.join(map(str, readers))}; until none reads it, it lives on",
             fix=f"have them read {ends.made_as or 'something else'}, or move the day",
         )
-
-
-def _placed(project: Project, column: Column, error: WaterclockError) -> WaterclockError:
-    text = project.sources.get(column.place.file)
-    error.where = str(column.place)
-    if text is not None:
-        source = SourceText(column.place.file, text)
-        return source.span(source.offset(column.place)).placing(error)
-    return error

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from waterclock.batches.audit_trail import Audit, Cell, RuleNote
-from waterclock.errors import WaterclockError
-from waterclock.flow.checks import rules_without_expression
-from waterclock.flow.declarations import Rule, Table
+from waterclock.batches.records import warnings_of
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.checks import Check, Demand, all_rules, checks_of
+from waterclock.flow.declarations import Table
 from waterclock.flow.ladders import words
-from waterclock.operations.opening import Reading, one_table
+from waterclock.operations.opening import Reading, nothing_ran, one_table
 from waterclock.operations.states import State
 
 
@@ -39,6 +41,11 @@ class RuleKept:
     def is_broken(self) -> bool:
         """Whether it did not hold in the newest batch that was tried, or holds back an older one still."""
         return bool(self._asked) and (self._asked[-1].state is not State.OK or bool(self._refused))
+
+    @property
+    def is_refusing(self) -> bool:
+        """Whether it holds back a batch, or failed one."""
+        return bool(self._refused)
 
     @property
     def was_broken(self) -> bool:
@@ -80,27 +87,49 @@ def rules_kept(at: Reading, tables: Sequence[Table], newest: int) -> tuple[RuleK
     notes = at.ledger.past.rule_notes([table.name for table in tables])
     found: list[RuleKept] = []
     for table in tables:
-        rules = list(_rules(table))
-        if not rules:
+        if next(_rules(table), None) is None:
             continue
-        cells = [
-            cell for cell in at.ledger.past.newest(table.name, newest) if cell.status in {"done", "failed", "held"}
-        ]
+        cells = tried(at.ledger.past.newest(table.name, newest))
+        said: Mapping[datetime, Sequence[str]] = {}
         if cells:
             span = cells[0].label, table.cadence.next(cells[-1].label)
             said = {label: texts for (_, label), texts in at.ledger.past.warned([table.name], *span).items()}
-            found += [_kept(table, *rule, cells, said) for rule in rules]
-        else:
-            found += [RuleKept(table.name, *rule, ()) for rule in rules]
-    noted = [replace(rule, note=notes.get((rule.table, rule.rule))) for rule in found]
-    return tuple(sorted(noted, key=lambda rule: (not rule.is_broken, rule.since is None, rule.table, rule.rule)))
+        found += rules_in(table, cells, said, notes)
+    return worst_first(found)
+
+
+def tried(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the batches of which rules may have an answer."""
+    return [cell for cell in cells if cell.status in {"done", "failed", "held"}]
+
+
+def rules_in(
+    table: Table,
+    cells: Sequence[Cell],
+    said: Mapping[datetime, Sequence[str]],
+    notes: Mapping[tuple[str, str], RuleNote],
+) -> list[RuleKept]:
+    """Return the rules of a table with their answers in some batches, oldest first; pure.
+
+    `said`: by label the warnings of the rows that readers see.
+    """
+    return [
+        RuleKept(
+            table.name, *rule, tuple(_answer(rule[0], cell, said) for cell in cells), notes.get((table.name, rule[0]))
+        )
+        for rule in _rules(table)
+    ]
+
+
+def worst_first(rules: Iterable[RuleKept]) -> tuple[RuleKept, ...]:
+    """Return rules by what they ask for: the broken ones first."""
+    return tuple(sorted(rules, key=lambda rule: (not rule.is_broken, rule.since is None, rule.table, rule.rule)))
 
 
 def rules_broken(table: Table, audit: Audit) -> tuple[str, ...]:
     """Return the names of the rules that a batch's newest attempt was refused for, or that its rows do not keep."""
     made = None if audit.current is None else audit.current.revision
-    warned = () if made is None else made.measures.get("warnings", ())
-    said = {audit.cell.label: tuple(map(str, warned))}
+    said = {audit.cell.label: () if made is None else warnings_of(made.measures)}
     names = dict.fromkeys(name for name, _, _ in _rules(table))
     return tuple(name for name in names if _answer(name, audit.cell, said).state in {State.FAILED, State.WARNED})
 
@@ -113,36 +142,40 @@ def note_rule(at: Reading, table: str, rule: str, text: str, who: str) -> None:
     name, _ = one_table(at.flow, f"`{table}`")
     names = [known for known, _, _ in _rules(at.flow.tables[name])]
     if rule not in names:
-        has = f"it has {', '.join(dict.fromkeys(names))}" if names else "it has none: EXPECT declares one"
-        raise WaterclockError("E910", f"{name} has no rule {rule[:80]}", fix=has)
-    if at.ledger is None:
         raise WaterclockError(
-            "E412", "there is no ledger yet in which this could be kept", fix="`waterclock run` makes what is due"
+            "E910",
+            f"{name} has no rule {rule[:80]}",
+            why=f"it has {', '.join(dict.fromkeys(names))}" if names else "it has none",
+            fix=did_you_mean(rule, names, otherwise="EXPECT declares one"),
         )
+    if at.ledger is None:
+        raise nothing_ran()
     at.ledger.decisions.note_rule(name, rule, text, who=who)
 
 
 def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
-    """Yield name, expression and consequence of each rule, NOT NULL among them."""
-    of_columns = (rule for column in table.columns.named for rule in column.rules)
-    every: tuple[Rule, ...] = (*table.rules, *of_columns, *rules_without_expression(table))
-    for rule in every:
+    """Yield name, expression and consequence of each rule: of NOT NULL, and of types and keys with an ELSE, too."""
+    for rule in all_rules(table):
         yield rule.name, rule.expression, words(rule.rungs)
-    for column in table.columns.named:
-        if column.is_not_null or column.is_key:
-            yield column.name, f"{column.name} IS NOT NULL", "fail"
+    for check in checks_of(table):
+        if check.demand is not Demand.EXPRESSION:
+            yield check.name, _asked_of(check), words(check.ladder)
 
 
-def _kept(
-    table: Table, name: str, expression: str, action: str, cells: Sequence[Cell], said: Mapping[datetime, Sequence[str]]
-) -> RuleKept:
-    return RuleKept(table.name, name, expression, action, tuple(_answer(name, cell, said) for cell in cells))
+def _asked_of(check: Check) -> str:
+    """Say what a type, NOT NULL, a key, a reference or parsed() asks of each row."""
+    if check.demand in {Demand.PARSED, Demand.REFERENCE}:
+        return check.text if check.demand is Demand.PARSED else check.name
+    if check.demand is Demand.VALUE:
+        return f"{check.name} IS NOT NULL"
+    return f"{check.columns[0]} holds {check.text}" if check.demand is Demand.TYPE else f"{check.name} occurs once"
 
 
 def _answer(name: str, cell: Cell, said: Mapping[datetime, Sequence[str]]) -> Answer:
-    begins = (f"{name}: ", f"{name} is null in ")
+    begins = (f"{name}: ", f"{name} is null in ", f"{name} is not unique: ")
     if cell.status in {"failed", "held"}:
-        text = next((line for line in (cell.error or "").splitlines() if any(begin in line for begin in begins)), "")
+        said_within = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, begins))})")
+        text = next((line for line in (cell.error or "").splitlines() if said_within.search(line)), "")
         return Answer(cell.label, State.FAILED if text else State.DUE, text)
     text = next((text for text in said.get(cell.label, ()) if text.startswith(begins)), "")
     return Answer(cell.label, State.WARNED if text else State.OK, text)

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.progress import LabelRows
+from waterclock.batches.watching import LabelRows
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.words import count_words, local_range

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import Reading
@@ -30,7 +31,7 @@ class Suggested:
 
 def has_rules(table: Table) -> bool:
     """Tell whether a table, or one of its columns, has an EXPECT."""
-    return bool(table.rules) or any(column.rules for column in table.columns.named)
+    return bool(all_rules(table))
 
 
 def suggested_rules(at: Reading, tables: Sequence[Table], newest: int) -> tuple[Suggested, ...]:

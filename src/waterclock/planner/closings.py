@@ -83,9 +83,13 @@ class Books:
         return (window for low, high in self.missing for window in self.table.cadence.windows(low, high))
 
     def before(self, window: Window) -> datetime | None:
-        """Return where the books before a window's were closed; None where that bounds nothing."""
-        closing = self.past.closings.get(self.table.cadence.previous(window.start))
-        return None if closing is None else closing.in_order
+        """Return where the books before a window's were closed; None where that bounds nothing.
+
+        Windows that were skipped have none: they are passed over.
+        """
+        known = self.past.closings.items()
+        closed = [(label, it.in_order) for label, it in known if label < window.start and it.in_order is not None]
+        return max(closed)[1] if closed else None
 
     def first_open(self) -> Window | None:
         """Return the oldest window whose books are open."""

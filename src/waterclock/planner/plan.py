@@ -39,6 +39,8 @@ class Status(StrEnum):
     BEHIND = "behind"
 
 
+TO_BE_RELEASED = "to be released"
+"""The reason of a batch that somebody has asked a runner to release."""
 NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.HELD, Status.EXPIRED})
 """What goes no further by itself, and blocks what reads it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -108,6 +108,26 @@ class Planner:
             name: frozenset(label for label in labels if not _holds(unsettled.get(name), label))
             for name, labels in asked.items()
         }
+
+    def beyond_release(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, tuple[datetime, ...]]:
+        """Return by table the labels that were asked to be released, and that no runner can ever show.
+
+        A later snapshot stands for them, START or RETAIN leaves them out, or RETAIN has dropped what they read.
+        """
+        verbs = ((name, label, verb) for name, it in snapshot.tables.items() for label, verb in it.requested.items())
+        asked = [(name, label) for name, label, verb in verbs if verb == RELEASE and name in self.graph.nodes]
+        if not asked:
+            return {}
+        judge, found = self._judge(snapshot, now, ALL), defaultdict[str, list[datetime]](list)
+        for name, label in sorted(asked):
+            cadence, to_do = self.graph.nodes[name].table.cadence, judge.facts.to_do[name]
+            is_to_do = to_do.missing.covers_instant(label) or label in to_do.revisions
+            window = cadence.window_of(label)
+            if window.end <= cadence.last_due(now) and not (
+                is_to_do and judge.batch(name, window).status is not Status.EXPIRED
+            ):
+                found[name].append(label)
+        return {name: tuple(labels) for name, labels in found.items()}
 
     def books(self, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> tuple[Books, ...]:
         """Return by what the books of windows are closed, of each table that may run and says when (CLOSE WHEN)."""

@@ -25,7 +25,17 @@ from waterclock.planner.graph import FlowGraph, Node, is_circular
 from waterclock.planner.links import expired, waits_for
 from waterclock.planner.open_windows import is_forgotten, not_known, open_windows, reads_of
 from waterclock.planner.partial import Partial, partial_of, waits_no_longer
-from waterclock.planner.plan import GIVE_UP, NEEDS_SOMEBODY, RECOMPUTE, Batch, BoundRead, Cause, OpenWindow, Status
+from waterclock.planner.plan import (
+    GIVE_UP,
+    NEEDS_SOMEBODY,
+    RECOMPUTE,
+    TO_BE_RELEASED,
+    Batch,
+    BoundRead,
+    Cause,
+    OpenWindow,
+    Status,
+)
 from waterclock.planner.readiness_bounds import within_reach
 from waterclock.planner.reads import bind
 from waterclock.planner.settlement import Settlement, awaited, is_dropped
@@ -238,7 +248,7 @@ class Judge:
     def _why(self, node: Node, past: TableFacts, label: datetime) -> str:
         """Say why a batch is to be made, or made again."""
         if past.requested.get(label) == RELEASE:
-            return "to be released"
+            return TO_BE_RELEASED
         if not past.covered.covers_instant(label):
             due = "backfill asked for" if label in past.wanted else "due"
             closing = past.closings.get(label)

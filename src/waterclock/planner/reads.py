@@ -90,6 +90,8 @@ def _slices(table: Table, read: Read, u: Table, window: Window, start: datetime,
         low, high = max(until_begins(table, read.span, window.start), start), until_ends(table, read.span, window.end)
     elif read.kind is ReadKind.HISTORY:
         low, high = start, u.cadence.floor(high)
+    elif read.kind is ReadKind.PREVIOUS and read.span is not None:
+        low, high = u.cadence.ceil(read.span.before(high, table.cadence.zone)), low
     elif read.kind is ReadKind.PREVIOUS:
         low, high = table.cadence.previous(low), low
     return BoundRead(read, ReadScope.SLICES, _kept_from(u, min(low, high), high), high)

@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any
 
 from waterclock.operations.opening import Reading
-from waterclock.ui import answers
+from waterclock.ui import answers, answers_of_quality, answers_of_tables
 from waterclock.ui.asker import Asker
 from waterclock.ui.asking import Asked, Told
 from waterclock.ui.pages.batch import batch
 from waterclock.ui.pages.batches import batches
 from waterclock.ui.pages.catalog import catalog
 from waterclock.ui.pages.grid import grid
+from waterclock.ui.pages.lag import lag
 from waterclock.ui.pages.lineage import lineage
 from waterclock.ui.pages.plan import plan
 from waterclock.ui.pages.quality import quality
@@ -50,9 +51,9 @@ def pages(asker: Asker) -> tuple[At, ...]:
     return (
         At("grid", ("/", "/grid"), grid, "Grid", answers.Grid),
         At("today", ("/today",), today, "Today", answers.Today, ("t",)),
-        At("catalog", ("/catalog",), catalog, "Catalog", answers.Catalog, ("t", *_FACETS)),
+        At("catalog", ("/catalog",), catalog, "Catalog", answers_of_tables.Catalog, ("t", *_FACETS)),
         At(
-            "table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog", answers.Table,
+            "table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog", answers_of_tables.Table,
             ("at", "known", "against", "beside", "differing"),
         ),
         At("batch", ("/batches/{table}/{labels}",), batch, "Grid", answers.OneBatch | answers.Batches, ()),
@@ -60,7 +61,8 @@ def pages(asker: Asker) -> tuple[At, ...]:
         At("lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage", answers.Lineage, _LINEAGE),
         At("runs", ("/runs",), runs, "Runs", answers.Runs, (), is_of_ledger=False),
         At("run", ("/runs/{run}",), run, "Runs", answers.OneRun, ("against",), is_of_ledger=False),
-        At("quality", ("/quality",), quality, "Quality", answers.Quality, ("t",)),
+        At("quality", ("/quality",), quality, "Quality", answers_of_quality.Quality, ("t",)),
+        At("lag", ("/lag",), lag, "Quality", answers_of_quality.Lag, ("t",)),
         At("errors", ("/errors",), errors, "Errors", answers.AllErrors, ("t",)),
         At("plan", ("/plan",), plan, "Grid", answers.Plan, ("verb", "t", "l"), is_of_ledger=False),
         At(

@@ -8,55 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-
-class Told(BaseModel):
-    """An object of an answer."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class Answer(Told):
-    """A whole answer."""
-
-    version: int
-    """Raised where a key is taken away or gets another meaning."""
-
-
-class OneError(Told):
-    """An error, as the command line shows it."""
-
-    code: str
-    """`E511`, or the status of an address that no page answers."""
-    what: str
-    where: str | None
-    why: str | None
-    fix: str | None
-    excerpt: str | None
-    transient: bool = False
-    """Whether trying again may help."""
-
-
-class Errors(Answer):
-    """What is wrong with what was asked for, or with the project."""
-
-    errors: list[OneError] = Field(min_length=1)
-
-
-class Part(Told):
-    """A part of a sentence, with the state that it is about."""
-
-    text: str
-    mark: str | None
-
-
-class Piece(Told):
-    """Neighbours of a ribbon in one state."""
-
-    column: int
-    columns: int
-    state: str
+from waterclock.ui.answers_common import Answer, Batch, Note, OneError, Part, Piece, Told
 
 
 class Row(Told):
@@ -112,16 +66,6 @@ class Grid(Answer):
     next_due: str | None
 
 
-class Batch(Told):
-    """A batch among others."""
-
-    table: str
-    label: str
-    words: str
-    state: str
-    address: str
-
-
 class Trouble(Batch):
     """Batches of a table that failed alike, by the newest of them."""
 
@@ -163,108 +107,6 @@ class AllErrors(Answer):
     """Due batches that were left out, as there are too many."""
 
 
-class CatalogRow(Told):
-    """A table in the catalog."""
-
-    table: str
-    layer: str
-    purpose: str
-    owner: str
-    tags: list[str]
-    kind: str
-    state: str
-    is_fresh: bool
-    fresh_to: str
-    address: str
-
-
-class Catalog(Answer):
-    """The tables, and by what they can be narrowed."""
-
-    tables: list[CatalogRow]
-    of: int
-    """How many there are before they are narrowed."""
-    facets: dict[str, dict[str, int]]
-    wanted: dict[str, str]
-
-
-class Tables(Answer):
-    """The names of all tables, upstream first."""
-
-    tables: list[str]
-
-
-class TableColumn(Told):
-    """A column of a table."""
-
-    name: str
-    type: str
-    says: str
-    comment: str
-
-
-class Bar(Told):
-    """A label with its rows."""
-
-    label: str
-    state: str
-    rows: int | None
-
-
-class Bars(Told):
-    """Rows per batch."""
-
-    each: list[Bar]
-
-
-class ListedBatch(Told):
-    """A batch in the list of a table's."""
-
-    label: str
-    state: str
-    reason: str
-    rows: int | None
-    attempts: int
-    is_current: bool
-    """Whether it was made by the table's code as it is now."""
-
-
-class Code(Told):
-    """A statement that a table was made by."""
-
-    code: str
-    declared_at: str | None
-    who: str | None
-    count: int
-    """Batches that were made by it."""
-    statement: str | None
-    is_current: bool
-
-
-class Table(Answer):
-    """A table; which of the later keys there are depends on the tab."""
-
-    table: str
-    layer: str
-    purpose: str
-    owner: str
-    tags: list[str]
-    cadence: str
-    state: str
-    tab: Literal["overview", "batches", "code", "history"]
-    sentence: list[Part] = []
-    bars: Bars | None = None
-    columns: list[TableColumn] = []
-    made_from: list[dict[str, str]] = []
-    went_into: list[dict[str, str]] = []
-    held: dict[str, Any] | None = None
-    """What it held at the label `at`, as `known` against another revision; null before the first batch."""
-    batches: list[ListedBatch] = []
-    codes: list[Code] = []
-    code: str = ""
-    fingerprint: str = ""
-
-
 class Action(Told):
     """What can be done: it leads to a plan, with these parameters."""
 
@@ -272,15 +114,6 @@ class Action(Told):
     words: str
     t: str
     l: str  # noqa: E741 - the parameter's name
-
-
-class Note(Told):
-    """What somebody knows of a rule."""
-
-    rule: str
-    text: str
-    who: str
-    at: str
 
 
 class OneBatch(Answer):
@@ -404,51 +237,6 @@ class OneRun(Answer, Run):
     against: dict[str, Any] | None
     """Table by table beside another run; null where there is none."""
     waits: list[dict[str, str]]
-
-
-class Rule(Told):
-    """A rule over its newest batches."""
-
-    table: str
-    rule: str
-    expression: str
-    else_: str = Field(alias="else")
-    state: str
-    since: str
-    said: str
-    pieces: list[Piece]
-    note: Note | None
-
-
-class Suggested(Told):
-    """A rule for a table that declares none."""
-
-    table: str
-    rule: str
-    text: str
-    """What can be put into its declaration."""
-    why: str
-
-
-class NamedRule(Told):
-    """A rule by its name."""
-
-    table: str
-    rule: str
-
-
-class Quality(Answer):
-    """Every rule, the broken ones first."""
-
-    rules: list[Rule]
-    newest: int
-    broken: int
-    newly_broken: list[NamedRule]
-    newly_mended: list[NamedRule]
-    tables: int
-    without_rules: int
-    suggested: list[Suggested]
-    """Of up to twenty tables."""
 
 
 class Step(Told):

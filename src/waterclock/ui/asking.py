@@ -59,6 +59,14 @@ def query_address(name: str, label: str) -> str:
     return f"/query?{urlencode({'q': f'SELECT * FROM {quoted}', 'as-of': f'{name}@{label}'})}"
 
 
+def quarantine_address(name: str, rule: str) -> str:
+    """Return the address of the query for the rows of a table that are set aside and broke a rule, newest first."""
+    quoted = ".".join(part if part.isidentifier() else f"`{part}`" for part in f"{name}_quarantine".split("."))
+    text = rule.replace("\\", "\\\\").replace("'", "\\'")
+    asks = f"SELECT timelabel, row, broken FROM {quoted} WHERE array_contains(broken, '{text}')"
+    return f"/query?{urlencode({'q': f'{asks} ORDER BY timelabel DESC'})}"
+
+
 _KEPT_BY_LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
 
 

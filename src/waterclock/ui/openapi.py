@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from waterclock.operations.json import JSON_VERSION
 from waterclock.operations.proposals import Verb
-from waterclock.ui import answers
+from waterclock.ui import answers, answers_common, answers_of_tables
 from waterclock.ui.addresses import pages
 from waterclock.ui.asker import Asker
 from waterclock.ui.pages.table import TABS
@@ -68,7 +68,9 @@ _CHANGED = {HTTPStatus.CONFLICT: "the plan has become another, which is shown; n
 def described() -> Described:
     """Return the description, as one object of JSON."""
     every = pages(Asker())
-    (*of_pages, of_tables, of_errors), parts = _schemas([*(at.tells for at in every), answers.Tables, answers.Errors])
+    (*of_pages, of_tables, of_errors), parts = _schemas(
+        [*(at.tells for at in every), answers_of_tables.Tables, answers_common.Errors]
+    )
     wrong, foreign = _said(_WRONG, _JSON, of_errors), _said(_FOREIGN, _JSON, of_errors)
     paths = {"/tables.json": {"get": _asked("/tables.json", (), _answered(of_tables, parts) | wrong)}}
     for at, schema in zip(every, of_pages, strict=True):

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, FloatRect, Locator, Page, Request, Route, sync_playwright
 
-from tests import stocks
+from tests import sales, stocks
 from tests.chromium import launch
 from waterclock.ui.live import LiveProject
 from waterclock.ui.serving import serving
@@ -117,6 +117,15 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shown(filled: Path) -> Iterator[str]:
     """Return the address of the filled project's pages, for tests that only look."""
     with serving(LiveProject(filled, now=NOW), "127.0.0.1", 0) as served:
+        yield served.address
+
+
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the address of the pages of a shop whose sales are measured, for tests that only look."""
+    shop = sales.make(tmp_path_factory.mktemp("sales") / "shop")
+    shop.live()
+    with serving(LiveProject(shop.folder, now=sales.NOW), "127.0.0.1", 0) as served:
         yield served.address
 
 

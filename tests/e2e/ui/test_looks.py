@@ -44,6 +44,13 @@ SCREENS = {
     "lineage": "lineage",
     "lineage-list": "lineage/marts.stock_health?view=list",
 }
+MEASURED = {  # of the shop whose sales are measured
+    "table-quality": "tables/raw.sales/quality",
+    "values": "tables/raw.sales/quality",
+    "rules": "quality",
+    "lag": "lag",
+    "versions": "tables/raw.returns/history",
+}
 AXE = """axe.run(document, {resultTypes: ['violations']}).then(found => found.violations.map(
   each => [each.id, each.nodes.length, each.nodes[0].html.slice(0, 160), each.nodes[0].failureSummary]))"""
 
@@ -67,11 +74,19 @@ def reach(page: Page, name: str) -> None:
     if name == "note":
         page.locator("summary").first.click()
         expect(page.get_by_role("button", name="Keep")).to_be_visible()
+    if name in {"values", "versions"}:
+        page.locator("summary").last.click()
+        expect(page.locator("details[open]")).to_be_visible()
     if name == "keys":
         page.keyboard.press("?")
     if name == "finder":
         page.keyboard.press("Control+k")
         expect(page.get_by_role("option").first).to_be_visible()
+
+
+@pytest.fixture
+def shown_and_measured(shown: str, measured: str) -> tuple[str, str]:
+    return shown, measured
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +104,7 @@ def axe() -> str:
     ],
 )
 def test_every_screen_is_without_findings(
-    shown: str,
+    shown_and_measured: tuple[str, str],
     opened: Callable[..., Page],
     closed_world: World,
     axe: str,
@@ -98,10 +113,12 @@ def test_every_screen_is_without_findings(
     size: tuple[int, int],
 ) -> None:
     closed_world.forgiven.append("404 (Not Found)")
+    shown, measured = shown_and_measured
     page = opened(shown, theme=theme, size=size)
     found: dict[str, Any] = {}
-    for name, address in SCREENS.items():
-        page.goto(f"{shown}{address}")
+    screens = [(shown, *each) for each in SCREENS.items()] + [(measured, *each) for each in MEASURED.items()]
+    for base, name, address in screens:
+        page.goto(f"{base}{address}")
         reach(page, name)
         page.screenshot(path=pictures / f"{name}_{theme}_{size[0]}.png")
         wide = page.evaluate("document.documentElement.scrollWidth")

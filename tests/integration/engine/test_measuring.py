@@ -125,6 +125,29 @@ def test_of_rows_that_are_set_aside_nothing_is_measured(tmp_path: Path, spark: S
     assert measures(tiny, 2)["quarantined"] == 1
 
 
+def test_a_batch_with_a_hot_key_is_held(tmp_path: Path, spark: SparkSession) -> None:
+    said = """MEASURE skew(amount) AS skew
+      EXPECT skew(amount) < 5 AS even ELSE HOLD, skew(id) <= 2 * last_good(skew(id)) AS as_before ELSE WARN"""
+    even = [(n, f"{n}.50", "2020-01-01 12:00:00") for n in range(8)]
+    hot = [(n, f"{n if n < 8 else 0}.50", "2020-01-02 12:00:00") for n in range(32)]
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("orders", "id INTEGER, amount TEXT, at TEXT", even + hot)
+    tiny.declare(FLOW.format(said=said))
+    outcome = tiny.run(day(3))
+    assert tiny.done("shop.orders") == labels(1)
+    assert measures(tiny, 1)["measured"]["skew"] == {"value": "1.0", "type": "double"}
+    [error] = [str(report.error) for report in outcome.failed if labels(2)[0] in str(report.error)]
+    assert "even: the batch is not (skew(amount) < 5)" in error
+    tiny.shop("DELETE FROM orders WHERE id > 15 AND at LIKE '2020-01-02%'")
+    with tiny.ledger() as ledger:
+        ledger.decisions.retry("shop.orders", [day(2)], who="ann")
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert tiny.done("shop.orders") == labels(1, 2, 3)
+    assert float(measures(tiny, 2)["measured"]["skew"]["value"]) == pytest.approx(9 * 8 / 16, rel=0.1)
+    assert measures(tiny, 3)["measured"]["skew"]["value"] == "1.0", "of no rows"
+
+
 def test_a_publish_is_measured_though_it_would_be_linked(tmp_path: Path, spark: SparkSession) -> None:
     tiny = shop(tmp_path, spark, {1: 2}, "")
     flow = FLOW.format(said="") + "PUBLISH shop.orders TO shop.out MEASURE sum(amount) AS revenue;"

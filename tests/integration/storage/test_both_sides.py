@@ -139,6 +139,7 @@ def test_m2_delta_rs_sees_data_by_spark_and_spark_sees_data_by_delta_rs(spark: S
     assert (spark_ids(spark, folder), version(folder)) == ([1, 2], 2)
 
 
+@pytest.mark.soak
 def test_m2_the_id_outlives_a_checkpoint_by_either(spark: SparkSession, tmp_path: Path) -> None:
     folder = new_table(tmp_path, is_partitioned=True)
     kill(folder, 99)
@@ -193,6 +194,7 @@ def test_m4_a_label_whose_files_carry_deletion_vectors_is_restated_by_spark(
     assert outcome(folder, 5, after_version=0).kind == "data"
 
 
+@pytest.mark.soak
 @both_types
 def test_m5_a_slice_committed_again_is_still_shown_by_spark(
     spark: SparkSession, tmp_path: Path, is_partitioned: bool
@@ -204,6 +206,7 @@ def test_m5_a_slice_committed_again_is_still_shown_by_spark(
     assert spark_ids(spark, folder) == [1, 2]
 
 
+@pytest.mark.soak
 def test_m6_the_change_feed_knows_the_rows_of_removed_files(spark: SparkSession, tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     spark.sql(f"ALTER TABLE delta.`{folder}` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
@@ -239,6 +242,7 @@ def test_optimize_then_restate_goes_through_spark_under_the_same_claim(
     assert spark_ids(spark, folder) == [0, 1, 10, 11, 99]
 
 
+@pytest.mark.soak
 def test_clustered_tables_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
     folder = str(tmp_path / "t")
     spark.sql(
@@ -308,6 +312,7 @@ def test_deletion_vectors_are_minded_when_a_version_is_read(spark: SparkSession,
     assert frame_at(spark, folder, 1, is_partitioned=False).count() == 3
 
 
+@pytest.mark.soak
 def test_column_mapping_is_minded_when_a_version_is_read(spark: SparkSession, tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     commit(folder, 1, {hour(0): rows_of(1)})

@@ -31,8 +31,9 @@ KNOWN = [  # what is there to be asked for, by the parameters' names
     {"table": "marts.revenue", "labels": "2026-09-23", "tab": "batches", "t": "marts.*", "l": "2026-09"},
     {"table": "raw.orders", "labels": "2026-09", "tab": "overview", "t": "raw.inventory", "l": "2026-09-24"},
     {"table": "raw.inventory", "labels": "2026-09-24", "tab": "history", "t": "raw.sites", "l": "2026-09-23"},
+    {"table": "raw.weather", "labels": "2026-09-23", "tab": "quality", "t": "raw.weather", "l": "2026-09-23"},
 ]
-for each, verb in zip(KNOWN, ("recompute", "retry", "recollect"), strict=True):
+for each, verb in zip(KNOWN, ("recompute", "retry", "recollect", "recompute"), strict=True):
     each |= {"verb": verb, "q": "SELECT 1"}
 HOSTS = frozenset({"localhost", "testserver"})
 CHECKS = [

@@ -54,3 +54,32 @@ wc.transform(
     ),
     as_="SELECT l.land, '1' AS zip, l.customer AS at FROM raw.lines l JOIN raw.places USING (land)",
 )
+wc.collect(
+    "raw.sent",
+    partitioned=True,
+    columns="id STRING KEY ORDER BY at DESC ELSE DROP, past STRING, at TIMESTAMP",
+    from_="landing.sent",
+    every="hour",
+    start="2024-01-01",
+    by="arrival time",
+)
+wc.collect(
+    "raw.stock",
+    columns=("sku KEY ORDER BY (counted_at, line DESC) ELSE QUARANTINE AT MOST 1 PERCENT ELSE HOLD, shop KEY, *"),
+    from_="ops.stock",
+    every="day",
+)
+wc.transform(
+    "core.sent",
+    partitioned=True,
+    columns="id KEY PAST 7 DAYS ORDER BY (at) ELSE DROP, *",
+    as_="SELECT * FROM raw.sent",
+)
+wc.transform(
+    "core.sent_once",
+    partitioned=True,
+    columns="id KEY ELSE QUARANTINE, past KEY PAST 30 DAYS, *",
+    every="day",
+    when=[("WINDOW_START() < '2024-02-01'", "SELECT * FROM raw.sent")],
+    as_="SELECT * FROM core.sent",
+)

@@ -23,8 +23,11 @@ wc.collect("raw.stock", from_="ops.stock", every="day", measure="count_if(amount
 wc.transform(
     "marts.sales",
     partitioned=True,
-    measure="avg(amount) AS mean",
-    expect="coalesce(max(amount), 0) < 3 * Last_Good( max( amount ) ) AND count(*) > usual(count(*)) / 2",
+    measure=["avg(amount) AS mean", "skew(id) AS skew"],
+    expect=[
+        "skew( id ) < 3 * last_good(skew(id))",
+        "coalesce(max(amount), 0) < 3 * Last_Good( max( amount ) ) AND count(*) > usual(count(*)) / 2",
+    ],
     as_="SELECT * FROM raw.sales",
 )
 wc.publish("marts.sales", to="out.sales", measure="approx_count_distinct(id) AS ids")

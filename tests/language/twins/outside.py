@@ -28,3 +28,12 @@ wc.publish(
 )
 wc.publish("marts.lands", to="ops.versions", options={"behind": "view", "keep": "7 DAYS"})
 wc.publish("raw.clicks", to="ops.labels", options={"behind": "view"})
+wc.collect(
+    "raw.sent",
+    partitioned=True,
+    columns="id BIGINT, file AS (_source.file) NOT NULL, n BIGINT AS (_source.row), *",
+    from_="landing.sent",
+    every="day",
+    start="2024-01-01",
+    by="arrival time",
+)

@@ -8,10 +8,10 @@ from tests.ledgers import flow, table
 from waterclock.alerts.causes import Looked, Refused, found_at
 from waterclock.alerts.telling import MOST, decide
 from waterclock.alerts.wording import Words
-from waterclock.batches.alerts import Alert, Kind, KnownAlerts, Warned
+from waterclock.batches.alerts import Alert, KnownAlerts, TroubleKind, Warned
 from waterclock.batches.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
 from waterclock.errors import WaterclockError
-from waterclock.flow.alerting import Alerting, Rule, Severity, Target, TargetKind
+from waterclock.flow.alerts import Alerting, AlertRule, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.intervals import IntervalSet
@@ -45,7 +45,7 @@ def looked_at(of: Flow, troubles: dict[str, dict[datetime, Trouble]], **more: ob
 def messages(looked: Looked) -> tuple[list[str], list[Alert]]:
     """Return the titles of what a target is told, and the alerts."""
     every = frozenset(looked.flow.tables)
-    rule = Rule("all", every, Severity.WARNING, ("ops",), timedelta(days=1))
+    rule = AlertRule("all", every, Severity.WARNING, ("ops",), timedelta(days=1))
     alerting = Alerting({"ops": Target("ops", TargetKind.WEBHOOK, "http://x")}, (rule,), is_on=True)
     made = decide(KnownAlerts(), found_at(looked), alerting, NOW)
     words = Words("shop", "prod", looked.flow)
@@ -165,8 +165,8 @@ def test_a_batch_that_fails_for_another_reason_has_another_cause() -> None:
     assert now.unsettled(trouble) == {}
 
 
-@pytest.mark.parametrize(("code", "kind"), [("E754", Kind.DAMAGED), ("E609", Kind.STOPPED)])
-def test_what_a_run_could_not_do_stands_until_a_run_can(code: str, kind: Kind) -> None:
+@pytest.mark.parametrize(("code", "kind"), [("E754", TroubleKind.DAMAGED), ("E609", TroubleKind.STOPPED)])
+def test_what_a_run_could_not_do_stands_until_a_run_can(code: str, kind: TroubleKind) -> None:
     of = of_one()
     refused = Refused("raw.a", frozenset({day(20)}), WaterclockError(code, "raw.a is not to be had"))
     (trouble,) = found_at(looked_at(of, {}, refused=(refused,), of_run=ALL)).troubles

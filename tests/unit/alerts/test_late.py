@@ -11,9 +11,9 @@ from tests.unit.operations.test_deadlines import FAILED, HOUR, day, facts, timed
 from waterclock.alerts.causes import Looked, found_at
 from waterclock.alerts.telling import decide
 from waterclock.alerts.wording import Words
-from waterclock.batches.alerts import Alert, Kind, KnownAlerts, Trouble
+from waterclock.batches.alerts import Alert, KnownAlerts, Trouble, TroubleKind
 from waterclock.batches.facts import LedgerSnapshot, TableFacts
-from waterclock.flow.alerting import Alerting, Rule, Severity, Target, TargetKind
+from waterclock.flow.alerts import Alerting, AlertRule, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import due_of
 from waterclock.operations.silence import Silence
@@ -32,13 +32,13 @@ def looked(of: Flow, known: dict[str, TableFacts], hours: float) -> Looked:
 
 
 def late(of: Flow, known: dict[str, TableFacts], hours: float) -> list[Trouble]:
-    kinds = {Kind.MISSED, Kind.NEAR, Kind.LONG}
+    kinds = {TroubleKind.MISSED, TroubleKind.NEAR, TroubleKind.LONG}
     return [trouble for trouble in found_at(looked(of, known, hours)).troubles if trouble.kind in kinds]
 
 
 def followed(of: Flow, steps: Iterable[tuple[dict[str, TableFacts], float]]) -> list[tuple[str, ...]]:
     """Return the titles of what is told at each of some looks."""
-    rule = Rule("all", frozenset(of.tables), Severity.WARNING, ("ops",), timedelta(days=9))
+    rule = AlertRule("all", frozenset(of.tables), Severity.WARNING, ("ops",), timedelta(days=9))
     alerting = Alerting({"ops": Target("ops", TargetKind.WEBHOOK, "http://x")}, (rule,), is_on=True)
     alerts: dict[int, Alert] = {}
     said = []
@@ -56,11 +56,11 @@ def test_a_failure_that_makes_a_hundred_tables_late_is_one_cause_that_names_it()
     of = flow(table("raw.a", partitioned=True), *(timed(name, "4 HOURS", ("raw.a",)) for name in MARTS))
     known = {name: facts(20) for name in of.tables} | {"raw.a": facts(20, troubles={day(20): FAILED})}
     [trouble] = late(of, known, 5)
-    assert (trouble.kind, len(trouble.batches)) == (Kind.MISSED, 100)
+    assert (trouble.kind, len(trouble.batches)) == (TroubleKind.MISSED, 100)
     assert trouble.what == "to be done by 2026-11-21 04:00Z; raw.a @ 2026-11-20 failed: E700 no disk"
     assert trouble.severity is Severity.ERROR
     [trouble] = late(of, known, 3)
-    assert (trouble.kind, trouble.severity) == (Kind.NEAR, Severity.WARNING)
+    assert (trouble.kind, trouble.severity) == (TroubleKind.NEAR, Severity.WARNING)
 
 
 def test_what_takes_its_time_is_told_of_the_table_most_upstream_that_is_late() -> None:
@@ -113,7 +113,7 @@ def test_collects_of_one_source_that_brings_nothing_are_one_warning() -> None:
     empty = Silence("raw.a", day(18), day(20), labels=3, expected=3, rows_to=day(17))
     [trouble] = found_at(replace(seen, empty=(empty,))).troubles
     assert (trouble.kind, trouble.severity, trouble.batches) == (
-        Kind.EMPTY,
+        TroubleKind.EMPTY,
         Severity.WARNING,
         {"raw.a": frozenset({day(18)})},
     )

@@ -7,7 +7,7 @@ import pytest
 
 from waterclock.alerts.targets import check_target, target_errors
 from waterclock.errors import WaterclockError
-from waterclock.flow.alerting import Target, TargetKind
+from waterclock.flow.alerts import Target, TargetKind
 from waterclock.flow.declarations import Secret
 from waterclock.secrets import Secrets
 

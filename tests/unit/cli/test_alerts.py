@@ -8,8 +8,8 @@ import pytest
 
 from tests.listening import Heard, listening
 from tests.unit.cli.conftest import NOW, Shop, day
-from waterclock.alerts.looking import RunSaid, Told, tell, tell_after, tell_of_stop
-from waterclock.batches.alerts import Kind
+from waterclock.alerts.looking import LookOutcome, RunSaid, tell, tell_after, tell_of_stop
+from waterclock.batches.alerts import TroubleKind
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.progress import GroupReport
@@ -58,7 +58,7 @@ class Telling:
         base = said.split("\n[alerts")[0].replace("[env.dev]\n", "[env.dev]\nalerts = true\n", 1)
         file.write_text(f"{base.rstrip()}\n\n{text}", encoding="utf-8")
 
-    def look(self, minutes: float = 1, said: RunSaid | None = None) -> Told:
+    def look(self, minutes: float = 1, said: RunSaid | None = None) -> LookOutcome:
         self.clock.now += timedelta(minutes=minutes)
         project = open_project(self.shop.folder, None)
         at = project.flow
@@ -220,18 +220,18 @@ def test_a_warning_is_told_while_the_newest_batch_warns(telling: Telling, hook: 
 
 
 def test_a_source_that_a_run_found_silent_stays_so_until_a_run_looks_again(telling: Telling, hook: Heard) -> None:
-    from waterclock.alerts.causes import Silence
+    from waterclock.alerts.causes import SilentSource
 
     telling.say(webhook(hook))
     tables = frozenset(telling.shop.project.flow.tables)
-    silent = Silence("web.visits", day(19), "visits", "has nothing newer than 2024-11-18 00:00Z")
+    silent = SilentSource("web.visits", day(19), "visits", "has nothing newer than 2024-11-18 00:00Z")
     telling.look(said=RunSaid(tables, silent=(silent,)))
     telling.look(minutes=20)  # another process, which asked no source
     kinds = [alert.trouble.kind for alert in telling.ledger.alerts.known() if alert.is_open]
-    assert Kind.SILENT in kinds
+    assert TroubleKind.SILENT in kinds
     telling.look(minutes=20, said=RunSaid(tables))
     kinds = [alert.trouble.kind for alert in telling.ledger.alerts.known() if alert.is_open]
-    assert Kind.SILENT not in kinds
+    assert TroubleKind.SILENT not in kinds
 
 
 def test_targets_are_tested_and_those_that_are_lost_are_named(telling: Telling, hook: Heard, other: Heard) -> None:
@@ -281,7 +281,9 @@ def test_a_run_tells_what_it_could_not_claim_and_goes_on_where_nothing_can_be_to
         outcome = RunOutcome(plan=Planner(work.flow).plan(work.ledger.reads.snapshot(work.flow), NOW))
         outcome.unclaimed["web.visits"] = report
         tell_after(work, outcome, None, is_of_some=False)
-        assert [alert.trouble.kind for alert in work.ledger.alerts.known() if alert.trouble.of_run] == [Kind.DAMAGED]
+        assert [alert.trouble.kind for alert in work.ledger.alerts.known() if alert.trouble.of_run] == [
+            TroubleKind.DAMAGED
+        ]
         tell_after(work, RunOutcome(plan=outcome.plan), ["shop.orders"], is_of_some=False)
         assert [alert.is_open for alert in work.ledger.alerts.known() if alert.trouble.of_run] == [True]
         tell_after(work, RunOutcome(plan=outcome.plan), None, is_of_some=False)

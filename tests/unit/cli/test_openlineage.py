@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -9,11 +9,12 @@ import pytest
 from tests.listening import Heard, listening
 from tests.openlineage_types import problems
 from tests.unit.cli.conftest import Shop, day
-from waterclock.batches.happenings import Happening, What
+from waterclock.batches.happenings import LEFT_OUT, Happening, What
 from waterclock.batches.records import Input
 from waterclock.dpl.project import Project
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.workplace import Workplace
+from waterclock.flow.code_lineage import AGGREGATED, CodeLineage, Origin
 from waterclock.openlineage import sending
 from waterclock.openlineage.events import Events, batch_id
 from waterclock.openlineage.sending import send, send_after
@@ -135,7 +136,7 @@ def test_a_server_that_is_down_fails_nothing_and_is_told_all_later_in_order(
         send_after(work)
     assert notes == ["events of lineage did not arrive (it answered 503); they wait in the ledger, and are sent later"]
     assert hook.bodies == []
-    state = busy_shop.ledger.lineage.state()
+    state = busy_shop.ledger.openlineage.state()
     assert (state.waiting, state.attempts, state.error) == (18, 1, "it answered 503")
     assert send(project, busy_shop.ledger).is_busy, "it is left alone for half a minute"
     hook.answer = 200
@@ -162,7 +163,7 @@ def test_what_was_sent_before_a_server_went_down_is_not_sent_again(
     with monkeypatch.context() as patched:
         patched.setattr(sending, "deliver", some)
         assert send(project, busy_shop.ledger).lost == "it answered 503"
-    assert busy_shop.ledger.lineage.state().waiting == 13
+    assert busy_shop.ledger.openlineage.state().waiting == 13
     hook.answer = 200
     send(project, busy_shop.ledger, at_once=True)
     told = [(event["run"]["runId"], event["eventType"]) for event in hook.bodies]
@@ -178,7 +179,7 @@ def test_who_dies_while_it_sends_leaves_events_that_are_sent_again_with_the_same
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(busy_shop.ledger.lineage, "note_sent", dies)
+        patched.setattr(busy_shop.ledger.openlineage, "note_sent", dies)
         with pytest.raises(KeyboardInterrupt):
             send(project, busy_shop.ledger)
     first = [(event["run"]["runId"], event["eventType"]) for event in hook.bodies]
@@ -316,6 +317,38 @@ def test_a_python_transform_is_told_as_made_of_all_that_it_reads(busy_shop: Shop
     assert "cannot be looked into" in str(inputs[0].transformations[0].description)  # type: ignore[index]
 
 
+def test_a_python_transform_is_told_as_plans_have_shown_it(busy_shop: Shop) -> None:
+    (busy_shop.folder / "flows" / "p.py").write_text(
+        "import waterclock as wc\n\n\n"
+        '@wc.transform("sales.odd", partitioned=True)\n'
+        'def odd(orders=wc.table("shop.orders")) -> wc.DataFrame:\n'
+        "    return orders\n"
+    )
+    project = say(busy_shop, 'file = "x.jsonl"')
+    amount, when = ("shop.orders", "amount"), ("shop.orders", "ordered_at")
+    shown = CodeLineage(
+        {"id": Origin(frozenset({amount})), "x": Origin(frozenset({amount}), frozenset({when}), AGGREGATED)},
+        {"filter": frozenset({when}), "may read": frozenset({amount})},
+    )
+    table = project.flow.tables["sales.odd"]
+    busy_shop.ledger.lineage.note_code(table.name, table.fingerprint, shown)
+    facet = Events(project, busy_shop.ledger).columns.lineage_of(table)
+    assert facet is not None
+    told = {
+        name: [(it.field, it.transformations[0].subtype, it.transformations[0].description) for it in of.inputFields]  # type: ignore[index]
+        for name, of in facet.fields.items()
+    }
+    assert told == {
+        "id": [("amount", "IDENTITY", "by odd in flows/p.py")],
+        "x": [
+            ("amount", "AGGREGATION", "by odd in flows/p.py"),
+            ("ordered_at", "AGGREGATION", "maybe, by odd in flows/p.py"),
+        ],
+    }
+    chosen = [(each.field, each.transformations[0].subtype) for each in facet.dataset or ()]  # type: ignore[index]
+    assert chosen == [("ordered_at", "FILTER"), ("amount", "CONDITIONAL")]
+
+
 def test_where_a_query_does_not_tell_all_that_it_reads_is_told(busy_shop: Shop) -> None:
     (busy_shop.folder / "flows" / "p.dpl").write_text(
         "TRANSFORM sales.wide PARTITIONED (one DOUBLE, two DOUBLE) AS SELECT * FROM "
@@ -340,3 +373,58 @@ def test_what_is_collected_of_another_project_has_no_name_of_ours(busy_shop: Sho
     [source] = event["inputs"]
     assert (source["namespace"], source["name"]) == ("shop.dev/shop", "orders")
     assert source["facets"]["version"]["datasetVersion"] == "7"
+
+
+def is_start_of(table: str, number: int) -> Callable[[dict[str, Any]], bool]:
+    return lambda event: event["eventType"] == "START" and bool(of([event], table, number))
+
+
+def test_one_event_that_is_refused_holds_up_nothing_and_is_kept(busy_shop: Shop, hook: Heard) -> None:
+    project = to_server(busy_shop, hook)
+    hook.refuses = is_start_of("shop.orders", 18)
+    said = busy_shop.ask("openlineage", "send")
+    assert "17 events sent" in said.stdout
+    assert "1 event left out: `waterclock openlineage` says why" in said.stdout
+    assert len(hook.bodies) == 17
+    state = busy_shop.ledger.openlineage.state()
+    assert (state.waiting, state.error, state.left_out) == (0, "", 1)
+    assert state.refusal == "shop.orders@20241118000000: it answered 400"
+    assert "1 event of lineage left out, as the server refuses them" in " ".join(
+        busy_shop.ask("openlineage").stdout.split()
+    )
+    [kept] = [row for row in busy_shop.ledger.past.rows("events") if row["kind"] == LEFT_OUT]
+    assert (kept["table"], json.loads(kept["data"])["why"]) == ("shop.orders", "it answered 400")
+    hook.refuses = lambda _: False
+    assert send(project, busy_shop.ledger).events == 0
+    assert "18 events sent" in busy_shop.ask("openlineage", "send", "--again").stdout
+    assert busy_shop.ledger.openlineage.state().left_out == 0
+
+
+def test_a_server_that_refuses_everything_loses_none(busy_shop: Shop, hook: Heard) -> None:
+    project = to_server(busy_shop, hook)
+    hook.answer = 400
+    told = send(project, busy_shop.ledger)
+    assert (told.events, told.left_out, told.lost) == (0, 0, "it answered 400")
+    assert hook.tries == 18
+    state = busy_shop.ledger.openlineage.state()
+    assert (state.waiting, state.left_out) == (18, 0)
+    hook.answer = 200
+    assert "18 events sent" in busy_shop.ask("openlineage", "send").stdout
+
+
+def test_the_newest_event_waits_until_another_shows_that_it_alone_is_refused(busy_shop: Shop, hook: Heard) -> None:
+    project = to_server(busy_shop, hook)
+    last = busy_shop.ledger.openlineage.happened_after(0, 200).found[-1]
+    table, number = last.table, int(last.place[-8:-6])
+    hook.refuses = lambda event: event["eventType"] != "START" and bool(of([event], table, number))
+    told = send(project, busy_shop.ledger)
+    assert (told.events, told.left_out, told.lost) == (17, 0, "it answered 400")
+    assert busy_shop.ledger.openlineage.state().waiting == 1
+
+
+@pytest.mark.parametrize(("answer", "tries"), [(401, 1), (404, 1), (503, 1)])
+def test_what_may_pass_is_no_refusal_of_an_event(busy_shop: Shop, hook: Heard, answer: int, tries: int) -> None:
+    project = to_server(busy_shop, hook)
+    hook.answer = answer
+    assert send(project, busy_shop.ledger).lost == f"it answered {answer}"
+    assert hook.tries == tries

@@ -8,17 +8,22 @@ from waterclock.flow.checks import (
     Demand,
     checks_of,
     columns_as_asked,
+    is_of_key,
     keeps_aside,
     keeps_unread,
     key_ladder,
+    key_stays,
     loose_types,
     marks_rows,
     rules_without_expression,
     takes_rows_out,
 )
-from waterclock.flow.choices import Action, Scope
-from waterclock.flow.declarations import Column, Columns, Reference, Rule, Table
+from waterclock.flow.choices import Action, ReadKind, Scope
+from waterclock.flow.declarations import Column, Columns, Read, Rule, Table
+from waterclock.flow.keys import KeyOrder, KeyStays
 from waterclock.flow.ladders import FAILS, Rung, Unread, outcome, words
+from waterclock.flow.references import Reference
+from waterclock.timelabel.duration import Duration
 
 ASIDE = (Rung(Action.QUARANTINE),)
 DROPS = (Rung(Action.DROP),)
@@ -74,7 +79,21 @@ def test_what_may_be_of_another_type_is_asked_for_as_text() -> None:
 def test_a_time_is_asked_for_as_its_source_has_it() -> None:
     """A text of an instant has lost its zone."""
     at = Column("at", SOMEWHERE, "TIMESTAMP", else_of_type=ASIDE)
-    assert [column.type for column in columns_as_asked(ruled(at)).named] == [None]
+    assert columns_as_asked(ruled(at)).named[0].type is None
+
+
+def test_where_rows_came_from_is_asked_for_where_a_column_tells_it_or_rows_are_set_aside() -> None:
+    said = Column("file", SOMEWHERE, tells="file")
+    assert [(it.name, it.tells) for it in columns_as_asked(ruled(said, Column("id", SOMEWHERE))).named] == [
+        ("id", None),
+        ("_waterclock_source_file", "file"),
+    ]
+    assert all(it.tells is None for it in columns_as_asked(ruled(Column("id", SOMEWHERE, is_key=True))).named)
+    aside = columns_as_asked(ruled(rules=(rule("n", Action.QUARANTINE),))).named
+    assert [(it.name, it.type) for it in aside] == [
+        ("_waterclock_source_file", "STRING"),
+        ("_waterclock_source_row", "BIGINT"),
+    ]
 
 
 def test_a_limit_is_borne_itself_and_a_share_is_of_what_came() -> None:
@@ -115,3 +134,29 @@ def test_lines_that_fail_their_batch_are_no_rows() -> None:
     assert (keeps_unread(strict.columns), marks_rows(strict), checks_of(strict)) == (False, False, ())
     warned = replace(ruled(), columns=Columns(unread=Unread("parsed()", WARNS)))
     assert (marks_rows(warned), takes_rows_out(warned)) == (True, False)
+
+
+def test_of_lines_that_are_set_aside_it_is_asked_where_they_came_from_also_without_a_column_list() -> None:
+    of = replace(ruled(), columns=Columns(unread=Unread("parsed()", ASIDE)))
+    assert [it.tells for it in columns_as_asked(of).named] == ["file", "row"]
+
+
+WEEK = Duration(7, "DAY")
+
+
+def test_a_key_that_looks_back_is_asked_of_before_the_key_within_the_batch() -> None:
+    of = ruled(
+        Column("id", SOMEWHERE, is_key=True, else_of_key=DROPS, stays=KeyStays((KeyOrder("at", is_descending=True),))),
+        Column("shop", SOMEWHERE, is_key=True, stays=KeyStays(past=WEEK)),
+    )
+    assert key_stays(of) == KeyStays((KeyOrder("at", is_descending=True),), WEEK)
+    assert [(check.name, check.demand, check.broken_words) for check in checks_of(of)] == [
+        ("KEY (id, shop) PAST 7 DAYS", Demand.PAST, "have a key that was there in the 7 DAYS before"),
+        ("KEY (id, shop)", Demand.KEY, "have no key, or one of which another row stays"),
+    ]
+    assert str(key_stays(of)) == "PAST 7 DAYS ORDER BY at DESC"
+
+
+def test_the_read_of_a_key_is_the_one_with_a_span() -> None:
+    reads = [Read("a.b", ReadKind.PREVIOUS, WEEK), Read("a.b", ReadKind.PREVIOUS), Read("a.b", ReadKind.PAST, WEEK)]
+    assert [is_of_key(read) for read in reads] == [True, False, False]

@@ -34,9 +34,8 @@ def test_two_weeks_are_needed_and_saturdays_are_known_then() -> None:
     assert saturday is not None
     assert monday.at() == pytest.approx(101, rel=0.02)
     assert saturday.at() == pytest.approx(40, rel=0.02)
-    assert abs(saturday.strays(40)) < 1
-    assert saturday.strays(100) > 4.5
-    assert saturday.at(-4.5) < 40 < saturday.at(4.5)
+    assert saturday.at(-1) < 40 < saturday.at(1)
+    assert saturday.at(4.5) < 100
 
 
 def test_the_hour_is_that_of_the_zone_on_both_sides_of_a_change_of_the_clock() -> None:
@@ -56,7 +55,7 @@ def test_a_new_level_is_usual_after_a_week_of_days() -> None:
     moved = [(at, value * (3 if index >= 40 else 1)) for index, (at, value) in enumerate(days(49))]
     found = usual(moved, MONDAY + 49 * DAY, step=DAY, zone="UTC")
     assert found is not None
-    assert found.strays(300) < 4.5 < abs(found.strays(90))
+    assert 90 < found.at(-4.5) < 300 < found.at(4.5)
 
 
 def test_weeks_and_months_have_no_season_and_need_eight_values() -> None:
@@ -72,7 +71,7 @@ def test_values_below_zero_are_compared_by_their_differences() -> None:
     found = usual(history, MONDAY + 30 * DAY, step=DAY, zone="UTC")
     assert found is not None
     assert not found.is_ratio
-    assert abs(found.strays(0.0)) < 4.5 < found.strays(1000.0)
+    assert found.at(-4.5) < 0.0 < found.at(4.5) < 1000.0
 
 
 @settings(max_examples=60, deadline=None)

@@ -89,7 +89,7 @@ def test_a_ledger_that_kept_no_sums_has_them_once_it_is_opened(tmp_path: Path) -
         database.execute("ALTER TABLE ledger DROP COLUMN rebuilding")
         for name, column in product(("tables", "ledger"), ("paused_at", "paused_by", "paused_why")):
             database.execute(f"ALTER TABLE {name} DROP COLUMN {column}")
-        for later in ("closings", "schemas", "alerts", "messages", "alerts_look", "lineage_sent"):
+        for later in ("closings", "schemas", "alerts", "messages", "alerts_look", "lineage_sent", "code_lineage"):
             database.execute(f"DROP TABLE {later}")
         database.execute("DROP INDEX batches_partial")
         database.execute("DROP INDEX batches_aside")

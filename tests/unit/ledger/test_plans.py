@@ -16,21 +16,23 @@ from waterclock.ledger.read import (
     content,
     current,
     happenings,
+    measures,
     notes,
-    progress,
     provenance,
     ripple,
+    schemas,
     snapshot,
     states,
     status,
+    watching,
 )
 from waterclock.ledger.write import applying, claim_endings, claims, completion, coverage, decisions, suspects
 
 MODULES = (
     applying, changes_since, claims, claim_endings, content, coverage, decisions, provenance, current, completion,
-    happenings, notes, progress, ripple, snapshot, status, suspects,
+    happenings, measures, notes, ripple, schemas, snapshot, status, suspects, watching,
 )  # fmt: skip
-GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "versions")
+GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "schemas", "versions")
 STATEMENTS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": statement
     for module in MODULES

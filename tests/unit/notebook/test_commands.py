@@ -73,6 +73,18 @@ def test_a_status_is_the_grid_that_the_command_prints(busy_shop: Shop) -> None:
     }
 
 
+def test_a_status_tells_the_lag_that_the_command_prints(busy_shop: Shop) -> None:
+    told = wc.status(lag=True, project=busy_shop.folder, now=NOW)
+    printed = lines(busy_shop.ask("status", "--lag", width=WIDTH).stdout)
+    assert lines(repr(told)) == printed
+    assert lines(Page(told._repr_html_()).text) == printed
+    assert told.to_json()["lag"] == busy_shop.json("status", "--lag")["lag"] == [each.to_json() for each in told.lags]
+    assert told.lags
+    assert wc.status(project=busy_shop.folder, now=NOW).lags == ()
+    with pytest.raises(WaterclockError, match="E919"):
+        wc.status(lag=True, by="day", project=busy_shop.folder, now=NOW)
+
+
 def test_a_check_tells_all_errors_and_raises_none(fresh: Path) -> None:
     good = wc.check(project=fresh)
     assert good

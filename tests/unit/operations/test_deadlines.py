@@ -14,20 +14,10 @@ from hypothesis import strategies as st
 from tests.ledgers import flow, table
 from tests.model.random_flow import EVE, random_flow
 from waterclock.batches.facts import BatchStatus, LedgerSnapshot, OpenClaim, Pause, TableFacts, Trouble
-from waterclock.batches.progress import AtWork, MadeLabel
+from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.deadlines import (
-    Due,
-    Stand,
-    due_of,
-    gathered,
-    is_history,
-    left_words,
-    long_ones,
-    stand_words,
-    where_words,
-    with_upstream,
-)
+from waterclock.operations.deadline_words import gathered, left_words, stand_words, where_words
+from waterclock.operations.deadlines import Due, Stand, due_of, is_history, long_ones, with_upstream
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request

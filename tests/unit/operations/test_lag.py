@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.ledgers import flow, table
 from tests.unit.operations.test_deadlines import DAY, HOUR, day, facts, timed
 from waterclock.batches.facts import LedgerSnapshot
-from waterclock.batches.progress import MadeLabel
+from waterclock.batches.watching import MadeLabel
 from waterclock.flow.choices import Mode
 from waterclock.operations.lag import MOST, delays_of, inputs_of, lag_of, percentile, rows_ahead
 from waterclock.operations.words import span_words

@@ -23,7 +23,7 @@ from tests.model.flows import (
     until,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.choices import Batching, Mode, ReadKind
 from waterclock.flow.declarations import Read, Table
 from waterclock.planner.plan import ReadScope
 from waterclock.planner.reads import bind
@@ -192,3 +192,15 @@ def test_arrival_and_data_time_tables_are_read_alike() -> None:
     arrived = replace(HOURLY, source=replace(HOURLY.source, batching=Batching.ARRIVAL_TIME))  # type: ignore[type-var]  # it is a collect
     table = transform("t", ["hourly"])
     assert bind(table, DAY, flow(arrived, table), STARTS) == bind(table, DAY, flow(HOURLY, table), STARTS)
+
+
+def test_a_key_looks_back_at_its_own_labels_of_a_span_up_to_the_window_s_end_but_not_at_the_window() -> None:
+    own = transform("t", ["daily", Read("t", ReadKind.PREVIOUS, days(3))])
+    tables = flow(DAILY, own)
+    first, later = (
+        bind(own, Window(at(start), at(end)), tables, STARTS)[1]
+        for start, end in (("2013-01-03", "2013-01-04"), ("2013-01-09", "2013-01-10"))
+    )
+    assert (first.low, first.high) == (at("2013-01-03"), at("2013-01-03"))
+    assert (later.scope, later.low, later.high) == slices("2013-01-07", "2013-01-09")
+    assert own.in_label_order

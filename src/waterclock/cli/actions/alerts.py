@@ -27,14 +27,14 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import ProjectErrors, WaterclockError, did_you_mean
-from waterclock.operations.opening import open_project, reading
+from waterclock.operations.opening import nothing_ran, open_project, reading
 from waterclock.operations.reasons import need_reason_of_acknowledging
 from waterclock.posting import NotDelivered
 from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
-    from waterclock.flow.alerting import Target
+    from waterclock.flow.alerts import Target
 
 _WORDS = "This is a test of `waterclock alerts test`: what fails, is held, warns or goes silent is told here."
 
@@ -92,7 +92,7 @@ def acknowledged(folder: Path, env: str | None, numbers: Sequence[str], why: str
     project = open_project(folder, env)
     ledger = open_ledger(project)
     if ledger is None:
-        raise WaterclockError("E412", "there is no ledger yet", fix="`waterclock run` makes what is due")
+        raise nothing_ran()
     with ledger:
         done = [ledger.alerts.acknowledge(number, who=RunSettings().who, why=why) for number in meant]
     if is_json:
@@ -112,7 +112,7 @@ def sent(folder: Path, env: str | None, *, is_json: bool) -> int:
         if not project.alerts.is_on:
             raise tells_nobody(project)
         if at.ledger is None:
-            raise WaterclockError("E412", "there is no ledger yet", fix="`waterclock run` makes what is due")
+            raise nothing_ran()
         see_targets(project, tuple(project.alerts.targets.values()))
         found = tell(project, at.ledger, lambda: at.snapshot, at.now, RunSaid())
         waiting = len(at.ledger.alerts.outgoing())

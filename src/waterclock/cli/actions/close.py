@@ -13,7 +13,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.graph import late_tables
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import now_of, one_table, open_project
-from waterclock.operations.reasons import need_reason
+from waterclock.operations.reasons import need_reason_of_closing
 from waterclock.operations.words import instant_words
 from waterclock.planner.closings import by_hand, refuse_by_hand
 from waterclock.planner.planning import Planner
@@ -26,7 +26,7 @@ def closed(folder: Path, env: str | None, which: str, why: str, now: str | None,
 
     Raises  E266 where that cannot be, E903 for an empty reason, E511 to E515 as `opening.one_table`
     """
-    need_reason(why)
+    need_reason_of_closing(why)
     project = open_project(folder, env)
     name, behind = one_table(project.flow, which)
     table = project.flow.tables[name]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.batches.happenings import LineageState
+from waterclock.batches.happenings import OpenLineageState
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.openlineage import print_sent, print_shown, sent_json, shown_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.errors import WaterclockError
 from waterclock.openlineage.sending import send, sink_error
-from waterclock.operations.opening import open_project
+from waterclock.operations.opening import nothing_ran, open_project
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
@@ -22,10 +22,10 @@ def shown(folder: Path, env: str | None, *, is_json: bool) -> int:
     """Show where events go, and how many wait."""
     project = open_project(folder, env)
     ledger = open_ledger(project)
-    state = LineageState(0)
+    state = OpenLineageState(0)
     if ledger is not None:
         with ledger:
-            state = ledger.lineage.state()
+            state = ledger.openlineage.state()
     if is_json:
         print_json(shown_json(project, state))
     else:
@@ -45,12 +45,12 @@ def sent(folder: Path, env: str | None, *, again: bool, is_json: bool) -> int:
         raise error.at(project.openlineage.place)
     ledger = open_ledger(project)
     if ledger is None:
-        raise WaterclockError("E412", "there is no ledger yet", fix="`waterclock run` makes what is due")
+        raise nothing_ran()
     with ledger:
         if again:
-            ledger.lineage.begin_again()
+            ledger.openlineage.begin_again()
         found = send(project, ledger, at_once=True)
-        waiting = ledger.lineage.state().waiting
+        waiting = ledger.openlineage.state().waiting
     if is_json:
         print_json(sent_json(found, waiting))
     else:

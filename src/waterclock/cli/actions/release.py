@@ -10,9 +10,9 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.batch.life import carry_out
 from waterclock.engine.batch.releasing import group_to_release
 from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.operations.held_batches import held_labels
 from waterclock.operations.opening import reading
-from waterclock.operations.reasons import need_reason
-from waterclock.operations.replaying import held_labels
+from waterclock.operations.reasons import need_reason_of_release
 from waterclock.operations.words import count_words, local_range
 from waterclock.timelabel.label import label_of
 
@@ -22,7 +22,7 @@ def released(folder: Path, env: str | None, which: str, why: str, now: str | Non
 
     Raises  E440 where nothing is held, E756 where what is held cannot be shown any more, E903 for an empty reason
     """
-    need_reason(why)
+    need_reason_of_release(why)
     to = console(stderr=is_json)
     with reading(folder, env, now) as at:
         name, labels = held_labels(at, which)

@@ -16,9 +16,9 @@ from waterclock.cli.actions.run import Asked, carry_out
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
+from waterclock.operations.held_batches import held_of
 from waterclock.operations.opening import Reading, reading
 from waterclock.operations.pauses import kept_lines
-from waterclock.operations.replaying import held_of
 from waterclock.operations.restating import Found, asking_of, taken_late
 from waterclock.operations.words import count_words, label_range, local_range
 from waterclock.planner.estimate import Estimate, cost_of

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from waterclock.alerts.looking import Told, lost_words
+from waterclock.alerts.looking import LookOutcome, lost_words
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert, Outgoing
-from waterclock.flow.alerting import Severity, Target
+from waterclock.flow.alerts import Severity, Target
 from waterclock.operations.json import instant_text
 from waterclock.operations.words import count_words, seconds_words
 
@@ -166,7 +166,7 @@ def acknowledged_json(alerts: Sequence[Alert]) -> dict[str, Any]:
     return {"acknowledged": [alert.number for alert in alerts]}
 
 
-def print_sent(to: Console, told: Told, waiting: int) -> None:
+def print_sent(to: Console, told: LookOutcome, waiting: int) -> None:
     """Print how much was sent, and what waits."""
     sent = told.sent
     to.print(f"{count_words(sent.messages, 'message')} sent" if sent.messages else "nothing was sent")
@@ -176,7 +176,7 @@ def print_sent(to: Console, told: Told, waiting: int) -> None:
         to.print(f"{count_words(waiting, 'message waits', 'messages wait')} to be sent")
 
 
-def sent_json(told: Told, waiting: int) -> dict[str, Any]:
+def sent_json(told: LookOutcome, waiting: int) -> dict[str, Any]:
     """Return what was sent, for scripts."""
     return {
         "sent": told.sent.messages,

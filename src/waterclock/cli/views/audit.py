@@ -10,7 +10,7 @@ from rich.text import Text
 
 from waterclock.batches.audit_trail import Attempt, Audit, Link, PauseEvent
 from waterclock.batches.facts import lacking, missing_of
-from waterclock.batches.records import Input
+from waterclock.batches.records import WARNINGS, Input, warnings_of
 from waterclock.batches.schemas import SCHEMA
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Flow, Table
@@ -162,9 +162,8 @@ def _made(found: Found, table: Table) -> list[tuple[str, str]]:
     pairs += [("columns" if at == 0 else "", line) for at, line in enumerate(told)]
     others = {key: value for key, value in made.source.items() if key not in {"choice", "missing", "closing", SCHEMA}}
     pairs += [pair for key, value in others.items() for pair in _source_pairs(key, value)]
-    warnings = made.measures.get("warnings", ())
-    pairs += [("warned", str(warning)) for warning in warnings]
-    told_apart = {"warnings", MEASURED, PASSED_OVER}
+    pairs += [("warned", warning) for warning in warnings_of(made.measures)]
+    told_apart = {WARNINGS, MEASURED, PASSED_OVER}
     pairs += [(key, _measure(value)) for key, value in made.measures.items() if key not in told_apart and value]
     pairs += [(PASSED_OVER, str(rule)) for rule in made.measures.get(PASSED_OVER, ())]
     pairs += [("measured" if at == 0 else "", line) for at, line in enumerate(measured_lines(made.measures))]

@@ -226,7 +226,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "lineage": {
             "table": "the table (of TABLE.COLUMN: `column`, and both lists are trees of {table, column, expression, "
-            "note, is_seen, beyond}; with --impact `column` and `impact` alone, a list of {table, kind, owner, "
+            "note, is_seen, is_unknown, beyond}, of which is_unknown says that of it and the one before it one may be "
+            "made of the other, or not; with --impact `column` and `impact` alone, a list of {table, kind, owner, "
             "comment, to, columns, uses, is_sure, why, through}, of which `columns` says by name "
             "copied, computed or may read)",
             "made_from": "list of tables, nearest first",
@@ -243,6 +244,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "waiting": "how many events wait",
             "sent_at": "when the last was sent, or null",
             "error": "why the last try was lost, or null; of send, why the next did not arrive",
+            "left_out": "how many were refused, though those behind them were taken; of send, in this sending",
+            "refusal": "which was refused last and why, or null",
             "sent": "send: how many arrived",
             "is_busy": "send: whether another runner sends just now",
         },

@@ -112,6 +112,8 @@ def _column_line(branch: Branch, *, heading: str = "") -> Text:
     expression = branch.made.expression
     if expression and expression.rpartition(".")[2].lower() != branch.column.column.lower():
         line.append(f" = {expression}")
+    if branch.is_unknown:
+        line.append("  maybe", style="quiet")
     if branch.made.note:
         line.append(f"  {branch.made.note}", style="quiet")
     if branch.is_seen:

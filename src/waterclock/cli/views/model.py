@@ -13,8 +13,9 @@ from waterclock.flow.diagram import Field
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.flow.declarations import Flow, Reference
+    from waterclock.flow.declarations import Flow
     from waterclock.flow.flat_diagram import Brought
+    from waterclock.flow.references import Reference
 
 _AS_PICTURE = "as a picture: waterclock model{flat} --out model.svg"
 Row = tuple[str, str, str]

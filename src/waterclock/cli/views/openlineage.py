@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from waterclock.openlineage.sending import left_out_words
 from waterclock.operations.json import instant_text
 from waterclock.operations.words import count_words
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.batches.happenings import LineageState
+    from waterclock.batches.happenings import OpenLineageState
     from waterclock.dpl.project import Project
     from waterclock.openlineage.sending import Sent
 
 
-def print_shown(to: Console, project: Project, state: LineageState) -> None:
+def print_shown(to: Console, project: Project, state: OpenLineageState) -> None:
     """Print where events go, what was sent last, and what waits."""
     sink = project.openlineage
     if not sink.is_said:
@@ -34,9 +35,11 @@ def print_shown(to: Console, project: Project, state: LineageState) -> None:
     if state.error:
         at = "" if state.try_at is None else f"; tried again from {state.try_at:%H:%M:%SZ}"
         to.print(Text(f"the last try was lost: {state.error}{at}"))
+    if state.left_out:
+        to.print(Text(left_out_words(state.left_out, state.refusal)))
 
 
-def shown_json(project: Project, state: LineageState) -> dict[str, Any]:
+def shown_json(project: Project, state: OpenLineageState) -> dict[str, Any]:
     """Return the same for scripts."""
     sink = project.openlineage
     return {
@@ -47,6 +50,8 @@ def shown_json(project: Project, state: LineageState) -> dict[str, Any]:
         "waiting": state.waiting,
         "sent_at": None if state.sent_at is None else instant_text(state.sent_at),
         "error": state.error or None,
+        "left_out": state.left_out,
+        "refusal": state.refusal or None,
     }
 
 
@@ -58,13 +63,21 @@ def print_sent(to: Console, sent: Sent, waiting: int) -> None:
         to.print(f"{count_words(sent.events, 'event')} sent")
     if sent.lost:
         to.print(Text(f"the next did not arrive: {sent.lost}", style="fail"))
+    if sent.left_out:
+        to.print(f"{count_words(sent.left_out, 'event')} left out: `waterclock openlineage` says why", style="warn")
     if waiting:
         to.print(_waiting_words(waiting))
 
 
 def sent_json(sent: Sent, waiting: int) -> dict[str, Any]:
     """Return the same for scripts."""
-    return {"sent": sent.events, "error": sent.lost or None, "waiting": waiting, "is_busy": sent.is_busy}
+    return {
+        "sent": sent.events,
+        "error": sent.lost or None,
+        "waiting": waiting,
+        "is_busy": sent.is_busy,
+        "left_out": sent.left_out,
+    }
 
 
 def _waiting_words(waiting: int) -> str:

@@ -15,7 +15,7 @@ from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
-from waterclock.operations.causes import causes_at_root
+from waterclock.operations.blockers import blockers
 from waterclock.operations.json import instant_text
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, instant_words, likeness, seconds_words
@@ -48,7 +48,7 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
         to.print()
         show_errors(to, untold)
     plan = outcome.plan or Plan(now=FOREVER)
-    blocked = causes_at_root(plan.batches)
+    blocked = blockers(plan.batches)
     if blocked:
         to.print()
     look = LOOKS[State.BLOCKED]

@@ -21,7 +21,7 @@ from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.cli.views.watching import print_deadlines, print_silences
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.operations.causes import causes_at_root
+from waterclock.operations.blockers import blockers
 from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.grid import Grid, bounds, column_cadence, make_grid, newest_span, parse_columns, wider
@@ -203,7 +203,7 @@ def status_json(seen: Seen) -> dict[str, Any]:
 
 def _print_problems(to: Console, plan: Plan) -> None:
     """Say what failed or is held, with what it blocks: the root causes alone."""
-    blocks = {(table, label): count for table, label, _, count in causes_at_root(plan.batches)}
+    blocks = {(table, label): count for table, label, _, count in blockers(plan.batches)}
     troubled: dict[tuple[str, ...], list[Batch]] = {}
     for batch in plan.batches:
         if batch.status in {Status.FAILED, Status.HELD, Status.EXPIRED}:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from waterclock.cli.views.theme import LOOKS, sign
-from waterclock.operations.deadlines import Deadlines, Stand, gathered, left_words, stand_words, where_words
+from waterclock.operations.deadline_words import gathered, left_words, stand_words, where_words
+from waterclock.operations.deadlines import Deadlines, Stand
 from waterclock.operations.silence import Silent, silence_words
 from waterclock.operations.states import State
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.files import landed_names
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.markers import has_marker
+from waterclock.connectors.files.origins import told_apart, with_file_names
 from waterclock.connectors.files.places import folder_of, landing_of, reach
 from waterclock.connectors.interface import (
     Collected,
@@ -39,6 +40,7 @@ from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.flow.lookbacks import Tells
+from waterclock.flow.origins import TYPES
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 
@@ -94,6 +96,7 @@ CAPABILITIES = Capabilities(
     awaits=frozenset({Sign.MARKER, Sign.NEXT}),
     changes=Tells.BY_ITSELF,
     tells_unread=True,
+    tells=frozenset(TYPES),
 )
 
 
@@ -155,7 +158,7 @@ class FilesCollector:
         """Name the file, line and column that Spark stumbled over."""
         from waterclock.connectors.files.broken import explain
 
-        return explain(error, _reading(unit), columns)
+        return explain(error, _reading(unit), told_apart(columns)[0])
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
         """All complete files of the unit, new and archived, oldest first; and what is left alone."""
@@ -175,8 +178,12 @@ class FilesCollector:
         labels = {item.path: label_of(label) for label, taken in items.items() for item in taken}
         if not labels:
             return self._no_rows(spark, unit, columns, zone)
-        scanned = scan(spark, list(labels), _reading(unit), columns, zone)
-        frame = _with_file_labels(spark, scanned.frame, labels)
+        own, tells = told_apart(columns)
+        scanned = scan(spark, list(labels), _reading(unit), own, zone, has_rows="row" in tells)
+        rows = scanned.frame
+        if "file" in tells:
+            rows = with_file_names(spark, rows, [item for taken in items.values() for item in taken])
+        frame = _with_file_labels(spark, rows, labels)
         source = {label_of(label): [_position(item) for item in taken] for label, taken in items.items()}
         by_label = {label: scanned.seen_in({item.path for item in taken}) for label, taken in items.items() if taken}
         return Collected(
@@ -207,11 +214,14 @@ class FilesCollector:
         chosen = land.list_between(self._landing(unit), names, span, now=datetime.now(UTC))
         if not chosen:
             return self._no_rows(spark, unit, columns, zone)
-        stamps = {item.path: item.stamp for item in chosen}
-        scanned = scan(spark, list(stamps), _reading(unit), columns, zone, time=request.time_column, stamps=stamps)
+        own, tells = told_apart(columns)
+        stamps, time = {item.path: item.stamp for item in chosen}, request.time_column
+        has_rows = "row" in tells
+        scanned = scan(spark, list(stamps), _reading(unit), own, zone, time=time, stamps=stamps, has_rows=has_rows)
+        rows = with_file_names(spark, scanned.frame, chosen) if "file" in tells else scanned.frame
         first, last = request.windows[0].start, request.windows[-1].end
         abroad = [item.path for item in chosen if not first <= item.stamp < last]
-        frame, set_aside = sorted_into_windows(scanned.frame, request.windows, abroad)
+        frame, set_aside = sorted_into_windows(rows, request.windows, abroad)
         positions = [_position(item) for item in chosen]
         return Collected(frame, set_aside, scanned.left_out, {"items": positions}, seen=scanned.seen_in())
 
@@ -223,7 +233,7 @@ class FilesCollector:
 
         span = (request.windows[0].start, request.windows[-1].end + request.slack)
         items = land.list_between(self._landing(unit), landed_names.names_of(unit.path), span, now=datetime.now(UTC))
-        return look(spark, items, request, _reading(unit), columns, zone)
+        return look(spark, items, request, _reading(unit), told_apart(columns)[0], zone)
 
     def read_snapshot(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, *, now: datetime | None = None
@@ -236,9 +246,11 @@ class FilesCollector:
         if not chosen:
             items = self.arrivals(unit).items
             raise _all_later(unit, items[0], now) if items else _nothing_to_read(unit)
-        scanned = scan(spark, [item.path for item in chosen], _reading(unit), columns, zone)
+        own, tells = told_apart(columns)
+        scanned = scan(spark, [item.path for item in chosen], _reading(unit), own, zone, has_rows="row" in tells)
+        rows = with_file_names(spark, scanned.frame, chosen) if "file" in tells else scanned.frame
         return Collected(
-            scanned.frame.drop(FILE_KEY),
+            rows.drop(FILE_KEY),
             left_out=scanned.left_out,
             source={"items": [_position(item) for item in chosen]},
             seen=scanned.seen_in(),
@@ -264,6 +276,7 @@ class FilesCollector:
         from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import FILE_KEY
 
+        columns, _ = told_apart(columns)
         items = next(self._newest_first(unit), ())
         label = sf.lit("").alias(TIMELABEL)
         if items:
@@ -310,21 +323,14 @@ def _position(item: Item) -> dict[str, object]:
 
 
 def _with_file_labels(spark: SparkSession, frame: DataFrame, labels: Mapping[str, str]) -> DataFrame:
-    from waterclock.connectors.files.scanning import FEW
-    from waterclock.connectors.windowing import FILE_KEY, file_key_of
+    from waterclock.connectors.files.origins import by_file
+    from waterclock.connectors.windowing import FILE_KEY
     from waterclock.spark_sql import quoted, sql_text
 
     names = [quoted(name) for name in frame.columns if name != FILE_KEY]
-    by_key = {file_key_of(path): label for path, label in labels.items()}
     if len(set(labels.values())) == 1:
-        return frame.selectExpr(*names, f"{sql_text(next(iter(by_key.values())))} AS {TIMELABEL}")
-    if len(by_key) <= FEW:
-        pairs = ", ".join(sql_text(part) for pair in by_key.items() for part in pair)
-        found = f"element_at(map({pairs}), {FILE_KEY})"
-    else:
-        known = spark.createDataFrame(list(by_key.items()), f"{FILE_KEY} STRING, {TIMELABEL} STRING")
-        frame = frame.join(known.hint("broadcast"), FILE_KEY, "left")
-        found = TIMELABEL
+        return frame.selectExpr(*names, f"{sql_text(next(iter(labels.values())))} AS {TIMELABEL}")
+    frame, found = by_file(spark, frame, labels)
     unknown = f"raise_error(concat('a file that nobody asked for was read: ', {FILE_KEY}))"
     return frame.selectExpr(*names, f"coalesce({found}, {unknown}) AS {TIMELABEL}")
 

@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import Matched, Taken, match, seen_of
 from waterclock.connectors.files.file_schemas import Reading, Shape, shapes_of
-from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_of, literal
+from waterclock.connectors.files.origins import by_file
+from waterclock.connectors.windowing import FILE_KEY, TIME
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.compatibility import wider
 from waterclock.flow.declarations import Columns, Value
+from waterclock.flow.origins import IN_ROWS, TYPES
 from waterclock.spark_sql import literal_path, quoted, sql_text
-from waterclock.storage.slices.sieve import HIDDEN, UNREAD
+from waterclock.storage.slices.sieve import UNREAD
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 MISFIT = "waterclock-misfit"
-FEW = 64
-"""Up to so many files are told apart by a map in the row's own expression, more by a join."""
-_HOME = f"{HIDDEN}home"
+_ROW = IN_ROWS["row"]
 
 _NUMBERS = frozenset(
     "tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split()
@@ -59,7 +59,7 @@ class Scanned:
         return together
 
 
-def scan(
+def scan(  # noqa: PLR0913 - each is a part of what is read
     spark: SparkSession,
     paths: Sequence[str],
     reading: Reading,
@@ -68,10 +68,13 @@ def scan(
     *,
     time: str | None = None,
     stamps: Mapping[str, datetime] | None = None,
+    has_rows: bool = False,
 ) -> Scanned:
     """Read files into one frame: the columns taken, `FILE_KEY` and, where `time` names a column, the instant `TIME`.
 
     A line that cannot be read has no time of its own: where such lines are kept, it has the stamp of its file.
+    `has_rows`: it has each row's number in its file as well, from 1; NULL but of Parquet, where Spark tells it.
+
     Raises  E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`
     Cost    one look at each file's head; Spark is asked for a schema for Parquet, and for the keys of much JSON
     """
@@ -85,28 +88,25 @@ def scan(
         matched = match(columns, shape.found, where=members[0])
         left_out.update(dict.fromkeys(matched.left_out))
         order.update(dict.fromkeys(taken.name for taken in matched.taken))
-        read, types = _scan_shape(spark, shape, members, reading, matched, zone, time)
+        read, types = _scan_shape(spark, shape, members, reading, matched, zone, time, has_rows=has_rows)
         frames.append(read)
         seen.append((types if shape.is_whole else {}, members))
     frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     if len(frames) > 1:
-        added = [FILE_KEY, *([UNREAD] if UNREAD in frame.columns else []), *([TIME] if time else [])]
-        frame = frame.select(*(quoted(name) for name in (*order, *added)))
+        unread = [UNREAD] if reading.keeps_unread else []
+        beside = [FILE_KEY, *unread, *([TIME] if time else []), *([_ROW] if has_rows else [])]
+        frame = frame.select(*(quoted(name) for name in (*order, *beside)))
     if time and stamps and reading.keeps_unread:
         frame = _at_stamps(spark, frame, stamps)
     return Scanned(frame, tuple(name for name in left_out if name not in order), tuple(seen))
 
 
 def _at_stamps(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datetime]) -> DataFrame:
-    by_key = {file_key_of(path): stamp for path, stamp in stamps.items()}
-    if len(by_key) <= FEW:
-        pairs = ", ".join(f"{sql_text(key)}, {literal(stamp)}" for key, stamp in by_key.items())
-        home = f"element_at(map({pairs}), {FILE_KEY})"
-    else:
-        known = spark.createDataFrame(list(by_key.items()), f"{FILE_KEY} STRING, {_HOME} TIMESTAMP")
-        frame, home = frame.join(known.hint("broadcast"), FILE_KEY, "left"), _HOME
-    others = (quoted(name) for name in frame.columns if name not in {TIME, _HOME})
-    return frame.selectExpr(*others, f"CASE WHEN {UNREAD} IS NULL THEN {TIME} ELSE {home} END AS {TIME}")
+    names = [quoted(name) for name in frame.columns if name != TIME]
+    frame, home = by_file(spark, frame, {path: stamp.isoformat() for path, stamp in stamps.items()})
+    return frame.selectExpr(
+        *names, f"CASE WHEN {UNREAD} IS NULL THEN {TIME} ELSE CAST({home} AS TIMESTAMP) END AS {TIME}"
+    )
 
 
 def _inferred_keys(spark: SparkSession, reading: Reading, paths: Sequence[str]) -> list[str]:
@@ -167,7 +167,7 @@ def _said(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _scan_shape(
+def _scan_shape(  # noqa: PLR0913 - each is a part of what is read
     spark: SparkSession,
     shape: Shape,
     paths: Sequence[str],
@@ -175,6 +175,8 @@ def _scan_shape(
     matched: Matched,
     zone: str,
     time: str | None,
+    *,
+    has_rows: bool,
 ) -> tuple[DataFrame, Mapping[str, str]]:
     """Return the rows of files of one shape, and the columns that the files themselves say they have."""
     by_source = {taken.source: taken for taken in matched.taken}
@@ -197,6 +199,9 @@ def _scan_shape(
     if reading.keeps_unread:
         values.append(f"{_unread(shape, names.values(), reading)} AS {UNREAD}")
     values.append(f"trim(LEADING 'file:/' FROM _metadata.file_path) AS {FILE_KEY}")
+    if has_rows:
+        number = "_metadata.row_index + 1" if shape.format == "parquet" else f"CAST(NULL AS {TYPES['row']})"
+        values.append(f"{number} AS {_ROW}")
     if time:
         source = _time_source(time, matched.taken, names, paths[0])
         values.append(f"{instant(quoted(names[source]), types[source], zone)} AS {TIME}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +36,23 @@ class PythonFingerprints:
 
         `declared` are the ends of the calls that declare something: as decorators they are left out.
         """
+        own, pieces = self._pieces(function, tree, path, declared)
+        used = sorted(piece.shape for piece in pieces if piece is not own)
+        modules = self._reached(path, pieces)
+        return digest([own.shape, *used, *(f"{name}={shape}" for name, shape in sorted(modules.items()))])
+
+    def code_of(self, function: ast.FunctionDef, tree: ast.Module, path: Path) -> Iterator[tuple[str, ast.AST]]:
+        """Yield all code that a function's name stands for, each piece with its file, relative to the project."""
+        _, pieces = self._pieces(function, tree, path, ())
+        yield from ((path.relative_to(self.root).as_posix(), piece.node) for piece in pieces)
+        for name in self._reached(path, pieces):
+            with suppress(SyntaxError):
+                yield name, ast.parse((self.root / name).read_bytes())
+
+    def _pieces(
+        self, function: ast.FunctionDef, tree: ast.Module, path: Path, declared: Collection[End]
+    ) -> tuple[_Piece, list[_Piece]]:
+        """Return a function without what declares it, and with it all of its file that it uses."""
         if path not in self._bindings:
             self._bindings[path] = _bindings(tree)
         bindings = self._bindings[path]
@@ -48,9 +66,7 @@ class PythonFingerprints:
                     if id(piece.node) not in pieces:
                         pieces[id(piece.node)] = piece
                         waiting.append(piece)
-        used = sorted(piece.shape for piece in pieces.values() if piece is not own)
-        modules = self._reached(path, pieces.values())
-        return digest([own.shape, *used, *(f"{name}={shape}" for name, shape in sorted(modules.items()))])
+        return own, list(pieces.values())
 
     def _reached(self, path: Path, pieces: Iterable[_Piece]) -> dict[str, str]:
         """Return the project's modules that pieces of code import, and those that these import, with their shapes."""

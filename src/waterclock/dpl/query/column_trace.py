@@ -35,11 +35,17 @@ class ColumnOf:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a column is made of directly: by `expression`, from `inputs`. `note` says where sight ends, and why."""
+    """What a column is made of directly: by `expression`, from `inputs`. `note` says where sight ends, and why.
+
+    `unknown` are those of the inputs of which it is not known whether it is made of them. `how` says of Python code
+    what the expression says of SQL.
+    """
 
     expression: str = ""
     inputs: tuple[ColumnOf, ...] = ()
     note: str = ""
+    unknown: frozenset[ColumnOf] = frozenset()
+    how: str = ""
 
 
 @dataclass(frozen=True, slots=True)

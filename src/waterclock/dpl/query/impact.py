@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from waterclock.dpl.query.column_readers import how_read
@@ -10,6 +10,7 @@ from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf, Made
 from waterclock.dpl.query.column_uses import VALUE, uses_in
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.flow.choices import Kind
+from waterclock.flow.code_lineage import CodeLineage
 from waterclock.flow.declarations import Flow, Table
 
 COPIED, COMPUTED, MAY = "copied", "computed", "may read"
@@ -123,6 +124,10 @@ class _Reader:
             return
         known = how_read(self.table, column)
         made = list(self._made(read, column))
+        shown = self.lineage.of_code.get(self.table.name)
+        if self.table.function is not None and shown is not None:
+            self._take_code(read, column, how, made, shown)
+            return
         if self.table.function is not None or (known and known.endswith("cannot be looked into")):
             self._may(read, known or "its function cannot be looked into")
             return
@@ -136,6 +141,20 @@ class _Reader:
                 self._put(read, name, MAY)
         if self.table.query is not None:
             self._take_uses(read, column, known, is_made=bool(made))
+
+    def _take_code(
+        self, read: str, column: str, how: str, made: Sequence[tuple[str, Made]], shown: CodeLineage
+    ) -> None:
+        for name, one in made:
+            sure = [each for each in one.inputs if each not in one.unknown and _is_column(each, read, column)]
+            self._put(read, name, max(how, (_kind(one, column) if sure else MAY), key=_RANK.index))
+        for use, of in shown.uses.items():
+            if any(table == read and name.lower() in {column.lower(), "*"} for table, name in of):
+                if use == MAY:
+                    why = sorted({why for origin in shown.columns.values() for why in origin.why})
+                    self._may(read, f"{', '.join(why) or 'its code'} cannot be looked into")
+                else:
+                    _at(self.found, self.table.name, read).uses.add(use)
 
     def _take_uses(self, read: str, column: str, known: str, *, is_made: bool) -> None:
         query = self.table.query
@@ -177,7 +196,13 @@ class _Reader:
         at.why.add(why)
 
 
+def _is_column(one: ColumnOf, table: str, column: str) -> bool:
+    return one.table == table and one.column.lower() == column.lower()
+
+
 def _kind(made: Made, column: str) -> str:
+    if made.how:
+        return COPIED if made.how == COPIED else COMPUTED
     if made.note and not made.expression:
         return MAY
     is_plain = len(made.inputs) == 1 and made.expression.rpartition(".")[2].strip().lower() == column.lower()

@@ -1,4 +1,4 @@
-"""Follows a column up to its sources and down to its readers; Python transforms are opaque."""
+"""Follows a column up to its sources and down to its readers; through Python transforms as plans have shown them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from waterclock.dpl.query.column_trace import ColumnOf, Made, trace
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
-from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.code_lineage import COMPUTED, COPIED, CodeLineage, Origin
+from waterclock.flow.declarations import Flow, PythonFunction, Table
 from waterclock.timelabel.label import TIMELABEL
 
 Schemas = Mapping[str, Mapping[str, str]]
@@ -17,12 +18,16 @@ Schemas = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A column on the way up or down, with those beyond it. `is_seen`: it was shown before, so it ends here."""
+    """A column on the way up or down, with those beyond it. `is_seen`: it was shown before, so it ends here.
+
+    `is_unknown`: whether the one is made of the other, of this column and that before it, is not known: it may be.
+    """
 
     column: ColumnOf
     made: Made
     beyond: tuple[Branch, ...] = ()
     is_seen: bool = False
+    is_unknown: bool = False
 
 
 @dataclass(slots=True)
@@ -30,11 +35,13 @@ class ColumnLineage:
     """The lineage of a flow's columns, worked out table by table as it is asked for.
 
     `schemas`: columns and types of tables as the last run left them; without them, columns behind a `*` of an open
-    list are followed by their name. Cost: a parse of each query on the way, some milliseconds.
+    list are followed by their name. `of_code`: by Python transform what plans of its code of today have shown; one that
+    is not there is made of all that it reads, maybe. Cost: a parse of each query on the way, some milliseconds.
     """
 
     flow: Flow
     schemas: Schemas = field(default_factory=dict)
+    of_code: Mapping[str, CodeLineage] = field(default_factory=dict)
     _made: dict[str, dict[str, Made]] = field(default_factory=dict)
     _stars: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _busy: set[str] = field(default_factory=set)
@@ -89,32 +96,34 @@ class ColumnLineage:
         """Return the tree of all that is made of a column."""
         return self._down(of, depth, set())
 
-    def _up(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf]) -> Branch:
+    def _up(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
         made = self._made_or_unknown(of)
         if of in seen or depth == 0:
-            return Branch(of, made, is_seen=of in seen)
+            return Branch(of, made, is_seen=of in seen, is_unknown=is_unknown)
         seen.add(of)
         less = None if depth is None else depth - 1
-        return Branch(of, made, tuple(self._up(each, less, seen) for each in made.inputs))
+        beyond = tuple(self._up(each, less, seen, is_unknown=each in made.unknown) for each in made.inputs)
+        return Branch(of, made, beyond, is_unknown=is_unknown)
 
-    def _down(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf]) -> Branch:
+    def _down(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
         made = self._made_or_unknown(of)
         if of in seen or depth == 0:
-            return Branch(of, made, is_seen=of in seen)
+            return Branch(of, made, is_seen=of in seen, is_unknown=is_unknown)
         seen.add(of)
         less = None if depth is None else depth - 1
-        return Branch(of, made, tuple(self._down(each, less, seen) for each in self._made_of(of)))
+        beyond = tuple(self._down(each, less, seen, is_unknown=unknown) for each, unknown in self._made_of(of))
+        return Branch(of, made, beyond, is_unknown=is_unknown)
 
-    def _made_of(self, of: ColumnOf) -> Iterator[ColumnOf]:
-        """Return the columns of readers that are made of a column directly."""
+    def _made_of(self, of: ColumnOf) -> Iterator[tuple[ColumnOf, bool]]:
+        """Return the columns of readers that are made of a column directly, and whether that is not known."""
         for name, table in self.flow.tables.items():
             if not any(read.table == of.table for read in table.reads):
                 continue
             for column, made in self._traced(name).items():
-                if any(_is(each, of) for each in made.inputs):
-                    yield ColumnOf(name, column)
+                if found := [each for each in made.inputs if _is(each, of)]:
+                    yield ColumnOf(name, column), made.unknown.issuperset(found)
             if of.table in self._stars.get(name, ()) and of.column not in self._traced(name):
-                yield ColumnOf(name, of.column)
+                yield ColumnOf(name, of.column), False
 
     def _knows(self, table: str) -> bool:
         """Whether all columns of a table are known."""
@@ -151,10 +160,7 @@ class ColumnLineage:
             self._stars[table.name] = (source,) if table.columns.is_open else ()
             return {column: Made(column, (ColumnOf(source, column),)) for column in wanted}
         if table.function is not None:
-            note = f"made by {table.function.name} in {table.function.file}, which cannot be looked into"
-            everything = tuple(ColumnOf(read.table, "*") for read in table.reads)
-            known = [*self.schemas.get(table.name, ()), *(column.name for column in table.columns.named), "*"]
-            return {column: Made("", everything, note) for column in known if column != TIMELABEL}
+            return self._trace_code(table, table.function)
         if table.query is None:
             note = f"collected from {table.source.unit}" if table.source else ""
             names = list(self.schemas.get(table.name, ())) or [column.name for column in table.columns.named]
@@ -170,6 +176,30 @@ class ColumnLineage:
             told = {name.lower() for name in found}
             found |= {name: traced.made["*"] for lower, name in said.items() if lower not in told}
         return found
+
+    def _trace_code(self, table: Table, function: PythonFunction) -> dict[str, Made]:
+        everything = tuple(dict.fromkeys(ColumnOf(read.table, "*") for read in table.reads))
+        shown = self.of_code.get(table.name)
+        named = [column.name for column in table.columns.named]
+        if shown is None:
+            note = f"made by {function.name} in {function.file}, which cannot be looked into"
+            known = [*self.schemas.get(table.name, ()), *named, "*"]
+            opaque = Made("", everything, note, frozenset(everything), COMPUTED)
+            return {column: opaque for column in known if column != TIMELABEL}
+        by = f"by {function.name} in {function.file}"
+        found = {name: self._shown(origin, by) for name, origin in shown.columns.items()}
+        found |= _made_until(table, found)
+        lower = {name.lower(): name for name in found}
+        other = Made("", everything, f"{by}, of which no plan shows it", frozenset(everything), COMPUTED)
+        said = {name: found[lower[name.lower()]] if name.lower() in lower else other for name in named}
+        return said if not table.columns.is_open else {**_without(found, said), **said}
+
+    def _shown(self, origin: Origin, by: str) -> Made:
+        unknown = frozenset(ColumnOf(*each) for each in origin.maybe)
+        inputs = tuple(sorted({*(ColumnOf(*each) for each in origin.inputs), *unknown}))
+        is_copy = origin.how == COPIED and len(inputs) == 1 and not unknown
+        why = f", where {', '.join(sorted(origin.why))} cannot be looked into" if origin.why else ""
+        return Made(str(inputs[0]) if is_copy else "", inputs, by + why, unknown, origin.how)
 
     def _known(self, table: str) -> tuple[str, ...]:
         """Return the columns that are known of a table; none of one that is being traced, in a circle."""
@@ -200,6 +230,11 @@ def _made_until(table: Table, made: Mapping[str, Made]) -> dict[str, Made]:
             inputs = sorted({each for name, one in made.items() if name.lower() in words for each in one.inputs})
             found[column.name] = Made(text, tuple(inputs), f"until {column.ends.day}" if column.ends else "")
     return found
+
+
+def _without(found: Mapping[str, Made], said: Mapping[str, Made]) -> dict[str, Made]:
+    lower = {name.lower() for name in said}
+    return {name: made for name, made in found.items() if name.lower() not in lower}
 
 
 def _declared(table: Table) -> tuple[str, ...]:

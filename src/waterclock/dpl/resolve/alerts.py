@@ -11,7 +11,7 @@ from typing import Any
 
 from waterclock.dpl.config.model import Config
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.alerting import Alerting, Quiet, Rule, Severity, Target, TargetKind
+from waterclock.flow.alerts import Alerting, AlertRule, Quiet, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow, Secret
 from waterclock.secrets import Secrets
 from waterclock.selection import select
@@ -147,7 +147,7 @@ def _check_secrets(reader: _Reader, targets: Any, secrets: Secrets) -> None:
                 reader.errors.append(place.placing(secrets.unresolved(value.name)))
 
 
-def _rule(reader: _Reader, name: str, values: Mapping[str, Any], flow: Flow, targets: set[str]) -> Rule | None:
+def _rule(reader: _Reader, name: str, values: Mapping[str, Any], flow: Flow, targets: set[str]) -> AlertRule | None:
     path = ("alerts", "rules", name)
     reader.keys(values, path, _RULE_KEYS)
     before = len(reader.errors)
@@ -165,14 +165,14 @@ def _rule(reader: _Reader, name: str, values: Mapping[str, Any], flow: Flow, tar
     quiet = _quiet(reader, values, path)
     if len(reader.errors) > before or severity is None:
         return None
-    return Rule(name, tables, severity, to, repeat, quiet)
+    return AlertRule(name, tables, severity, to, repeat, quiet)
 
 
-def _rule_of_all(reader: _Reader, flow: Flow, targets: tuple[str, ...]) -> Rule:
+def _rule_of_all(reader: _Reader, flow: Flow, targets: tuple[str, ...]) -> AlertRule:
     """Return the rule that holds where none is written: every target is told of everything."""
     path = ("alerts",)
     repeat, quiet = _repeat(reader, {}, (*path, "repeat")), _quiet(reader, {}, path)
-    return Rule("all", frozenset(flow.tables), Severity.WARNING, targets, repeat, quiet)
+    return AlertRule("all", frozenset(flow.tables), Severity.WARNING, targets, repeat, quiet)
 
 
 def _tables(reader: _Reader, values: Mapping[str, Any], path: _Path, flow: Flow) -> frozenset[str]:

@@ -49,6 +49,7 @@ def _column(said: ColumnSaid, variables: Mapping[str, Any], errors: list[Watercl
     return Column(
         said.name, said.span.place, said.type, said.is_key, said.is_not_null, rules, said.references, said.comment,
         said.tags, said.else_of_type, said.else_of_null, said.else_of_key, ending_of(said, variables, errors),
+        said.stays.stays if said.stays else None, said.tells.what if said.tells else None,
     )  # fmt: skip
 
 
@@ -75,8 +76,8 @@ def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], kind: StatementKind
 
 
 def _wrong_in_list(column: ColumnSaid, statement: Statement) -> WaterclockError | None:
-    said = column.type or column.is_key or column.is_not_null or column.rules or column.references or column.retires
-    if not said:
+    is_plain = not (column.type or column.is_key or column.is_not_null or column.rules or column.references)
+    if is_plain and not column.retires and not column.tells:
         return None
     return column.span.refuse(
         "E206",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
+from waterclock.dpl.query.aggregates import is_aggregate
 from waterclock.dpl.syntax.statements import Expression
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
@@ -127,7 +128,7 @@ def _is_aggregate(text: str) -> bool:
     except (ParseError, TokenError):
         return False
     parts = tree.expressions if isinstance(tree, exp.Select) else []
-    return len(parts) == 1 and isinstance(parts[0], exp.AggFunc)
+    return len(parts) == 1 and is_aggregate(parts[0])
 
 
 def _squeezed(text: str) -> str:

@@ -24,6 +24,7 @@ from waterclock.dpl.resolve.drafts import Draft, draft_of
 from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
 from waterclock.dpl.resolve.flats import Flats
+from waterclock.dpl.resolve.keys import settle_keys
 from waterclock.dpl.resolve.ladders import check_ladders
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE, with_late_rows
 from waterclock.dpl.resolve.legality import check_cycles, check_reads
@@ -42,6 +43,7 @@ from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import FunctionSaid, ModeSaid, QuerySaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.declarations import About, Argument, Columns, Flow, Function, Query, Read, Table, View
@@ -114,6 +116,7 @@ class _Compiler:
         for draft in self.drafts.values():
             queries_chosen = queries.choices.get(draft.name, ())
             settle_choices(draft, queries_chosen, self.config.variables, self.errors)
+        self.errors.extend(settle_keys(self.drafts, self.spans))
         self.errors.extend(check_reads(self.drafts, self.spans))
         self.errors.extend(check_partial(self.drafts, queries.found))
         self.errors.extend(check_deadlines(self.drafts))
@@ -432,8 +435,7 @@ def _expressions(statement: Statement) -> Iterable[Any]:
 
 def _header(draft: Draft) -> list[str]:
     """Return the names and signs of the header's expressions, in capitals, as `canonical` has those of a query."""
-    rules = [*draft.rules, *(rule for column in draft.columns.named for rule in column.rules)]
-    texts = [rule.expression for rule in rules]
+    texts = [rule.expression for rule in all_rules(draft)]
     texts += [column.ends.made_as for column in draft.columns.named if column.ends and column.ends.made_as]
     if draft.fold is not None and draft.fold.delete_when:
         texts.append(draft.fold.delete_when)

@@ -15,6 +15,7 @@ from waterclock.dpl.resolve.links import by_link
 from waterclock.dpl.resolve.lookbacks import changed_of
 from waterclock.dpl.resolve.measures import measures_of
 from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
+from waterclock.dpl.resolve.origins import refused_origins
 from waterclock.dpl.resolve.retention import deadline_of, keep_versions_of, retain_of
 from waterclock.dpl.resolve.rules import is_parsed, rule_of, unread_of
 from waterclock.dpl.resolve.table_options import manifest_of
@@ -112,6 +113,8 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
         if of_lines := _said_of(statement, of_lines=True):
             capabilities = systems.of(draft.source.unit) if draft.source else None
             draft.columns = replace(draft.columns, unread=unread_of(of_lines, capabilities, errors))
+    elif kind is Kind.TRANSFORM:
+        errors.extend(refused_origins(statement, None))
     if kind is Kind.PUBLISH:
         draft.destination = _destination(draft, systems, errors)
         draft.name = str(draft.destination) if draft.destination else statement.name
@@ -210,6 +213,7 @@ def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> So
                 "E224", f"{capabilities.type} cannot be collected {_BATCHINGS[by.batching]}", why=f"it can: {legal}"
             )
         )
+    errors.extend(refused_origins(statement, capabilities))
     awaits = awaits_of(statement, capabilities, by.batching, errors)
     changed = changed_of(statement, by, capabilities, errors)
     return Source(unit, by.batching, by.time_column, by.lookback, awaits, changed)

@@ -78,6 +78,10 @@ def _needed(statement: Statement, mode: ModeSaid | None) -> dict[str, str]:
     needed = {time.lower(): "BY DATA TIME"} if time else {}
     for name in (*mode.keys, *mode.order_by) if mode is not None else ():
         needed[name.lower()] = mode.mode.name if mode is not None else ""
+    columns = statement.value("COLUMNS", ColumnsSaid)
+    for column in columns.columns if columns else ():
+        for order in column.stays.stays.order if column.stays else ():
+            needed[order.column.lower()] = "KEY ORDER BY"
     return needed
 
 

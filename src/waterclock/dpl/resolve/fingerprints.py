@@ -10,10 +10,11 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.syntax.statements import QuerySaid, Statement, WhenSaid
-from waterclock.flow.checks import keeps_unread
+from waterclock.flow.checks import all_rules, keeps_unread
 from waterclock.flow.declarations import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table
 from waterclock.flow.flats import flats_of
 from waterclock.flow.ladders import FAILS, words
+from waterclock.flow.origins import SOURCE
 from waterclock.flow.schema_changes import OnSchemaChange
 
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING})
@@ -78,7 +79,7 @@ def fingerprint_of(
         parts += [repr(draft.function.step)] if draft.function.step else []
         used |= {argument.variable for argument in draft.function.arguments if argument.variable}
     parts += [_function(functions[name]) for name in sorted(draft.functions) if name in functions]
-    for rule in (*draft.rules, *(rule for column in draft.columns.named for rule in column.rules)):
+    for rule in all_rules(draft):
         used |= set(rule.variables)
     parts += [f"{name}={variables.get(name)!r}" for name in sorted(used)]
     return digest(parts)
@@ -130,6 +131,8 @@ def _column(column: Column) -> str:
         of = column.references
         ladders[f"REFERENCES {of.table} {of.columns} {of.role}"] = of.otherwise
     said = [f"{what} else {words(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
+    said += [str(column.stays)] if column.stays else []
+    said += [f"AS {SOURCE}.{column.tells}"] if column.tells else []
     made_as = f" AS {column.ends.made_as}" if column.ends and column.ends.made_as else ""
     return " ".join([f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}{made_as}", *said])
 

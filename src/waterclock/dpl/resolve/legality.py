@@ -22,6 +22,7 @@ from waterclock.timelabel.period import Period, TimeUnit
 
 _SAMPLE = datetime(2024, 1, 1, tzinfo=UTC)
 _DAYS = 800
+_QUOTE = "'"
 _SLICES = frozenset({ReadKind.PLAIN, ReadKind.PAST, ReadKind.UNTIL, ReadKind.PREVIOUS})
 
 
@@ -99,11 +100,12 @@ def _spanning(
     own: Cadence, read: Read, back: Duration, other: Draft, cadence: Cadence, span: Span
 ) -> WaterclockError | None:
     if not span_fits(own, cadence, back):
+        fitting = fitting_span(back, cadence)
         return span.refuse(
             "E122",
-            f"{back} {'back' if read.kind is ReadKind.PAST else 'behind a window'} is no boundary of {read.table}",
+            f"{back} {'behind a window' if read.kind is ReadKind.UNTIL else 'back'} is no boundary of {read.table}",
             why=f"{read.table} is {_words(cadence)}",
-            fix=f"say {fitting_span(back, cadence)}",
+            fix=f"say {fitting.strip(_QUOTE).upper() if read.kind is ReadKind.PREVIOUS else fitting}",
         )
     if read.kind is ReadKind.UNTIL:
         return _until_beyond(own, read, back, other.retain, span) if other.retain else None

@@ -9,7 +9,7 @@ from typing import Any
 from waterclock.dpl.config.model import Config
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Secret
-from waterclock.flow.lineage_sink import LineageSink
+from waterclock.flow.openlineage import LineageSink
 from waterclock.secrets import Secrets
 
 _SECTION = "openlineage"

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from waterclock.dpl.query.aggregates import aggregate_miscalled, is_aggregate
 from waterclock.dpl.query.builtins import miscalled
 from waterclock.dpl.query.determinism import nondeterministic
 from waterclock.dpl.query.now_texts import now_texts
@@ -137,7 +138,11 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
     errors.extend(now_texts(expression.tree, source, lambda _: None))
     for index, token in enumerate(tokens):
         upper = token.text.upper()
-        error = nondeterministic(source, tokens, index, upper) or miscalled(source, tokens, index, upper)
+        error = (
+            nondeterministic(source, tokens, index, upper)
+            or miscalled(source, tokens, index, upper)
+            or aggregate_miscalled(source, tokens, index, upper)
+        )
         if error is not None:
             errors.append(error)
         if upper == "PARSED" and index + 1 < len(tokens) and tokens[index + 1].text == "(":
@@ -162,8 +167,8 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
 
 
 def has_aggregate(tree: exp.Expression) -> bool:
-    """Tell whether an aggregate of sqlglot's knowledge stands outside of a window function."""
+    """Tell whether an aggregate of sqlglot's knowledge, or of ours, stands outside of a window function."""
     return any(
-        not isinstance(node.parent, exp.Window | exp.IgnoreNulls | exp.RespectNulls)
-        for node in tree.find_all(exp.AggFunc)
+        is_aggregate(node) and not isinstance(node.parent, exp.Window | exp.IgnoreNulls | exp.RespectNulls)
+        for node in tree.find_all(exp.AggFunc, exp.Anonymous)
     )

@@ -206,6 +206,7 @@ class Schemas:
         said = draft.statement.value("COLUMNS", ColumnsSaid)
         for column in said.columns if said else ():
             self.errors.extend(self._referred(column, columns, draft.name))
+            self.errors.extend(_in_order(column, whole, draft.name))
         mode = draft.statement.clause("MODE")
         if mode is not None and isinstance(mode.value, ModeSaid):
             self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.name))
@@ -347,6 +348,14 @@ def _in_mode(span: Span, mode: ModeSaid, known: Names, table: str) -> Iterator[W
     for name, at in named:
         if name.lower() not in known and name.lower() != TIMELABEL:
             yield _unknown(find_name(name, at), name, known, table)
+
+
+def _in_order(column: ColumnSaid, known: Names, table: str) -> Iterator[WaterclockError]:
+    """Check the columns by which one row of a key stays."""
+    said = column.stays
+    for order in said.stays.order if said is not None else ():
+        if said is not None and order.column.lower() not in known:
+            yield _unknown(find_name(order.column, said.span), order.column, known, table)
 
 
 def _unknown(span: Span, name: str, known: Names, table: str) -> WaterclockError:

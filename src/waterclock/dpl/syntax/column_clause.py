@@ -6,13 +6,23 @@ from dataclasses import dataclass, field
 
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
+from waterclock.dpl.syntax.key_clause import take_stays
 from waterclock.dpl.syntax.ladder_clause import take_otherwise
 from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.source_of_rows import tells_of
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Expression, RetireSaid, RuleSaid
+from waterclock.dpl.syntax.statements import (
+    ColumnSaid,
+    ColumnsSaid,
+    Expression,
+    RetireSaid,
+    RuleSaid,
+    StaysSaid,
+    TellsSaid,
+)
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.declarations import Reference
 from waterclock.flow.ladders import Ladder
+from waterclock.flow.references import Reference
 
 RULE_WORDS = frozenset(
     "AS KEY NOT EXPECT REFERENCES DEFAULT SUBJECT HIDDEN RETIRE TAGS COMMENT ELSE NULL PRIMARY UNIQUE CHECK".split()
@@ -57,12 +67,14 @@ class _Draft:
     made_as: Expression | None = None
     made_as_span: Span | None = None
     retires: RetireSaid | None = None
+    stays: StaysSaid | None = None
+    tells: TellsSaid | None = None
 
     def said(self) -> ColumnSaid:
         return ColumnSaid(
             self.name, self.span, self.type, self.is_key, self.is_not_null, tuple(self.rules), self.references,
             self.references_span, self.comment, self.tags, self.else_of_type, self.else_of_null, self.else_of_key,
-            self.made_as, self.retires,
+            self.made_as, self.retires, self.stays, self.tells,
         )  # fmt: skip
 
 
@@ -99,7 +111,10 @@ def _column(cursor: Cursor) -> ColumnSaid:
     while cursor.peek().kind == "word" and not cursor.is_done:
         _rule(cursor, draft)
     if draft.made_as is not None and draft.made_as_span is not None and draft.retires is None:
-        raise not_yet("AS (expression) without RETIRE", draft.made_as_span)
+        draft.tells = tells_of(draft.made_as)
+        if draft.tells is None:
+            raise not_yet("AS (expression) without RETIRE", draft.made_as_span)
+        draft.made_as = None
     return draft.said()
 
 
@@ -114,6 +129,7 @@ def _rule(cursor: Cursor, draft: _Draft) -> None:
         raise cursor.here().refuse("E209", f"{upper} is not said of a column here", fix=_HABITS[upper])
     if cursor.accept("KEY"):
         draft.is_key = True
+        draft.stays = take_stays(cursor)
         draft.else_of_key = take_otherwise(cursor)
     elif cursor.accept("NOT"):
         cursor.need("NULL")

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.flow.choices import Batching, Mode, Sign
-from waterclock.flow.declarations import Options, PythonFunction, Reference
+from waterclock.flow.declarations import Options, PythonFunction
+from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import Ladder
+from waterclock.flow.references import Reference
 from waterclock.timelabel.duration import Duration
 
 T = TypeVar("T")
@@ -143,6 +145,24 @@ class ColumnSaid:
     else_of_key: Ladder = ()
     made_as: Expression | None = None
     retires: RetireSaid | None = None
+    stays: StaysSaid | None = None
+    tells: TellsSaid | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StaysSaid:
+    """What stands behind a KEY of its rows: how far back it may not have been, and which of them stays."""
+
+    stays: KeyStays
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TellsSaid:
+    """What a column tells of where a row came from: `file` of `_source.file`."""
+
+    what: str
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,9 @@ _INSTANTS = frozenset({"label", "end", "stands_from", "low", "high", "now"})
 
 def put_claim_record(folder: str, claim: Claim, results: Sequence[BatchResult]) -> None:
     """Leave the record of a claim whose slices are sealed and audited; one that is there stays."""
-    request = asdict(replace(claim.request, inputs={}, seen={}, closed={}))  # what was seen mattered to its taker
+    request = asdict(
+        replace(claim.request, inputs={}, seen={}, closed={}, held={})
+    )  # what was seen mattered to its taker
     request["labels"] = [label.isoformat() for label in claim.request.labels]
     request["inputs"] = [
         [label.isoformat(), [asdict(read) for read in reads]] for label, reads in claim.request.inputs.items()

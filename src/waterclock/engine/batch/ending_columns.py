@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.batches.compatible import retirement_of
+from waterclock.batches.compatible import ends_in_the_past, is_told_of, retirement_of
 from waterclock.batches.schemas import Side, newest_of
 from waterclock.dpl.query.column_readers import readers_of
 from waterclock.engine.workplace import Workplace
@@ -95,26 +95,8 @@ def _is_read(work: Workplace, table: Table, column: Column, ends: Ending) -> boo
 
 def _refuse_untold(work: Workplace, table: Table, column: Column, ends: Ending) -> None:
     """Refuse an end that no batch before it has told of: nobody could have moved on."""
-    if retirement_is_told(work, table, column.name, ends.day):
-        return
-    raise in_the_past(table, column.name, ends.day)
-
-
-def retirement_is_told(work: Workplace, table: Table, column: str, day: date) -> bool:
-    """Tell whether a version of the table's columns says that one ends on a day."""
-    versions = (each for each in work.schemas_of(table.name) if each.side is Side.TABLE)
-    return any(retirement_of(each.columns, column) == day for each in versions)
-
-
-def in_the_past(table: Table, column: str, day: date) -> WaterclockError:
-    """Make the error of an end that lies before anybody was told of it."""
-    return WaterclockError(
-        "E452",
-        f"{table.name}.{column} would have ended on {day}, in the past",
-        where=f"{table.name}.{column}",
-        why="no batch before that day has told that it ends, so nobody had time to move on",
-        fix="name a day to come",
-    )
+    if not is_told_of(work.schemas_of(table.name), column.name, ends.day):
+        raise ends_in_the_past(table, column.name, ends.day)
 
 
 def _ended(work: Workplace, table: Table, newest: datetime) -> list[str]:

@@ -1,16 +1,18 @@
-"""Asks a sealed slice what its table's declaration expects of it, before anything is visible (PT-58, PT-59)."""
+"""Asks a sealed slice what its table's declaration expects of it, before anything is visible."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from waterclock.batches.facts import HELD_BACK
+from waterclock.dpl.query.aggregates import NAMES, in_sparks_words
 from waterclock.engine.batch.sieves import findings, sieve_of
-from waterclock.engine.progress import HELD_BACK
 from waterclock.errors import WaterclockError
-from waterclock.flow.checks import key_ladder
+from waterclock.flow.checks import all_rules, key_ladder
 from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
 from waterclock.flow.ladders import FAILS, outcome
@@ -19,6 +21,7 @@ from waterclock.storage.slices.key_checks import duplicate_keys
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.sieve import Sifted
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_EXAMPLES = 3
 
 # A rule of the batch that is made of these alone is asked while the rows are written; any other costs a job of its own.
-_AGGREGATES = frozenset("any avg bool_and bool_or count count_if every max mean min some sum".split())
+_AGGREGATES = frozenset("any avg bool_and bool_or count count_if every max mean min some sum".split()) | NAMES
 _OF_VALUES = frozenset(
     "abs and case coalesce else greatest if in isnotnull isnull least not nullif or then when".split()
 )
@@ -51,11 +54,6 @@ class Verdict:
     holds: tuple[str, ...] = ()
 
 
-def all_rules(table: Table) -> tuple[Rule, ...]:
-    """Return the rules of the table and of its columns, in the order written."""
-    return (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
-
-
 def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
     """Return the aggregates that answer, in the write's own pass, how many rows break a rule, and what the batch is.
 
@@ -69,7 +67,11 @@ def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
         for rule in all_rules(table)
         if rule.scope is Scope.ROW and not is_sifted
     ]
-    measures.extend((f"batch:{rule.name}", F.expr(rule.expression)) for rule in all_rules(table) if _is_in_pass(rule))
+    measures.extend(
+        (f"batch:{rule.name}", F.expr(in_sparks_words(rule.expression)))
+        for rule in all_rules(table)
+        if _is_in_pass(rule)
+    )
     measures.extend(
         (f"null:{name}", F.expr(f"sum(CASE WHEN `{name}` IS NULL THEN 1L ELSE 0L END)"))
         for name in never_null(table)
@@ -149,6 +151,13 @@ def held_back(table: Table, where: str, verdict: Verdict) -> WaterclockError:
     )
 
 
+def with_past(verdicts: Mapping[datetime, Verdict], own: datetime) -> Verdict:
+    """Return what was found of a batch, with what holds back past windows that were read again with it."""
+    found = verdicts.get(own, Verdict())
+    past = [f"{label_of(at)}, read again: {it}" for at in sorted(verdicts) if at != own for it in verdicts[at].holds]
+    return replace(found, holds=(*found.holds, *past))
+
+
 def never_null(table: Table) -> list[str]:
     """Return the columns of which no row may lack a value: those declared so, and what a MERGE publish finds rows by.
 
@@ -223,7 +232,9 @@ def answers(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
     """Return what each rule with aggregates comes to over some rows, by one job."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    found = rows.agg(*(F.expr(rule.expression).alias(f"r{index}") for index, rule in enumerate(rules))).first()
+    found = rows.agg(
+        *(F.expr(in_sparks_words(rule.expression)).alias(f"r{index}") for index, rule in enumerate(rules))
+    ).first()
     return {rule.name: found[f"r{index}"] if found else None for index, rule in enumerate(rules)}
 
 

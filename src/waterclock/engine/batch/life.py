@@ -10,8 +10,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.facts import RELEASE, BatchStatus
-from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
+from waterclock.batches.facts import HELD_BACK, RELEASE, BatchStatus
+from waterclock.batches.records import WARNINGS, BatchResult, Claim, ClaimRequest, Input, warnings_of
 from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
 from waterclock.engine.batch.destinations import refuse_lost
@@ -23,6 +23,7 @@ from waterclock.engine.batch.expectations import (
     left_aside,
     refusal,
     row_measures,
+    with_past,
 )
 from waterclock.engine.batch.late_rows import told_late
 from waterclock.engine.batch.make import Bound, make
@@ -40,7 +41,7 @@ from waterclock.engine.collect.lookback import changed
 from waterclock.engine.collect.looks import look_back
 from waterclock.engine.damage import MENDED_ELSEWHERE, as_damage, require_log
 from waterclock.engine.links import kept_inputs, linked_inputs
-from waterclock.engine.progress import HELD_BACK, GroupReport
+from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.pin import pin
 from waterclock.engine.reads.sizes import bytes_held, bytes_read, set_shuffle_partitions
 from waterclock.engine.spark.errors import jvm_is_gone, placed, to_error
@@ -169,8 +170,7 @@ class _Attempt:
             pins = pin(self.work.ledger, self.work.lake, self.work.flow, self.group.batches)
             self.bound = bound = Bound(pins, linked=pin_link(self.work, self.table, self.group))
             if self.group.verb == RELEASE:
-                label = self.group.batches[0].label
-                self.held = find_held(self.work, self.table, label, pins[label])
+                self.held = find_held(self.work, self.table, self.group, pins)
         # a look that fails is an attempt that fails, of the group's own labels
         with self._step("look" if self.table.source and self.table.source.changed else "pin"):
             return replace(bound, look=look_back(self.work, self.table, self.group, lambda: self.spark))
@@ -264,7 +264,7 @@ class _Attempt:
         if self.group.verb == GIVE_UP:
             return dict.fromkeys(claim.request.labels, Verdict((GIVEN_UP,)))
         if self.held is not None:
-            return {self.held.manifest.label: Verdict(tuple(self.held.result.measures.get("warnings", ())))}
+            return {self.held.manifest.label: Verdict(warnings_of(self.held.result.measures))}
         verdicts: dict[datetime, Verdict] = {}
         judging = Judging(self.work, self.table, claim.request.labels)
         for manifest in sorted(written.manifests, key=lambda each: each.label):
@@ -280,10 +280,13 @@ class _Attempt:
                 raise refusal(self.table, where, verdict)
             if manifest.label in notes.holds:
                 verdict = replace(verdict, holds=(notes.holds[manifest.label], *verdict.holds))
-            if verdict.holds:
-                self._keep_held(claim, written, notes, verdict)
-                raise held_back(self.table, where, verdict)
+            if verdict.holds and len(self.group.batches) > 1:
+                raise held_back(self.table, where, verdict)  # the group is parted
             verdicts[manifest.label] = replace(verdict, warnings=verdict.warnings + told_late(self.table, manifest))
+        # once all are judged: what is released later was held to each rule itself, whatever a LOOKBACK found before it
+        if (verdict := with_past(verdicts, self.group.batches[0].label)).holds:
+            self._keep_held(claim, written, notes, verdict)
+            raise held_back(self.table, self._where(), verdict)
         if verdicts and (aside := left_aside(notes.set_aside())):
             newest = verdicts[max(verdicts)]
             verdicts[max(verdicts)] = replace(newest, warnings=(*newest.warnings, *aside))
@@ -320,6 +323,7 @@ class _Attempt:
             run=self.work.run,
             restates=self._restates(bound),
             seen=bound.look.seen,
+            held={} if self.held is None else {self.held.manifest.label: self.held.manifest.claim},
             closed={each.label: each.closing.tick for each in self.group.batches if each.closing and each.closing.tick},
             pool=(self.table.pool, self.work.flow.pools[self.table.pool])
             if self.table.pool in self.work.flow.pools
@@ -329,7 +333,7 @@ class _Attempt:
     def _restates(self, bound: Bound) -> str | None:
         """Say why done labels are made again that nobody asked for and whose inputs did not change."""
         if self.held is not None:
-            return "a held batch is released"
+            return None if self.held.said else "a held batch is released"  # who asked a runner may have taken it back
         return "late rows within LOOKBACK" if bound.again else None
 
     def _inputs_elsewhere(self, bound: Bound) -> dict[datetime, tuple[Input, ...]]:
@@ -369,7 +373,7 @@ class _Attempt:
                     **self._sifted(manifest),
                     **self._without_parent(notes, manifest),
                     **self.kept.get(manifest.label, {}),
-                    "warnings": list(verdicts[manifest.label].warnings),
+                    WARNINGS: list(verdicts[manifest.label].warnings),
                 },
                 timings={step: round(seconds, 4) for step, seconds in self.spent.items()},
                 source=notes.source.get(manifest.label, {}),
@@ -444,8 +448,9 @@ class _Attempt:
         may_pass = error.transient or error.code in MENDED_ELSEWHERE
         again = self.work.real_now() if may_pass else None
         status = BatchStatus.HELD if error.code == HELD_BACK else BatchStatus.FAILED
+        own = [batch.label for batch in self.group.batches]
         self.work.ledger.claims.record_failed(
-            claim, error=error.render(), is_transient=error.transient, status=status, due_again=again
+            claim, error=error.render(), is_transient=error.transient, status=status, due_again=again, own=own
         )
 
     def _as_error(self, raised: Exception) -> WaterclockError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -24,20 +24,22 @@ from waterclock.engine.collect.collect import gather
 from waterclock.engine.collect.columns_seen import fitted, noticed, with_noted
 from waterclock.engine.collect.linked import LinkedPin, gather_linked
 from waterclock.engine.collect.looks import Look
+from waterclock.engine.collect.origins import with_origins
 from waterclock.engine.reads.absent_parents import AbsentParents
-from waterclock.engine.reads.pin import PinnedRead
+from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
+from waterclock.flow.checks import is_of_key
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Column, Table
 from waterclock.planner.plan import GIVE_UP, Batch, Group
 from waterclock.storage.folds.table_columns import state_schema
-from waterclock.storage.folds.versions import MISSING, raw_known, require_fit, require_instant
+from waterclock.storage.folds.versions import raw_known, require_fit, require_instant
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.slices.conform import Conformed, conform
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import table_schema
-from waterclock.storage.slices.sieve import Through
+from waterclock.storage.slices.sieve import MISSING, Through
 from waterclock.storage.slices.sifting import ROW_TEXT
 
 if TYPE_CHECKING:
@@ -100,6 +102,8 @@ def _made(
     if table.kind is Kind.COLLECT:
         linked = gather_linked(work, spark, table, bound.linked) if bound.linked else None
         gathered = linked or gather(work, spark, table, group, bound.again, now)
+        rows = with_origins(table, gathered.collected.frame)
+        gathered = replace(gathered, collected=replace(gathered.collected, frame=rows))
         all_labels = tuple(sorted({*labels, *(piece.label for piece in bound.again)}))
         try:
             columns_of_source = noticed(work, table, gathered.collected, all_labels)
@@ -137,7 +141,7 @@ def _made(
 def _with_aside(table: Table, part: Part, kept: Conformed, aside: DataFrame) -> Part:
     """Put the rows that were set aside beside those that were kept, all to go through the sieve of today."""
     loose, declared = loose_of(table), table.columns
-    came = conform(aside, declared, kept.schema, table=table.name, may_lack=True, loose=loose)
+    came = conform(with_origins(table, aside), declared, kept.schema, table=table.name, may_lack=True, loose=loose)
     if part.through is None or came.raw is None:
         return replace(part, frame=kept.frame.unionByName(came.frame, allowMissingColumns=True), of_nothing=False)
     frame = together(kept, came)
@@ -158,14 +162,28 @@ def _transformed(
         shaped = _conformed(replace(table, columns=columns), frame, before)
         schema = schema or shaped.schema
         left_out |= dict.fromkeys(shaped.left_out)
-        of_nothing = all(_has_no_rows(work, pinned) for batch in batches for pinned in bound.pins[batch.label])
+        pinned = [each for batch in batches for each in bound.pins[batch.label] if not is_of_key(each.read)]
+        of_nothing = all(_has_no_rows(work, each) for each in pinned)
         own = tuple(batch.label for batch in batches)
         marked = with_orphans_marked(work, spark, table, shaped.frame, {label: bound.pins[label] for label in own})
-        parts.append(Part(own, marked, of_nothing, through_of(table, shaped)))
+        past = _past_of(work, spark, table, bound, batches)
+        parts.append(Part(own, marked, of_nothing, through_of(table, shaped, past)))
     if schema is None:
         raise AssertionError(f"a group of {table.name} without labels")
     noted = {batch.label: found for batch in group.batches if (found := _noted(batch))}
     return Made(parts, _stored(table, schema), Notes(noted, left_out=tuple(left_out), without_parent=absent.of))
+
+
+def _past_of(
+    work: Workplace, spark: SparkSession, table: Table, bound: Bound, batches: Sequence[Batch]
+) -> DataFrame | None:
+    """Return the table's own rows of the labels that its KEY looks back at; None where there are none."""
+    found = [each for batch in batches for each in bound.pins[batch.label] if is_of_key(each.read)]
+    if not found or not any(each.rows for each in found[0].slices):
+        return None
+    if len(found) > 1:
+        raise AssertionError(f"{table.name} looks back from {len(found)} labels at once")
+    return frame_of(spark, work.lake, work.flow, found[0])
 
 
 def _noted(batch: Batch) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import BEGINNING
+from waterclock.dpl.query.aggregates import in_sparks_words
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Rule, Table
@@ -50,7 +51,7 @@ def measure_columns(table: Table, schema: StructType) -> Sequence[tuple[str, Col
     asked |= {of: of for rule in comparing(table) if rule.comparison for of in rule.comparison.aggregates}
     found = [
         pair
-        for name, text in asked.items()
+        for name, text in ((name, in_sparks_words(said)) for name, said in asked.items())
         for pair in (
             (f"{_VALUE}{name}", F.expr(f"left(CAST(({text}) AS STRING), {_LONGEST})")),
             (f"{_TYPE}{name}", F.expr(f"typeof(({text}))")),

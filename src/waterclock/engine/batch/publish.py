@@ -13,13 +13,14 @@ from waterclock.connectors.behind import BEHIND, is_behind
 from waterclock.connectors.interface import Delivery, Outcome
 from waterclock.connectors.overwrites import note_of
 from waterclock.engine.batch.destinations import unit_of
-from waterclock.engine.batch.expectations import all_rules, never_null, surely_there
+from waterclock.engine.batch.expectations import never_null, surely_there
 from waterclock.engine.batch.publish_changes import DELETED, changed_rows, published_columns
 from waterclock.engine.batch.returning_rows import ROW_LABEL, may_restore, with_restored
 from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at
+from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch, Group

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Input
 from waterclock.engine.batch.destinations import last_standing
-from waterclock.engine.batch.expectations import all_rules
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.pin import PinnedRead, labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, is_there
+from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch

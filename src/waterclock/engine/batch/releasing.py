@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.batches.audit_trail import Audit
-from waterclock.batches.facts import RELEASE, BatchStatus
+from waterclock.batches.facts import RELEASE, is_release
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.collect.looks import CHANGED, LOOKED
@@ -16,7 +16,7 @@ from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.planner.plan import Group, Status
+from waterclock.planner.plan import TO_BE_RELEASED, Group, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
 from waterclock.selection import Labels
@@ -56,15 +56,19 @@ class HeldBatch:
     said: Mapping[str, Any] = field(default_factory=dict)
 
 
-def find_held(work: Workplace, table: Table, label: datetime, reads: Sequence[PinnedRead]) -> HeldBatch:
-    """Return what a held batch left; `reads` are those that it is bound to now.
+def find_held(work: Workplace, table: Table, group: Group, pins: Mapping[datetime, Sequence[PinnedRead]]) -> HeldBatch:
+    """Return what a held batch left; `pins` are what it is bound to now.
 
-    Raises  E756 where it is gone, or where what it had read has changed since
+    Raises  E756 where it is gone, where what it had read has changed since, or where a runner was asked to show it and
+            is not any more
     """
+    [batch], label = group.batches, group.batches[0].label
+    reads = pins[label]
     folder = work.folder(table)
-    audit = work.ledger.past.audit(table.name, label)
-    attempts, cell = audit.attempts, audit.cell
-    claim = next((each.claim for each in reversed(attempts) if each.status == BatchStatus.HELD), None)
+    audit, claim = work.ledger.past.audit(table.name, label), work.ledger.reads.held(table.name).get(label)
+    is_asked = is_release(audit.cell.requested)
+    if batch.reason == TO_BE_RELEASED and not is_asked:
+        raise _not_released(table, label, "nobody asks for that any more")
     path = "" if claim is None else work.lake.slice_path(label, claim)
     record = read_claim_record(folder, path) if path else None
     if record is None or not is_sealed(folder, path):
@@ -72,7 +76,7 @@ def find_held(work: Workplace, table: Table, label: datetime, reads: Sequence[Pi
     request, results = record
     if reads and _read(request.inputs.get(label, ())) != _read([it.input for it in reads]):
         raise _not_released(table, label, "what it had read has changed since")
-    said = _said(audit) if cell.requested == RELEASE else {}
+    said = _said(audit) if is_asked else {}
     return HeldBatch(read_manifest(folder, path), request, results[0], said)
 
 

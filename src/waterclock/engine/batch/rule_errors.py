@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waterclock.engine.batch.expectations import all_rules
 from waterclock.errors import WaterclockError
+from waterclock.flow.checks import all_rules
 from waterclock.flow.declarations import Rule, Table
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import QUARANTINED
 from waterclock.flow.checked_references import checked_references
-from waterclock.flow.checks import Check, Demand, checks_of, key_ladder, loose_types, marks_rows
+from waterclock.flow.checks import Check, Demand, checks_of, key_ladder, key_stays, loose_types, marks_rows
 from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Table
 from waterclock.flow.ladders import outcome
@@ -23,6 +23,7 @@ from waterclock.storage.slices.sieve import (
     Sieve,
     Sifted,
     Through,
+    is_hidden,
 )
 from waterclock.storage.slices.sifting import ROW_TEXT, row_json
 
@@ -40,15 +41,20 @@ def sieve_of(table: Table) -> Sieve | None:
         return None
     checks = checks_of(table)
     by_key = next((check for check in checks if check.demand is Demand.KEY), None)
+    stays = key_stays(table)
+    # the last by it is the first here; a row that says nothing of it stays only where all do
+    order = tuple(f"{quoted(it.column)} {'ASC' if it.is_descending else 'DESC'} NULLS LAST" for it in stays.order)
     meshes = tuple(_mesh(table, check) for check in checks)
     is_unique = not table.is_fold or table.is_snapshot
-    return Sieve(meshes, by_key.columns if by_key else (), is_unique)
+    if by_key is None:
+        return Sieve(meshes)
+    return Sieve(meshes, by_key.columns, is_unique, order, stays.past is not None)
 
 
-def through_of(table: Table, shaped: Conformed) -> Through | None:
-    """Return what rows in their table's shape go through as they are written."""
+def through_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -> Through | None:
+    """Return what rows in their table's shape go through as they are written; `past`: those of its earlier labels."""
     sieve = sieve_of(table)
-    return None if sieve is None or shaped.raw is None else Through(sieve, shaped.raw, shaped.came)
+    return None if sieve is None or shaped.raw is None else Through(sieve, shaped.raw, shaped.came, past=past)
 
 
 def together(kept: Conformed, came: Conformed) -> DataFrame:
@@ -56,7 +62,7 @@ def together(kept: Conformed, came: Conformed) -> DataFrame:
     shapes = []
     for shaped in (kept, came):
         hidden = set((shaped.raw or {}).values()) - {UNREAD}
-        shown = [name for name in shaped.frame.columns if not name.startswith(HIDDEN) or name not in hidden]
+        shown = [name for name in shaped.frame.columns if not is_hidden(name) or name not in hidden]
         row = f"{row_json(shaped.raw or {})} AS {ROW_TEXT}"
         shapes.append(shaped.frame.selectExpr(*map(quoted, shown), row))
     return shapes[0].unionByName(shapes[1], allowMissingColumns=True)
@@ -125,4 +131,4 @@ def _holds(table: Table, check: Check) -> str:
         return check.text
     if check.demand is Demand.TYPE:
         return f"NOT {quoted(loose_columns(table)[check.columns[0].lower()])}"
-    return "" if check.demand is Demand.KEY else f"{quoted(check.columns[0])} IS NOT NULL"
+    return "" if check.demand in {Demand.KEY, Demand.PAST} else f"{quoted(check.columns[0])} IS NOT NULL"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.batches.facts import BEGINNING, FOREVER
-from waterclock.engine.batch.expectations import all_rules, answers
+from waterclock.engine.batch.expectations import answers
 from waterclock.engine.workplace import Workplace
+from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Action, Mode, Scope
 from waterclock.flow.declarations import Table
 from waterclock.storage.log.delta_log import head, table_exists

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.flat_alone import flat_alone
 from waterclock.dpl.query.splice import reads_of, splice
+from waterclock.engine.batch.code_lineage import named, note_lineage
 from waterclock.engine.batch.late_rows import too_late
 from waterclock.engine.batch.many_windows import Pins, rows_of_windows, shares_of
 from waterclock.engine.batch.marks import require_time
@@ -25,12 +26,13 @@ from waterclock.engine.spark.errors import to_error, user_code_error
 from waterclock.engine.spark.user_functions import load_function, register_functions
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
+from waterclock.flow.checks import is_of_key
 from waterclock.flow.declarations import Flat, PythonFunction, Query, Table, TableReference
 from waterclock.flow.flats import flats_of
 from waterclock.flow.shared import table_with_rows
 from waterclock.planner.plan import Batch
 from waterclock.planner.sharing import MOST_WINDOWS_OF_A_UNION
-from waterclock.storage.folds.versions import MISSING
+from waterclock.storage.slices.sieve import MISSING
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
@@ -173,7 +175,7 @@ def _rows_of(
     absent: AbsentParents | None = None,
 ) -> DataFrame:
     frames: _Frames = {}
-    for pinned in reads:
+    for pinned in (each for each in reads if not is_of_key(each.read)):
         frame = frame_of(spark, work.lake, work.flow, pinned)
         # where some of what is read is missing, the rest comes in several spans
         frames[pinned.read] = frames[pinned.read].unionByName(frame) if pinned.read in frames else frame
@@ -186,7 +188,12 @@ def _rows_of(
     frames |= flat_frames(work, spark, _flats(own), reads, frames, counted)
     if table.late_rows is not None:
         return too_late(work, table, table.late_rows, batch, frames[table.reads[0]])
-    return rows_over(work, spark, table, batch.window, frames, is_partial=batch.is_partial)
+    if table.function is None or table.function.step is not None:
+        return rows_over(work, spark, table, batch.window, frames, is_partial=batch.is_partial)
+    frames, sources = named(frames, [view.read for view in shared.values()])
+    rows = rows_over(work, spark, table, batch.window, frames, is_partial=batch.is_partial)
+    note_lineage(work, table, rows, frames, sources)
+    return rows
 
 
 def _flats(table: Table) -> tuple[Flat, ...]:

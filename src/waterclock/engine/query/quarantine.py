@@ -16,14 +16,14 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.spark_sql import sql_text
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.setting_aside import aside_frame
-from waterclock.storage.slices.sieve import MASK, ROW
+from waterclock.storage.slices.sieve import FILE, FILE_ROW, MASK, ROW
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SUFFIX = "_quarantine"
-_EMPTY = "timelabel STRING, `row` STRING, broken ARRAY<STRING>, claim BIGINT, code STRING"
+_EMPTY = "timelabel STRING, `row` STRING, broken ARRAY<STRING>, claim BIGINT, code STRING, file STRING, file_row BIGINT"
 
 
 def quarantines(flow: Flow) -> dict[str, str]:
@@ -32,7 +32,7 @@ def quarantines(flow: Flow) -> dict[str, str]:
 
 
 def quarantine_frame(work: Workplace, spark: SparkSession, table: Table, moment: Moment | None) -> DataFrame:
-    """Return what was set aside: the row as it came in JSON, the rules that it broke, label, claim and code.
+    """Return what was set aside: the row as it came in JSON, the rules that it broke, label, claim, code and file.
 
     Of a REPLACE table what was set aside of the state that it shows, of all others that of all labels. Cost: a look at
     the manifest of each slice of which rows are set aside; as of a tick, of each slice before it.
@@ -76,4 +76,6 @@ def _rows(spark: SparkSession, folder: str, manifest: Manifest) -> DataFrame:
         f"{broken} AS broken",
         f"{manifest.claim}L AS claim",
         f"{sql_text(manifest.code)} AS code",
+        FILE,
+        FILE_ROW,
     )

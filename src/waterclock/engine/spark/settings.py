@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from waterclock.engine.spark.object_storage import confs_of_stores
 from waterclock.engine.storage_access import reach_all
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import Secret
 from waterclock.secrets import Secrets
 from waterclock.storage.spark_settings import PARTITIONS, SESSION_CONFS
 
@@ -70,9 +69,7 @@ def settings_of(project: Project) -> SparkSettings:
     if taken:
         raise _ours(taken, project.env)
     secrets = Secrets.of(project.secrets)
-    confs = {
-        name: secrets.read(value.name) if isinstance(value, Secret) else value for name, value in said.confs.items()
-    }
+    confs = {name: secrets.value_of(value) for name, value in said.confs.items()}
     if said.connect and said.master:
         raise _both(project.env)
     stores = reach_all(project)

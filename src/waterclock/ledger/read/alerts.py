@@ -8,16 +8,26 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from waterclock.batches.alerts import Acknowledged, Alert, Outgoing, Told, Trouble, Warned, WarnedSince
+from waterclock.batches.records import warnings_of
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.instants import from_micros
-from waterclock.ledger.store.schema import IS_DONE, AnyRow, alerts, alerts_look, batches, claims, messages, revisions
+from waterclock.ledger.store.schema import (
+    HAS_WARNINGS,
+    IS_DONE,
+    AnyRow,
+    alerts,
+    alerts_look,
+    batches,
+    claims,
+    messages,
+    revisions,
+)
 
 LOOKED_BEFORE = timedelta(days=1)  # how far back a first look goes
 _OVERLAP = timedelta(hours=1)  # between the clock of a claim's end and the sequence by which it is known
 _ALERTS = sa.select(alerts).order_by(alerts.c.number)
 _UNSENT = sa.select(messages).where(messages.c.sent_at.is_(None)).order_by(messages.c.number)
 _LOOK = sa.select(alerts_look)
-_AS_TEXT = sa.cast(revisions.c.measures, sa.Text)
 _RECORDED = (
     sa.select(revisions.c.table_name, revisions.c.label, revisions.c.measures)
     .join(
@@ -27,8 +37,7 @@ _RECORDED = (
     .where(
         revisions.c.recorded_sequence > sa.bindparam("after"),
         revisions.c.recorded_sequence <= sa.bindparam("up_to"),
-        _AS_TEXT.like('%"warnings": [%'),
-        _AS_TEXT.not_like('%"warnings": []%'),
+        HAS_WARNINGS,
     )
     .order_by(revisions.c.table_name, revisions.c.label)
 )
@@ -104,4 +113,4 @@ def outgoing_of_row(row: AnyRow) -> Outgoing:
 
 
 def _warned(row: AnyRow) -> Warned:
-    return Warned(row.table_name, row.label, tuple(map(str, row.measures.get("warnings", ()))))
+    return Warned(row.table_name, row.label, warnings_of(row.measures))

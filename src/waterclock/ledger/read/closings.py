@@ -24,6 +24,11 @@ _OF_UNDONE = (
     .where(sa.or_(closings.c.label < sa.bindparam("low"), closings.c.label >= sa.bindparam("high")))
     .where(batches.c.current_claim.is_(None))
 )
+_LAST_CLOSED = (
+    _OF_TABLE.where(closings.c.tick.is_not(None), closings.c.label < sa.bindparam("high"))
+    .order_by(closings.c.label.desc())
+    .limit(1)
+)
 _SINCE = _OF_TABLE.where(closings.c.tick >= sa.bindparam("since"))
 _TICKS = sa.select(closings.c.label, sa.func.coalesce(closings.c.first, closings.c.tick).label("tick")).where(
     closings.c.table_name == sa.bindparam("of"), closings.c.label >= sa.bindparam("low"), closings.c.tick.is_not(None)
@@ -59,11 +64,12 @@ def closings_of(
     reads: Mapping[str, Collection[AnyRow]],
     since: Mapping[str, datetime],
 ) -> Found:
-    """Return by table what is known of windows that are not done, of `doubted` ones, and of the last before each gap.
+    """Return by table what is known of windows not done, of `doubted` ones, and of the last closed before gaps.
 
     Of tables of which another holds the open windows, all from `since` on are given. Where a done window has none,
     it was closed where its recorded input ends: `reads` are those of doubted ones.
-    Cost: two queries for each table that closes books, one more of each in `since`; none of any other.
+    Cost: two queries for each table that closes books, one more of each in `since` and for each gap behind a window
+    that was skipped; none of any other.
     """
     found: defaultdict[str, dict[datetime, Closing]] = defaultdict(dict)
     for name in (name for name in covered if name in flow.tables and flow.tables[name].closes is not None):
@@ -76,8 +82,11 @@ def closings_of(
         rows = list(connection.execute(_OF_UNDONE, {"of": name, "low": low, "high": high}))
         if name in since:
             rows += connection.execute(_SINCE, {"of": name, "since": since[name]})
-        wanted = {cadence.previous(high) for _, high in covered[name]} | set(doubted.get(name, ()))
-        for row in (*rows, *_of_labels(connection, name, wanted)):
+        last = {cadence.previous(high) for _, high in covered[name]}
+        rows += _of_labels(connection, name, last | set(doubted.get(name, ())))
+        for label in last - {row.label for row in rows if row.tick is not None}:
+            rows += connection.execute(_LAST_CLOSED, {"of": name, "high": label})
+        for row in rows:
             found[name][row.label] = _closing(row)
     return found
 

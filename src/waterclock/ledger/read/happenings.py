@@ -11,7 +11,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from waterclock.batches.happenings import Happened, Happening, LineageState, MadeRows, What
+from waterclock.batches.happenings import Happened, Happening, MadeRows, OpenLineageState, What
 from waterclock.batches.records import Input
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, events, inputs, lineage_sent, revisions, tables
@@ -82,14 +82,16 @@ def happened_after(database: Database, after: int, most: int) -> Happened:
     return Happened(found, rows[-1].id if rows else after, len(rows) < most)
 
 
-def lineage_state(database: Database) -> LineageState:
+def openlineage_state(database: Database) -> OpenLineageState:
     """Return how far what happened was sent, and how much was not. Cost: a look at the events since."""
     with database.read() as connection:
         row = connection.execute(_SENT).first()
         waiting = connection.execute(_COUNT, {"after": 0 if row is None else row.event}).scalar_one()
     if row is None:
-        return LineageState(waiting)
-    return LineageState(waiting, row.event, row.attempts, row.sent_at, row.try_at, row.error or "")
+        return OpenLineageState(waiting)
+    return OpenLineageState(
+        waiting, row.event, row.attempts, row.sent_at, row.try_at, row.error or "", row.left_out, row.refusal or ""
+    )
 
 
 def _happenings(

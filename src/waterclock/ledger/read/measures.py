@@ -1,4 +1,4 @@
-"""What was measured of batches before one, for rules that compare it with them."""
+"""What was measured of batches: of those before one, for rules that compare it with them, and of the newest."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from waterclock.batches.audit_trail import Counted
 from waterclock.flow.measures import GIVEN_UP, Measured, measured_in
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.schema import batches, revisions
 
-_BEFORE = (
+_NEWEST = (
     sa.select(batches.c.label, revisions.c.rows, revisions.c.measures)
     .join(
         revisions,
@@ -22,14 +23,14 @@ _BEFORE = (
             revisions.c.claim == batches.c.current_claim,
         ),
     )
-    .where(
-        batches.c.table_name == sa.bindparam("of"),
-        batches.c.label < sa.bindparam("before"),
-        batches.c.label >= sa.bindparam("low"),
-        sa.cast(revisions.c.measures, sa.Text).not_like(f"%{GIVEN_UP}%"),
-    )
+    .where(batches.c.table_name == sa.bindparam("of"))
     .order_by(batches.c.label.desc())
     .limit(sa.bindparam("most"))
+)
+_BEFORE = _NEWEST.where(
+    batches.c.label < sa.bindparam("before"),
+    batches.c.label >= sa.bindparam("low"),
+    sa.cast(revisions.c.measures, sa.Text).not_like(f"%{GIVEN_UP}%"),
 )
 
 
@@ -52,3 +53,13 @@ def measured_before(
     with database.read() as connection:
         rows = connection.execute(_BEFORE, {"of": table, "before": before, "low": low, "most": most})
         return {row.label: Before(row.rows, measured_in(row.measures)) for row in rows}
+
+
+def newest_counted(database: Database, table: str, most: int) -> tuple[Counted, ...]:
+    """Return the newest `most` labels of a table that readers see, oldest first, with what was counted of each.
+
+    Cost: one statement, of at most `most` rows
+    """
+    with database.read() as connection:
+        rows = connection.execute(_NEWEST, {"of": table, "most": most}).all()
+        return tuple(Counted(row.label, row.rows, row.measures) for row in reversed(rows))

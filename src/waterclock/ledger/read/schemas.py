@@ -15,6 +15,14 @@ _OF_TABLE = (
     .where(schemas.c.table_name == sa.bindparam("of"))
     .order_by(schemas.c.side, schemas.c.version.desc())
 )
+_NEWER = schemas.alias("newer")
+_NEWEST_OF_TABLE = _OF_TABLE.where(
+    schemas.c.version
+    > sa.select(sa.func.max(_NEWER.c.version) - sa.bindparam("most"))
+    .where(_NEWER.c.table_name == sa.bindparam("of"), _NEWER.c.side == schemas.c.side)
+    .correlate(schemas)
+    .scalar_subquery()
+)
 
 
 def schemas_of(database: Database, table: str) -> tuple[SchemaVersion, ...]:
@@ -26,6 +34,13 @@ def schemas_of(database: Database, table: str) -> tuple[SchemaVersion, ...]:
 def schemas_within(connection: sa.Connection, table: str) -> tuple[SchemaVersion, ...]:
     """Do what `schemas_of` does, within a transaction."""
     return tuple(_version(row) for row in connection.execute(_OF_TABLE, {"of": table}))
+
+
+def newest_schemas(database: Database, table: str, most: int) -> tuple[SchemaVersion, ...]:
+    """Return the newest `most` versions of a table's columns, and as many of its source's, the newest of each first."""
+    with database.read() as connection:
+        rows = connection.execute(_NEWEST_OF_TABLE, {"of": table, "most": most})
+        return tuple(_version(row) for row in rows)
 
 
 def _version(row: sa.Row[Any]) -> SchemaVersion:

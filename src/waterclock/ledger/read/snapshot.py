@@ -91,7 +91,8 @@ _REQUESTED = sa.select(
     batches.c.stands_from,
     # what was held and is tried again is not shown as it was any more
     sa.case(
-        (sa.or_(batches.c.requested != RELEASE, batches.c.status == BatchStatus.HELD.value), batches.c.requested),
+        (sa.not_(batches.c.requested.startswith(RELEASE)), batches.c.requested),
+        (batches.c.status == BatchStatus.HELD.value, RELEASE),
         (batches.c.current_claim.is_(None), BACKFILL),
         else_="recompute",
     ).label("requested"),
@@ -128,6 +129,19 @@ _READ = (
     )
     .order_by(inputs.c.reader, inputs.c.label, inputs.c.position)
 )  # fmt: skip
+# what is held is shown as of the ticks that it was made at
+_HELD_LATEST = (
+    sa.select(inputs.c.reader, inputs.c.label, inputs.c.table_name, inputs.c.high)
+    .join(
+        batches,
+        sa.and_(
+            batches.c.table_name == inputs.c.reader,
+            batches.c.label == inputs.c.label,
+            batches.c.claim == inputs.c.claim,
+        ),
+    )
+    .where(IS_TROUBLE, batches.c.status == BatchStatus.HELD.value, inputs.c.read.like("LATEST(%"))
+)
 _CHUNK = 500
 Rows = Mapping[str, list[AnyRow]]
 Asking = Mapping[tuple[str, str], Collection[datetime]]
@@ -169,6 +183,7 @@ def snapshot(
         asked = {name: labels for (_, name), labels in asking.items()}
         wanted_again = {name: [row.label for row in rows] for name, rows in requested.items()}
         since = opened_since(flow, covered, doubted, asked, wanted_again)
+        latest = _latest(connection, reads, read["troubles"])
         closings = closings_of(connection, flow, covered, doubted, reads, since)
     return LedgerSnapshot(
         tables={
@@ -187,7 +202,7 @@ def snapshot(
                 following=frozenset(it.label for it in requested.get(name, ()) if it.requested == FOLLOW),
                 wanted=frozenset(it.label for it in requested.get(name, ()) if it.requested in {BACKFILL, RELEASE}),
                 suspects=facts.get(name, {}),
-                latest=_latest(reads.get(name, ())),
+                latest=latest.get(name, {}),
                 codes={it.code: it.labels for it in read["codes"].get(name, ())},
                 seconds_per_batch=row.seconds,
                 stands=_stands((*requested.get(name, ()), *claimed.get(name, ()))),
@@ -315,9 +330,16 @@ def _input_facts(
     return facts
 
 
-def _latest(rows: Collection[AnyRow]) -> Mapping[datetime, Mapping[str, datetime]]:
-    picked: defaultdict[datetime, dict[str, datetime]] = defaultdict(dict)
-    for _, label, of, read, _, high, _ in rows:
-        if read.startswith("LATEST("):
-            picked[label][of] = high
-    return dict(picked)
+def _latest(
+    connection: sa.Connection, reads: Mapping[str, list[AnyRow]], troubles: Rows
+) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
+    """Return by table and label the ticks that LATEST picked: for what is done, or else for what is held of it."""
+    picked: defaultdict[str, defaultdict[datetime, dict[str, datetime]]] = defaultdict(lambda: defaultdict(dict))
+    if any(row.status == BatchStatus.HELD for of_table in troubles.values() for row in of_table):
+        for reader, label, of, high in connection.execute(_HELD_LATEST):
+            picked[reader][label][of] = high
+    for name, rows in reads.items():
+        for _, label, of, read, _, high, _ in rows:
+            if read.startswith("LATEST("):
+                picked[name][label][of] = high
+    return {name: dict(of_table) for name, of_table in picked.items()}

@@ -11,11 +11,21 @@ import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import Attempt, Audit, Cell, Event, Revision, Settled
 from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
+from waterclock.batches.records import warnings_of
 from waterclock.ledger import refusals
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.instants import from_micros
-from waterclock.ledger.store.schema import AnyRow, batches, claim_labels, claims, events, revisions, tables
+from waterclock.ledger.store.schema import (
+    HAS_WARNINGS,
+    AnyRow,
+    batches,
+    claim_labels,
+    claims,
+    events,
+    revisions,
+    tables,
+)
 
 _GRID = (
     sa.select(batches)
@@ -42,8 +52,7 @@ _MEASURES = (
         batches.c.label < sa.bindparam("high"),
     )
 )
-_AS_TEXT = sa.cast(revisions.c.measures, sa.Text)
-_WARNED = _MEASURES.where(_AS_TEXT.like('%"warnings": [%'), _AS_TEXT.not_like('%"warnings": []%'))
+_WARNED = _MEASURES.where(HAS_WARNINGS)
 _IS_DONE = batches.c.status == BatchStatus.DONE.value
 _IS_OTHER = batches.c.status.is_distinct_from(BatchStatus.DONE.value)  # what was only asked for has no status
 _LISTED = sa.cast(sa.type_coerce(batches.c.label, sa.BigInteger), sa.Text)
@@ -204,7 +213,7 @@ def warned(
     with database.read() as connection:
         values = {"names": sorted(names), "low": low, "high": high}
         rows = connection.execute(_WARNED, values)
-        found = {(row.table_name, row.label): tuple(row.measures.get("warnings", ())) for row in rows}
+        found = {(row.table_name, row.label): warnings_of(row.measures) for row in rows}
         return {batch: said for batch, said in found.items() if said}
 
 

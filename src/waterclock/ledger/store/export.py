@@ -27,7 +27,7 @@ FORMAT = 1
 _PAGE = 1000
 _STANDING = (
     "ledger", "tables", "codes", "coverage", "batches", "versions", "items", "closings", "schemas",
-    "alerts", "messages", "alerts_look", "lineage_sent",
+    "alerts", "messages", "alerts_look", "lineage_sent", "code_lineage",
 )  # fmt: skip
 _GROWING = {
     "flows": "number > :flows",

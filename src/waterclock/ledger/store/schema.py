@@ -3,7 +3,8 @@
 Instants are microseconds since 1970 (`instants`). Nothing here is written for one database alone: what a partial index
 leaves out is said to SQLite here, to every dialect in `migrations/` (saying it loads the dialect, at each command).
 `claims`, `claim_labels`, `revisions`, `inputs`, `schemas` and `events` only ever grow; `batches`, `coverage`,
-`versions`, `codes`, `items`, `closings`, `alerts`, `messages`, `alerts_look` and `lineage_sent` say what holds now.
+`versions`, `codes`, `items`, `closings`, `alerts`, `messages`, `alerts_look`, `lineage_sent` and `code_lineage` say
+what holds now.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.records import WARNINGS
 from waterclock.ledger.store.instants import Instant
 from waterclock.ledger.store.texts import Text
 
@@ -213,6 +215,11 @@ revisions = sa.Table(
     sa.Index("revisions_of_version", "table_name", "version"),
     **_KEYED,
 )
+# as both kinds of database write JSON; a quotation mark within a text is written otherwise
+HAS_WARNINGS = sa.and_(
+    sa.cast(revisions.c.measures, sa.Text).like(f'%"{WARNINGS}": [%'),
+    sa.cast(revisions.c.measures, sa.Text).not_like(f'%"{WARNINGS}": []%'),
+)
 
 inputs = sa.Table(
     "inputs",
@@ -343,6 +350,19 @@ lineage_sent = sa.Table(
     sa.Column("try_at", Instant),
     sa.Column("taken_until", Instant),
     sa.Column("error", TEXT),
+    sa.Column("left_out", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("refusal", TEXT),
+)
+
+# what the columns of a Python transform are made of, by its code, as plans of its batches showed it
+code_lineage = sa.Table(
+    "code_lineage",
+    metadata,
+    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("code", TEXT, primary_key=True),
+    sa.Column("lineage", sa.JSON, nullable=False),
+    sa.Column("at", Instant, nullable=False),
+    **_KEYED,
 )
 
 events = sa.Table(

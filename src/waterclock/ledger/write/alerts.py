@@ -65,7 +65,7 @@ _LOST = (
 )
 
 
-def look(database: Database, decide: Decide, *, since: int, up_to: int) -> AlertsNow | None:
+def record_look(database: Database, decide: Decide, *, since: int, up_to: int) -> AlertsNow | None:
     """Have it decided what becomes of the alerts and what is to be told, and keep both, all or nothing.
 
     `up_to`: the sequence of the ledger that was looked at; `since`: that of the look before. None, and nothing is

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -83,18 +83,22 @@ def record_failed(
     is_transient: bool,
     status: BatchStatus = BatchStatus.FAILED,
     due_again: datetime | None = None,
+    own: Collection[datetime] | None = None,
 ) -> None:
     """Close a claim that did not commit; each of its labels keeps the error until it is claimed again.
 
     `status` is FAILED, or HELD where an audit holds the batch back. A label that was done before stays readable as it
-    was.
+    was. `own`: the labels that the claim was taken for, where not for all; others, such as past windows that a LOOKBACK
+    reads again, go back to what they were.
     Raises  E411 where the claim is closed already
     """
     with database.write() as write:
         close(write, held.number, status.value, why=error, is_transient=is_transient)
         told = {"number_": held.number, "of": held.request.table, "as_": status.value, "why": error}
         told |= {"transient": is_transient, "again": due_again}
-        write.execute(_FAIL_BATCHES, [told | {"at": label} for label in held.request.labels])
+        failed = [label for label in held.request.labels if own is None or label in own]
+        write.execute(_FAIL_BATCHES, [told | {"at": label} for label in failed])
+        put_back(write, held.number, {*held.request.labels} - {*failed})
         _log(write, status.value, held, {"error": error, "is_transient": is_transient})
 
 

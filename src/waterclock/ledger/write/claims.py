@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BatchStatus, OpenClaim
+from waterclock.batches.facts import BatchStatus, OpenClaim, is_release
 from waterclock.batches.records import Claim, ClaimRequest
 from waterclock.flow.choices import TableType
 from waterclock.ledger import refusals
@@ -94,7 +94,7 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
             one, E410 (transient) where an input changed since it was looked up, E412 for an unknown table, E427
             (transient) where the table's pool is full, E429 (transient) where the table or all is paused, E456
             (transient) where a window was opened again since it was planned, E828 (transient) where a label was made by
-            another claim than the one that was seen
+            another claim than the one that was seen, E756 (transient) where what is to be released is held no more
     """
     with database.write(claims=True) as write:
         if write.flow != request.flow:
@@ -179,12 +179,27 @@ def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> 
     for row in before.values():
         if row.status == BatchStatus.SKIPPED:
             raise refusals.is_skipped(request.table, row.label)
+        sealed = request.held.get(row.label)
+        is_asked = request.restates is not None or is_release(row.requested)
+        if sealed is not None and not (is_asked and (row.status, row.claim) == (BatchStatus.HELD.value, sealed)):
+            raise _not_held(request.table, row.label)
         if request.seen.get(row.label, row.current_claim) != row.current_claim:
             raise refusals.read_since(request.table, row.label, row.current_claim)
         is_asked = row.requested is not None or row.is_suspect or row.missing is not None
         is_asked = is_asked or request.restates is not None
         if row.current_claim is not None and not is_asked:
             raise refusals.already_done(request.table, row.label, row.current_claim)
+
+
+def _not_held(table: str, label: datetime) -> refusals.ClaimRefused:
+    """Refuse to show what was held, and that somebody has released, made again or left out since."""
+    return refusals.ClaimRefused(
+        "E756",
+        f"{table}@{label_of(label)} cannot be released",
+        where=f"{table}@{label_of(label)}",
+        why="what was sealed is held no more, or nobody asks for that any more: somebody was quicker",
+        transient=True,
+    )
 
 
 def _check_closings(write: Write, request: ClaimRequest) -> None:

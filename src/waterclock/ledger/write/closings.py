@@ -13,7 +13,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import CLOSED, REOPENED
-from waterclock.batches.facts import BACKFILL, BY_HAND, FOLLOW, LATE_ROWS, REOPEN, BatchStatus, Closing
+from waterclock.batches.facts import BACKFILL, BY_HAND, FOLLOW, LATE_ROWS, RELEASE, REOPEN, BatchStatus, Closing
 from waterclock.batches.records import BatchResult
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import Database, Write
@@ -41,7 +41,12 @@ _REOPEN = (
         batches.c.table_name == sa.bindparam("of"),
         batches.c.label == sa.bindparam("label_"),
         sa.or_(batches.c.current_claim.is_not(None), batches.c.status == BatchStatus.RUNNING.value),
-        sa.or_(batches.c.requested.is_(None), batches.c.requested.in_([FOLLOW, BACKFILL, REOPEN, _RECOMPUTE])),
+        sa.or_(
+            batches.c.requested.is_(None),
+            batches.c.requested.in_([FOLLOW, BACKFILL, REOPEN, _RECOMPUTE]),
+            # what is held lacks the rows that came late
+            batches.c.requested.startswith(RELEASE),
+        ),
     )
     # one that is being made, whatever for, was claimed with what held before: it is made once more
     .values(requested_sequence=sa.bindparam("sequence"))

@@ -9,7 +9,17 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import RULE_NOTED
-from waterclock.batches.facts import BACKFILL, FOLLOW, RELEASE, REOPEN, STRENGTH, BatchStatus
+from waterclock.batches.facts import (
+    BACKFILL,
+    FOLLOW,
+    RELEASE,
+    REOPEN,
+    STRENGTH,
+    BatchStatus,
+    before_release,
+    is_release,
+    releasing,
+)
 from waterclock.flow.choices import Kind, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import Database, Write
@@ -78,6 +88,7 @@ def record_skipped(database: Database, table: str, windows: Sequence[Window], *,
         old = [{"of": table, "at": window.start, "until": window.end} for window in windows if window.start in known]
         _each(write, _ADD_SKIPPED, new)
         _each(write, _SKIP, old)
+        _end_releases(write, table, known.values())
         cover(write.connection, table, IntervalSet.from_windows(windows))
         write.log("skipped", who=who, table=table, labels=[window.start for window in windows], data={"why": why})
 
@@ -93,7 +104,8 @@ def retry(
 ) -> tuple[datetime, ...]:
     """Make failed, held and skipped batches due again, with all their attempts; give which of `labels` were.
 
-    What `late_tables` hold of slices behind the tick of a skipped window is told anew.
+    What `late_tables` hold of slices behind the tick of a skipped window is told anew. A request to release what was
+    held ends with that: nobody has looked at what is made now.
 
     Raises  E413 for a label under an open claim, and for a skipped snapshot that is older than the newest one done;
             E412 for an unknown table
@@ -110,6 +122,7 @@ def retry(
             for row in troubled
         ]
         _each(write, _CLEAR, cleared)
+        _end_releases(write, table, troubled)
         skipped = [(row.label, row.end) for row in troubled if row.status == BatchStatus.SKIPPED]
         uncover(write.connection, table, IntervalSet.from_intervals(skipped))
         tell_late_rows(write, table, [label for label, _ in skipped], late_tables)
@@ -180,8 +193,8 @@ def request_release(
             if label not in known or known[label].status != BatchStatus.HELD:
                 raise refusals.impossible(table, label, "cannot be released", why="it is not held")
         rows = [known[label] for label in sorted(labels)]
-        told = {"of": table, "sequence": write.sequence, "verb": RELEASE}
-        _each(write, _REQUEST, [told | {"at": row.label} for row in rows])
+        told = {"of": table, "sequence": write.sequence}
+        _each(write, _REQUEST, [told | {"at": row.label, "verb": releasing(row.requested)} for row in rows])
         _log_each(write, f"{RELEASE} requested", table, rows, who, why)
         return tuple(row.label for row in rows)
 
@@ -189,27 +202,38 @@ def request_release(
 def refuse_release(database: Database, table: str, label: datetime, *, who: str, why: str) -> None:
     """Take the request to show a held batch from it, which cannot be shown: it is held as before.
 
-    Where it was to be made again, it still is, once somebody has it tried again.
+    What was asked of it before, such as to recollect it, is so still, once somebody has it tried again.
     """
     with database.write() as write:
-        asked = [row for row in _known(write, table, [label]).values() if row.requested == RELEASE]
-        told = {"of": table, "sequence": write.sequence}
-        _each(
-            write,
-            _REQUEST,
-            [told | {"at": it.label, "verb": None if it.current_claim is None else "recompute"} for it in asked],
-        )
-        _log_each(write, "release refused", table, asked, who, why)
+        asked = _end_releases(write, table, _known(write, table, [label]).values())
+        if asked:
+            _log_each(write, "release refused", table, asked, who, why)
+
+
+def _end_releases(write: Write, table: str, rows: Iterable[AnyRow]) -> list[AnyRow]:
+    """Put what was asked of batches before their release in its place again; give those that had such a request."""
+    asked = [row for row in rows if is_release(row.requested)]
+    told = {"of": table, "sequence": write.sequence}
+    _each(write, _REQUEST, [told | {"at": row.label, "verb": _asked_before(row)} for row in asked])
+    return asked
+
+
+def _asked_before(row: AnyRow) -> str | None:
+    before = before_release(row.requested)
+    if before is None and row.current_claim is not None and not row.is_suspect and row.missing is None:
+        return "recompute"  # a ledger of before did not keep what it was
+    return before
 
 
 def _is_asked(row: AnyRow, verb: str) -> bool:
     """Tell whether a request is there that comes to no less, and is not being carried out already."""
-    if row.requested is None or _stronger(row.requested, verb) != row.requested:
+    if row.requested is None or is_release(row.requested) or _stronger(row.requested, verb) != row.requested:
         return False
     return verb == FOLLOW or row.status != BatchStatus.RUNNING
 
 
 def _stronger(known: str | None, verb: str) -> str:
+    known = before_release(known)  # who has a batch made again has no use for what is held of it
     return verb if known is None or STRENGTH[known] <= STRENGTH[verb] else known
 
 
@@ -219,8 +243,10 @@ def withdraw(
     """Take requests to make or remake batches back; give which of `labels` had one.
 
     Where rows are there, and the attempt to make them again failed, that is forgotten, unless what they read has
-    changed: they stand as if nobody had asked. A window that late rows have opened again meanwhile is made again all
-    the same. Raises  E413 for a label under an open claim, E412 for an unknown table
+    changed: they stand as if nobody had asked. What was to be released is held as before.
+    A window that late rows have opened again meanwhile is made again all the same.
+
+    Raises  E413 for a label under an open claim, E412 for an unknown table
     """
     with database.write() as write:
         _check_table(write, table)
@@ -228,9 +254,11 @@ def withdraw(
         asked = [row for row in _known(write, table, labels).values() if row.requested not in {None, REOPEN}]
         for row in asked:
             _refuse_running(table, row, "taken back")
-        is_whole = read_to_their_ends(write, table, [row.label for row in asked if row.current_claim is not None])
-        opened = [row for row in asked if not is_whole.get(row.label, True)]
-        left = [row for row in asked if row not in opened]
+        held = _end_releases(write, table, asked)
+        others = [row for row in asked if row not in held]
+        is_whole = read_to_their_ends(write, table, [row.label for row in others if row.current_claim is not None])
+        opened = [row for row in others if not is_whole.get(row.label, True)]
+        left = [row for row in others if row not in opened]
         _each(write, _REQUEST, [{"of": table, "at": row.label, "verb": None, "sequence": None} for row in left])
         again = {"of": table, "verb": REOPEN, "sequence": write.sequence}
         _each(write, _REQUEST, [again | {"at": row.label} for row in opened])

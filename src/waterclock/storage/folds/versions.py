@@ -18,6 +18,7 @@ from waterclock.flow.folds import RECORD
 from waterclock.spark_sql import quoted, sql_text
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.sieve import MISSING
 from waterclock.storage.types import fields_of, schema_text, type_text, widened
 from waterclock.temporal.bounds import can_begin_sql
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from waterclock.flow.folds import Temporal
 
 EFFECTIVE, EXPIRES, CURRENT = RECORD
-# names the columns that a row's source does not have at all: missing there, even where NULL is a value
-MISSING = "_waterclock_missing"
 _LABEL, _GONE, _ORDER = "_waterclock_label", "_waterclock_gone", "_waterclock_order"
 _NEXT, _NEXT_END = "_waterclock_next", "_waterclock_next_end"
 _SAID = "waterclock_said"

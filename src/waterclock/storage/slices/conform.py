@@ -24,8 +24,9 @@ from pyspark.sql.types import (
 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import keeps_unread
+from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import column_name, illegal_signs, quoted, sql_text
-from waterclock.storage.slices.sieve import HIDDEN, UNREAD, UNREAD_AS
+from waterclock.storage.slices.sieve import HIDDEN, UNREAD, UNREAD_AS, is_hidden
 from waterclock.storage.types import clashes, readable_as, schema_text, sql_type
 from waterclock.temporal.instants import instant
 from waterclock.timelabel.label import TIMELABEL
@@ -113,7 +114,7 @@ def conform(  # noqa: PLR0913 - each is a part of the shape that is wanted
         schema = shaped.schema
     except AnalysisException as error:
         raise plan.explain(frame, error) from error
-    fields = [field for field in schema.fields if field.name != TIMELABEL and not field.name.startswith(HIDDEN)]
+    fields = [field for field in schema.fields if field.name != TIMELABEL and not is_hidden(field.name)]
     _refuse_unstorable(fields, table)
     plan.refuse_changed(fields)
     stored = StructType.fromJson(json.loads(schema_text(StructType(fields))))
@@ -159,7 +160,7 @@ class _Plan:
         there = {
             field.name.lower(): field
             for field in schema.fields
-            if field.name != TIMELABEL and not field.name.startswith(HIDDEN)
+            if field.name != TIMELABEL and not is_hidden(field.name)
         }
         stored = {f.name.lower(): f for f in (known.fields if known else ()) if f.name.lower() != TIMELABEL}
         said = {column.name.lower(): column for column in declared.named if column.name.lower() != TIMELABEL}
@@ -292,7 +293,7 @@ def _as_they_came(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tu
     """Say under which name each column that came is found, and write what is needed beside the table's columns."""
     shown = {plan.from_frame[name].name for name in plan.names if plan.column(name) == quoted(name)}
     came = [name for name in frame.columns if name != TIMELABEL and not name.startswith(HIDDEN)]
-    raw, hidden = {}, []
+    raw, hidden = {}, [quoted(name) for name in IN_ROWS.values() if name in frame.columns]
     for at, name in enumerate(came):
         before = _before_zone(name)
         if before in frame.columns:

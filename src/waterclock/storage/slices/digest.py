@@ -35,12 +35,12 @@ _NESTED = ("struct", "array", "map", "variant")
 
 def row_hash(schema: StructType) -> Column:
     """Return the hash of one row of `schema`, `timelabel` left out."""
-    return F.expr(_row_hash(schema))
+    return F.expr(row_hash_text(schema))
 
 
 def digest_columns(schema: StructType, *, hash_column: str | None = None) -> list[Column]:
     """Return the aggregates that make a digest of rows of `schema`: count, sum of high halves, sum of low halves."""
-    return [F.expr(text) for text in digest_texts(quoted(hash_column) if hash_column else _row_hash(schema))]
+    return [F.expr(text) for text in digest_texts(quoted(hash_column) if hash_column else row_hash_text(schema))]
 
 
 def digest_texts(hashed: str, *, suffix: str = "") -> list[str]:
@@ -72,7 +72,7 @@ def digests(frame: DataFrame, measures: Sequence[tuple[str, Column]] = ()) -> di
     return {row[_LABEL]: {name: row[name] for name in row.asDict() if name != _LABEL} for row in rows}
 
 
-def _row_hash(schema: StructType) -> str:
+def row_hash_text(schema: StructType) -> str:
     """Write the hash as SQL: built call by call it costs two milliseconds a column before anything runs."""
     fields = sorted((field for field in schema.fields if field.name.lower() != TIMELABEL), key=lambda f: f.name)
     shape = json.dumps([(field.name, field.dataType.simpleString()) for field in fields])

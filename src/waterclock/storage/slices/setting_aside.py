@@ -9,23 +9,25 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import quoted
 from waterclock.storage.slices.digest import JSON_OPTIONS
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_files
-from waterclock.storage.slices.sieve import ASIDE, MASK, ROW, UNREAD
+from waterclock.storage.slices.sieve import ASIDE, FILE, FILE_ROW, MASK, ROW, UNREAD
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_READ = StructType([StructField(ASIDE, StructType([StructField(ROW, StringType()), StructField(MASK, LongType())]))])
+_FIELDS = {ROW: StringType(), MASK: LongType(), FILE: StringType(), FILE_ROW: LongType()}
+_READ = StructType([StructField(ASIDE, StructType([StructField(name, kind) for name, kind in _FIELDS.items()]))])
 
 
 def aside_frame(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
-    """Return what was set aside of slices: the row as JSON, and the bits of what it broke."""
+    """Return what was set aside of slices: the row as JSON, the bits of what it broke, and where it came from."""
     paths = [file.path for manifest in manifests for file in manifest.aside]
-    return frame_of_files(spark, folder, paths, _READ.json()).select(f"{ASIDE}.{ROW}", f"{ASIDE}.{MASK}")
+    return frame_of_files(spark, folder, paths, _READ.json()).select(*(f"{ASIDE}.{name}" for name in _FIELDS))
 
 
 def rows_as_they_came(spark: SparkSession, folder: str, manifest: Manifest) -> DataFrame | None:
@@ -37,7 +39,9 @@ def rows_as_they_came(spark: SparkSession, folder: str, manifest: Manifest) -> D
         return None
     came = StructType.fromJson(json.loads(manifest.aside_schema))
     read = F.from_json(F.col(ROW), came, JSON_OPTIONS)
-    rows = aside_frame(spark, folder, [manifest]).select(read.alias(ROW))
+    beside = [F.col(FILE).alias(IN_ROWS["file"]), F.col(FILE_ROW).alias(IN_ROWS["row"])]
+    rows = aside_frame(spark, folder, [manifest]).select(read.alias(ROW), *beside)
     label = F.lit(label_of(manifest.label)).alias(TIMELABEL)
     names = {field.name: UNREAD if UNREAD in field.metadata else field.name for field in came.fields}
-    return rows.select(label, *(F.col(f"{ROW}.{quoted(at)}").alias(name) for at, name in names.items()))
+    columns = (F.col(f"{ROW}.{quoted(at)}").alias(name) for at, name in names.items())
+    return rows.select(label, *columns, *map(F.col, IN_ROWS.values()))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 HIDDEN = "_waterclock_"
 BROKEN = f"{HIDDEN}broken"
@@ -13,15 +17,23 @@ UNREAD_AS = "_raw"
 """The name of that text among what a row that was set aside came with."""
 FATE = f"{HIDDEN}fate"
 ASIDE = f"{HIDDEN}aside"
+MISSING = f"{HIDDEN}missing"
+"""The column in which a row says which columns its source does not have: the slice's own, and not hidden."""
 ROW, MASK, HASH = "row", "broken", "hash"
+FILE, FILE_ROW = "file", "file_row"
 QUARANTINE = "_quarantine"
 """The folder of a slice that holds the rows which were set aside."""
 STAYS, SET_ASIDE, DROPPED = 0, 1, 2
 
 
+def is_hidden(column: str) -> bool:
+    """Tell whether a column is none of the table's, but what is noted of a row on its way through a sieve."""
+    return column.startswith(HIDDEN) and column != MISSING
+
+
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """One demand on each row: `holds` is SQL that is TRUE of a row that keeps to it, empty for the key.
+    """One demand on each row: `holds` is SQL that is TRUE of a row that keeps to it, empty for those on the key.
 
     `fate` is what becomes of a row that breaks it and none before it. `is_alone`: such a row is asked nothing else.
     """
@@ -36,12 +48,16 @@ class Mesh:
 class Sieve:
     """All demands of a table, at most 62; the one on the key, with its columns, comes last.
 
-    `is_unique`: keys are demanded to differ, not only to be there.
+    `is_unique`: keys are demanded to differ, not only to be there. `order`: by which the last row of a key stays, as
+    SQL that sorts it first; empty where none stays of several. `looks_back`: the demand before the last is that the
+    table's own past did not hold the key.
     """
 
     meshes: tuple[Mesh, ...]
     keys: tuple[str, ...] = ()
     is_unique: bool = True
+    order: tuple[str, ...] = ()
+    looks_back: bool = False
 
     @property
     def drops(self) -> bool:
@@ -57,13 +73,15 @@ class Sieve:
 class Through:
     """The sieve that rows go through, and the row as it came: as `storage.slices.conform` gives it.
 
-    `row`: the hidden column that holds that row as JSON already, where it came in several shapes.
+    `row`: the hidden column that holds that row as JSON already, where it came in several shapes. `past`: the rows of
+    the table's own earlier labels that a key is looked for in; None where there are none, and one label alone if not.
     """
 
     sieve: Sieve
     raw: Mapping[str, str]
     came: str
     row: str = ""
+    past: DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +113,3 @@ def counted(sieve: Sieve, masks: Mapping[int, int], stayed: int) -> Sifted:
             first[sieve.meshes[at].name] += rows
             gone[sieve.meshes[at].fate] += rows
     return Sifted(stayed + sum(gone.values()), gone[SET_ASIDE], gone[DROPPED], broken, first)
-
-
-def names_broken(rules: Sequence[str], mask: int) -> list[str]:
-    """Return the names of the demands that a row broke."""
-    return [name for at, name in enumerate(rules) if mask & 1 << at]

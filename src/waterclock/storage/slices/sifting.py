@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql.types import StructType
 
 from waterclock.filesystem import at, readable
+from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import quoted, sql_text
-from waterclock.storage.slices.digest import JSON_OPTIONS_SQL
+from waterclock.storage.slices.digest import JSON_OPTIONS_SQL, row_hash_text
 from waterclock.storage.slices.manifest import DataFile
 from waterclock.storage.slices.sieve import (
     ASIDE,
     BROKEN,
     DROPPED,
     FATE,
+    FILE,
+    FILE_ROW,
     HASH,
     HIDDEN,
     MASK,
@@ -28,12 +32,16 @@ from waterclock.storage.slices.sieve import (
     UNREAD_AS,
     Sieve,
     Through,
+    is_hidden,
 )
+from waterclock.storage.types import sql_type
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_IS_PAST = f"{HIDDEN}is_past"
+_FOUND = f"{HIDDEN}found"
 _MASK_LEAF = f"{ASIDE}.{MASK}"
 _HASH_LEAF = f"{ASIDE}.{HASH}"
 _LOW = 0xFFFFFFFF
@@ -42,23 +50,32 @@ _LOW = 0xFFFFFFFF
 def sift(frame: DataFrame, through: Through) -> DataFrame:
     """Add to each row what becomes of it (`FATE`), and to those that break something what they broke (`ASIDE`).
 
-    Of a row that is set aside its columns are kept as JSON, as they came. Cost: one expression a demand; an exchange
-    where the key is one of them.
+    Of a row that is set aside its columns are kept as JSON, as they came. Cost: one expression a demand; one exchange
+    where the key is one of them, in which the keys of its past take part.
     """
     sieve = through.sieve
-    shown = [name for name in frame.columns if not name.startswith(HIDDEN)]
-    needed = list(dict.fromkeys([*shown, *through.raw.values(), *([through.row] if through.row else [])]))
+    shown = [name for name in frame.columns if not is_hidden(name)]
+    origins = {FILE: IN_ROWS["file"], FILE_ROW: IN_ROWS["row"]}
+    origins = {field: name for field, name in origins.items() if name in frame.columns}
+    raw = [*through.raw.values(), *([through.row] if through.row else [])]
+    needed = list(dict.fromkeys([*shown, *raw, *origins.values()]))
     marked = frame.selectExpr(*map(quoted, needed), f"{_marks(sieve)} AS {BROKEN}")
     if sieve.keys:
-        found = _key_mark(sieve, has_label=TIMELABEL in shown)
-        marked = marked.selectExpr(*map(quoted, needed), f"{BROKEN} | {found} AS {BROKEN}")
+        names = [*map(quoted, needed), BROKEN]
+        marked = _beside_past(marked, through, names)
+        tie = row_hash_text(StructType([field for field in frame.schema.fields if field.name in shown]))
+        found = _key_mark(sieve, tie, has_label=TIMELABEL in shown, has_past=through.past is not None)
+        marked = marked.selectExpr(*names, *([_IS_PAST] if through.past is not None else []), f"{found} AS {_FOUND}")
+        marked = marked if through.past is None else marked.where(f"NOT {_IS_PAST}")
+        marked = marked.selectExpr(*map(quoted, needed), f"{BROKEN} | {_FOUND} AS {BROKEN}")
     fated = marked.selectExpr(*map(quoted, needed), BROKEN, f"{_fate(sieve)} AS {FATE}")
     as_it_came = quoted(through.row) if through.row else row_json(through.raw)
     row = f"CASE WHEN {FATE} = {SET_ASIDE} THEN {as_it_came} END"
-    told = fated.selectExpr(*map(quoted, shown), BROKEN, FATE, f"{row} AS {ROW_TEXT}")
+    told = fated.selectExpr(*map(quoted, [*shown, *origins.values()]), BROKEN, FATE, f"{row} AS {ROW_TEXT}")
+    where = "".join(f", '{field}', {quoted(name)}" for field, name in origins.items())
     aside = (
         f"CASE WHEN {BROKEN} != 0 THEN named_struct('{ROW}', {ROW_TEXT}, '{MASK}', {BROKEN}, "
-        f"'{HASH}', CASE WHEN {FATE} = {SET_ASIDE} THEN xxhash64({ROW_TEXT}, {BROKEN}) END) END AS {ASIDE}"
+        f"'{HASH}', CASE WHEN {FATE} = {SET_ASIDE} THEN xxhash64({ROW_TEXT}, {BROKEN}) END{where}) END AS {ASIDE}"
     )
     return told.selectExpr(*(_kept(name, sieve) for name in shown), FATE, aside)
 
@@ -100,18 +117,43 @@ def _fate(sieve: Sieve) -> str:
     return f"CASE WHEN {BROKEN} & {out}L = 0 THEN {STAYS} ELSE {gone} END"
 
 
-def _key_mark(sieve: Sieve, *, has_label: bool) -> str:
-    """Write the mark of a row whose key is NULL or, among the rows of its label that stay, not the only one."""
-    bit, out = 1 << len(sieve.meshes) - 1, sieve.bits(SET_ASIDE, DROPPED) & ~(1 << len(sieve.meshes) - 1)
+def _beside_past(marked: DataFrame, through: Through, names: Sequence[str]) -> DataFrame:
+    """Put the keys of the past among the rows, so that one exchange brings both together; they hold nothing else."""
+    if through.past is None:
+        return marked
+    keys = {quoted(key).lower(): quoted(key) for key in through.sieve.keys}
+    types = {quoted(field.name): sql_type(field.dataType.jsonValue()) for field in marked.schema.fields}
+    nothing = [
+        f"{keys[name.lower()]} AS {name}" if name.lower() in keys else f"CAST(NULL AS {types[name]}) AS {name}"
+        for name in names[:-1]
+    ]
+    past = through.past.selectExpr(*nothing, f"0L AS {BROKEN}", f"TRUE AS {_IS_PAST}")
+    return marked.selectExpr(*names, f"FALSE AS {_IS_PAST}").unionAll(past)
+
+
+def _key_mark(sieve: Sieve, tie: str, *, has_label: bool, has_past: bool) -> str:
+    """Write the marks of a row whose key is NULL, or of which, among the rows of its label that stay, another does.
+
+    Without an order none stays of several. A key of the past is a mark of its own, and no row of it is any other's.
+    """
+    last = len(sieve.meshes) - 1
+    bit, out = 1 << last, sieve.bits(SET_ASIDE, DROPPED) & ~(1 << last)
     lacking = " OR ".join(f"{quoted(key)} IS NULL" for key in sieve.keys)
     alone = sum(1 << at for at, mesh in enumerate(sieve.meshes) if mesh.is_alone)
     lacking = f"({BROKEN} & {alone}L = 0 AND ({lacking}))" if alone else lacking
     if not sieve.is_unique:
         return f"CASE WHEN {lacking} THEN {bit}L ELSE 0L END"
-    by = ", ".join([*([TIMELABEL] if has_label else []), *map(quoted, sieve.keys)])
-    stays = f"{BROKEN} & {out}L = 0"
+    # rows with a past are of one label
+    by = ", ".join([*([TIMELABEL] if has_label and not has_past else []), *map(quoted, sieve.keys)])
+    stays = f"({BROKEN} & {out}L = 0" + (f" AND NOT {_IS_PAST})" if has_past else ")")
     others = f"count_if({stays}) OVER (PARTITION BY {by}) > 1"
-    return f"CASE WHEN {lacking} OR ({stays} AND {others}) THEN {bit}L ELSE 0L END"
+    if sieve.order:
+        order = ", ".join([f"{stays} DESC", *sieve.order, tie])
+        others = f"row_number() OVER (PARTITION BY {by} ORDER BY {order}) > 1"
+    marks = f"WHEN {stays} AND {others} THEN {bit}L"
+    if has_past:
+        marks = f"WHEN bool_or({_IS_PAST}) OVER (PARTITION BY {by}) THEN {1 << last - 1}L {marks}"
+    return f"CASE WHEN {lacking} THEN {bit}L {marks} ELSE 0L END"
 
 
 def masks_in(folder: str, files: Sequence[DataFile]) -> Counter[int]:

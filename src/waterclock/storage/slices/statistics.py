@@ -17,7 +17,7 @@ from deltalake import Schema
 
 from waterclock.filesystem import files_below, look, readable, remove_file
 from waterclock.storage.slices.manifest import DataFile
-from waterclock.storage.slices.sieve import HIDDEN
+from waterclock.storage.slices.sieve import is_hidden
 
 # Spark looks at the statistics of a table's first 32 leaves only
 _MOST_LEAVES = 32
@@ -51,7 +51,7 @@ def read_file(folder: Path, path: str, size: int | None = None) -> DataFile:
     with pq.ParquetFile(readable(file, size)) as parquet:
         metadata, schema = parquet.metadata, parquet.schema_arrow
     # what is noted of rows that were set aside comes last, and is no column of the table
-    leaves = {path: leaf for path, leaf in _leaves(metadata, schema).items() if not path[0].startswith(HIDDEN)}
+    leaves = {path: leaf for path, leaf in _leaves(metadata, schema).items() if not is_hidden(path[0])}
     rows = int(metadata.num_rows)
     return DataFile(
         path=path,
@@ -79,7 +79,7 @@ def read_files(folder: Path, path: str) -> tuple[DataFile, ...]:
 
 def _types(schema: pa.Schema) -> dict[str, Any]:
     fields = json.loads(Schema.from_arrow(schema.remove_metadata()).to_json())["fields"]
-    return {field["name"]: field["type"] for field in fields if not field["name"].startswith(HIDDEN)}
+    return {field["name"]: field["type"] for field in fields if not is_hidden(field["name"])}
 
 
 def _stats(leaves: Mapping[_Path, _Leaf], rows: int) -> dict[str, Any]:

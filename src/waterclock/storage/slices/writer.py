@@ -38,13 +38,13 @@ from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.sieve import (
     DROPPED,
     FATE,
-    HIDDEN,
     QUARANTINE,
     SET_ASIDE,
     STAYS,
     Sifted,
     Through,
     counted,
+    is_hidden,
 )
 from waterclock.storage.slices.sifting import aside_digest, masks_in, sift
 from waterclock.storage.slices.statistics import read_files
@@ -120,7 +120,7 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
         if is_sealed(folder, path):
             raise already_sealed(folder, path)
     ordered = _with_label(frame, labels)
-    shown = StructType([field for field in ordered.schema.fields if not field.name.startswith(HIDDEN)])
+    shown = StructType([field for field in ordered.schema.fields if not is_hidden(field.name)])
     draft = _Draft(folder, name or _table_of(folder), claim, schema_text(shown), code, through)
     taken = [*measures, *(order_measures(merge) if merge else ())]
     aside: Mapping[datetime, Aside] = {}
@@ -334,7 +334,7 @@ def _told(table: str) -> Iterator[None]:
 
 
 def _observed(frame: DataFrame, seen: Observation, labels: Sequence[datetime]) -> DataFrame:
-    shown = StructType([field for field in frame.schema.fields if not field.name.startswith(HIDDEN)])
+    shown = StructType([field for field in frame.schema.fields if not is_hidden(field.name)])
     hashed = frame.withColumn(_HASH_COLUMN, row_hash(shown))
     stays = f" AND {FATE} = {STAYS}" if FATE in frame.columns else ""
     texts: list[str] = []

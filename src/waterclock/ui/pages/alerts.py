@@ -5,8 +5,8 @@ from __future__ import annotations
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert
 from waterclock.errors import WaterclockError
-from waterclock.flow.alerting import Severity
-from waterclock.operations.opening import Reading
+from waterclock.flow.alerts import Severity
+from waterclock.operations.opening import Reading, nothing_ran
 from waterclock.operations.reasons import need_reason_of_acknowledging
 from waterclock.operations.words import instant_words
 from waterclock.ui.asking import Asked, Told
@@ -35,7 +35,7 @@ def acknowledged(at: Reading, asked: Asked, who: str) -> None:
     if not (number.isascii() and number.isdigit() and len(number) < 10):
         raise WaterclockError("E918", f"{number[:20]!r} is no number of an alert", fix="today's page lists them")
     if at.ledger is None:
-        raise WaterclockError("E412", "there is no ledger yet", fix="`waterclock run` makes what is due")
+        raise nothing_ran()
     name = " ".join(asked.values.get("who", "").split())[:80] or who
     at.ledger.alerts.acknowledge(int(number), who=name, why=why)
 

@@ -23,7 +23,7 @@ def column_lineage(at: Reading, asked: Asked, table: str) -> Told:
 
     Raises  E517 for a column that the table does not have
     """
-    trees = column_trees(at.project, table, asked.values["column"])
+    trees = column_trees(at.project, table, asked.values["column"], ledger=at.ledger)
     column = trees.up.column.column
     found: dict[str, Branch] = {}
     edges = [*_edges(trees.up, found, is_up=True), *_edges(trees.down, found, is_up=False)]
@@ -44,7 +44,7 @@ def column_lineage(at: Reading, asked: Asked, table: str) -> Told:
         "list": lineage_address(table, asked, view="list"),
         "svg": lineage_address(table, asked, suffix=".svg", view=""),
         "page": table_address(table),
-        "columns": list(columns_known(at.project, table)),
+        "columns": list(columns_known(at.project, table, at.ledger)),
         "depth": 0,
         "fewer": "",
         "further": "",

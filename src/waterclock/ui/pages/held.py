@@ -11,8 +11,8 @@ from waterclock.batches.audit_trail import Attempt, Audit
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.held import MOST_COMPARED, Held, HeldRow, held, revisions_of
 from waterclock.operations.opening import Reading, labels_known
+from waterclock.operations.revision_rows import MOST_COMPARED, ComparedRow, RevisionRows, revision_rows, revisions_of
 from waterclock.operations.words import count_words, local_label
 from waterclock.planner.label_states import LabelState
 from waterclock.selection import parse_labels
@@ -43,7 +43,7 @@ def held_then(at: Reading, table: Table, asked: Asked, states: Sequence[LabelSta
         told["beside"] = (
             local_label(against[0].cell.label, table.cadence) if against and against[0] is not audit else ""
         )
-        found = held(at, table, audit, known, against, only_differing="differing" in asked.values)
+        found = revision_rows(at, table, audit, known, against, only_differing="differing" in asked.values)
     except WaterclockError as error:
         return told | {"error": error.to_dict()}
     return told | {"error": None} | _told(found, is_compared=against is not None)
@@ -98,7 +98,7 @@ def _revision_words(attempt: Attempt, number: int, *, is_now: bool) -> str:
     return f"now, revision {number} ({made})" if is_now else f"revision {number} ({made})"
 
 
-def _told(found: Held, *, is_compared: bool) -> Told:
+def _told(found: RevisionRows, *, is_compared: bool) -> Told:
     said = count_words(found.rows, "row")
     if found.differing is not None:
         said = count_words(found.compared, "row")
@@ -115,7 +115,7 @@ def _told(found: Held, *, is_compared: bool) -> Told:
     }
 
 
-def _numbers(found: Held) -> list[bool]:
+def _numbers(found: RevisionRows) -> list[bool]:
     """Tell of each column whether its values are numbers, which stand to the right."""
     columns = zip(*(row.values for row in found.shown), strict=True)
     return [all(value is None or _is_number(value) for value in values) for values in columns]
@@ -125,7 +125,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-def _row(row: HeldRow) -> Told:
+def _row(row: ComparedRow) -> Told:
     was = row.was or (None,) * len(row.values)
     return {
         "kind": row.kind,

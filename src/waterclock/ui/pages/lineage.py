@@ -45,7 +45,7 @@ def _around(at: Reading, asked: Asked, name: str) -> Told:
     return told(scene, asked) | {
         "title": title,
         "more": _standing(scene, name),
-        "columns": list(columns_known(at.project, name)),
+        "columns": list(columns_known(at.project, name, at.ledger)),
         "depth": depth,
         "fewer": lineage_address(name, asked, depth=str(depth - 1) if depth > 2 else "") if depth > 1 else "",
         "further": "" if is_all else lineage_address(name, asked, depth=str(depth + 1)),

@@ -25,7 +25,8 @@ def quality(at: Reading, asked: Asked) -> Told:
     found = rules_kept(at, tables, NEWEST)
     broken = [rule for rule in found if rule.is_broken]
     return {
-        "rules": [_rule(at, rule) for rule in found],
+        "tabs": tabs("Rules", asked),
+        "rules": [rule_told(at, rule) for rule in found],
         "newest": NEWEST,
         "broken": len(broken),
         "newly_broken": [_name(rule) for rule in broken if rule.is_newly_broken],
@@ -34,6 +35,14 @@ def quality(at: Reading, asked: Asked) -> Told:
         "without_rules": sum(not has_rules(table) for table in tables),
         "suggested": [asdict(each) for each in suggested_rules(at, tables, NEWEST)],
     }
+
+
+def tabs(here: str, asked: Asked) -> list[Told]:
+    """Return the pages of quality."""
+    every = (("Rules", "/quality"), ("Lag", "/lag"))
+    return [
+        {"name": name, "address": f"{address}{asked.travelling}", "is_here": name == here} for name, address in every
+    ]
 
 
 def noted(at: Reading, asked: Asked, who: str) -> None:
@@ -53,12 +62,14 @@ def note_told(note: RuleNote, zone: str) -> Told:
 
 
 def _name(rule: RuleKept) -> Told:
-    return {"table": rule.table, "rule": rule.rule, "address": table_address(rule.table)}
+    return {"table": rule.table, "rule": rule.rule, "address": table_address(rule.table, "quality")}
 
 
-def _rule(at: Reading, rule: RuleKept) -> Told:
+def rule_told(at: Reading, rule: RuleKept) -> Told:
+    """Tell a rule over its newest batches, with how many kept it."""
+    states = [answer.state for answer in rule.answers]
     cadence = at.flow.tables[rule.table].cadence
-    last = next((answer for answer in reversed(rule.answers) if answer.state is not State.OK), None)
+    last = next((answer for answer in reversed(rule.answers) if answer.said), None)
     return {
         "table": rule.table,
         "rule": rule.rule,
@@ -70,7 +81,12 @@ def _rule(at: Reading, rule: RuleKept) -> Told:
         "said_at": "" if last is None else short_label(last.label, cadence, at.now),
         "said_of": "" if last is None else batch_address(rule.table, label_of(last.label)),
         "pieces": _pieces(rule.answers),
-        "address": table_address(rule.table),
+        "counts": {
+            "kept": states.count(State.OK),
+            "warned": states.count(State.WARNED),
+            "refused": states.count(State.FAILED),
+        },
+        "address": table_address(rule.table, "quality"),
         "note": None if rule.note is None else note_told(rule.note, cadence.zone),
     }
 

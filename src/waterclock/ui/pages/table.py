@@ -29,14 +29,18 @@ from waterclock.ui.pages.grid import axis_of, cadence_words, fresh_words
 from waterclock.ui.pages.held import held_then
 from waterclock.ui.pages.history import history
 from waterclock.ui.pages.pauses import pauses_told, pausing
+from waterclock.ui.pages.table_quality import table_quality
+from waterclock.ui.pages.versions import versions_told
 
-TABS = ("overview", "batches", "code", "history")
+TABS = ("overview", "batches", "quality", "code", "history")
 _BARS = 60
 _LISTED = 200
 
 
 def table(at: Reading, asked: Asked) -> Told:
-    """Return what a tab of a table's page tells. Cost: a plan of all tables, and four questions to the ledger.
+    """Return what a tab of a table's page tells.
+
+    Cost: a plan of all tables, and four questions to the ledger; of the tab of quality as `table_quality`
 
     Raises  E511 for an unknown table, E910 for an unknown tab
     """
@@ -54,8 +58,10 @@ def table(at: Reading, asked: Asked) -> Told:
             "place": str(declared.place),
             "fingerprint": declared.fingerprint,
         }
+    if tab == "quality":
+        return told | {"quality": table_quality(at, declared)}
     if tab == "history":
-        return told | {"codes": history(at, declared), "pauses": pauses_told(at, name)}
+        return told | {"codes": history(at, declared), "pauses": pauses_told(at, name), **versions_told(at, declared)}
     states, cells = _states(at, declared, _LISTED if tab == "batches" else _BARS)
     if tab == "batches":
         return told | {"batches": [_listed(declared, one) for one in reversed(states)]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from waterclock.operations.causes import causes_at_root
+from waterclock.operations.blockers import blockers
 from waterclock.operations.due import plan_of_due
 from waterclock.operations.freshness import freshness
 from waterclock.operations.opening import Reading
@@ -59,7 +59,7 @@ def errors(at: Reading, asked: Asked) -> Told:
 
 def troubles(at: Reading, plan: Plan) -> list[Told]:
     """Return what needs somebody, those of one table that failed alike together; what blocks the most comes first."""
-    blocks = {(table, label): count for table, label, _, count in causes_at_root(plan.batches)}
+    blocks = {(table, label): count for table, label, _, count in blockers(plan.batches)}
     alike: dict[tuple[str, ...], list[Batch]] = {}
     for batch in plan.batches:
         if batch.status in NEEDS_SOMEBODY:

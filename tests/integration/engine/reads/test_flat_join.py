@@ -108,11 +108,11 @@ def test_sources_integrate_on_one_timeline_and_facts_see_it_as_it_was(sold: Tiny
     ]
 
 
-@pytest.mark.soak
+@pytest.mark.parametrize("rule", ["", "EXPECT id <> 'nobody' ELSE QUARANTINE"], ids=["bare", "with a sieve"])
 def test_a_branch_without_a_column_says_nothing_of_it_where_null_is_a_value(
-    tmp_path: Path, spark: SparkSession
+    tmp_path: Path, spark: SparkSession, rule: str
 ) -> None:
-    tiny = shop(tmp_path, spark, CUSTOMERS.format(nulls="NULLS VALUE"))
+    tiny = shop(tmp_path, spark, CUSTOMERS.format(nulls=f"NULLS VALUE {rule}"))
     shown = "SELECT name, city, date_format(rec_eff_time, 'dd HH') FROM dim.customer ORDER BY rec_eff_time"
     assert tiny.rows(shown) == [("ann", "paris", "01 06"), ("ann", "lyon", "02 08"), ("anna", "lyon", "03 06")]
     tiny.shop("INSERT INTO billing VALUES ('c1', NULL, '2020-01-04 08:00:00')")

@@ -245,6 +245,7 @@ def made_again(tiny: Tiny) -> None:
     assert not outcome.failed, described(outcome)
 
 
+@pytest.mark.soak
 def test_maintained_at_each_step_of_each_batch_a_flow_comes_to_the_same(lived: Tiny, tmp_path: Path) -> None:
     calm = lived.copied(tmp_path / "calm")
     made_again(calm)

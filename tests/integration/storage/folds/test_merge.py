@@ -285,6 +285,7 @@ def test_the_sessions_confs_are_as_before(spark: SparkSession, tmp_path: Path) -
     assert not [row["tableName"] for row in spark.sql("SHOW TABLES").collect() if "merge" in row["tableName"]]
 
 
+@pytest.mark.soak
 def test_optimize_and_compaction_do_not_confuse_it(spark: SparkSession, tmp_path: Path) -> None:
     planes = Planes(spark, tmp_path, BY_ORDER)
     slices = [[(1, 1, "u", "a"), (2, 1, "u", "b")], [(2, 2, "u", "c")], [(1, 3, "d", "x"), (3, 1, "u", "d")]]
@@ -323,6 +324,7 @@ def test_a_state_made_from_what_is_no_longer_so_is_made_again(spark: SparkSessio
         assert [path.name for path in Path(planes.folder, "state", "c=2").iterdir()] == ["v=2"]
 
 
+@pytest.mark.soak
 def test_a_change_feed_learns_which_rows_changed(spark: SparkSession, tmp_path: Path) -> None:
     planes = Planes(spark, tmp_path, BY_ORDER)
     planes.add([(1, 1, "u", "a"), (2, 1, "u", "b")])

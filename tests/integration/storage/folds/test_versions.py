@@ -279,6 +279,7 @@ def test_a_slice_is_placed_once(spark: SparkSession, tmp_path: Path) -> None:
     assert head(accounts.folder) == version
 
 
+@pytest.mark.soak
 @by_every_road
 def test_a_slice_whose_claim_was_killed_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     accounts = Accounts(spark, tmp_path, declared(PLAIN))
@@ -403,6 +404,7 @@ def test_a_snapshot_that_says_nothing_new_changes_nothing(spark: SparkSession, t
     assert [row[3] for row in accounts.found()] == ["x", "y", "z"]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("road", ["copied"], indirect=True)
 def test_a_microsecond_makes_another_row_of_a_snapshot(spark: SparkSession, tmp_path: Path) -> None:
     table = declared(Temporal(("k",)), is_snapshot=True)
@@ -428,6 +430,7 @@ def test_a_change_of_one_of_two_rows_of_a_key_is_seen(
     assert current == {key: f"new {key}" for key in keys}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("road", ["copied"], indirect=True)
 def test_a_null_after_a_snapshot_without_the_column_is_seen(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

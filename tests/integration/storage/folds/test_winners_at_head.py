@@ -243,6 +243,7 @@ def test_only_files_that_hold_a_changed_row_are_written_again(
     assert not [action for action in actions(planes.folder, found) if "remove" in action or "add" in action]
 
 
+@pytest.mark.soak
 def test_what_fails_before_its_commit_is_written_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,6 +304,7 @@ def test_a_deletion_before_the_stored_state_beats_a_late_row_of_a_lower_order(
     assert sorted(planes.state()) == [2, 3]
 
 
+@pytest.mark.soak
 def test_the_head_stays_at_its_label_in_one_commit(spark: SparkSession, tmp_path: Path, road: str) -> None:
     planes = Restated(spark, tmp_path)
     for number in (0, 1, 3):

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 from tests.unit.cli.conftest import Shop
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
+from waterclock.flow.code_lineage import COMPUTED, CodeLineage, Origin
 
 
 def test_a_tables_lineage_is_two_trees(busy_shop: Shop) -> None:
@@ -68,3 +71,71 @@ def test_impact_is_asked_of_a_column_that_there_is(busy_shop: Shop) -> None:
     assert busy_shop.ask("lineage", "shop.orders.amount", "--impact", "--depth", "1").exit_code == 2
     nothing = busy_shop.ask("lineage", "out.by_country.revenue", "--impact")
     assert "nothing depends on it" in nothing.stdout
+
+
+GRADES = """
+import waterclock as wc
+
+
+def graded(batches):
+    for rows in batches:
+        yield rows.assign(grade=rows.amount.floordiv(100))
+
+
+@wc.transform("sales.grades", partitioned=True)
+def grades(orders: wc.DataFrame = wc.table("shop.orders")) -> wc.DataFrame:
+    made = orders.select("order_id", "amount").mapInPandas(graded, "order_id BIGINT, amount DOUBLE, grade BIGINT")
+    return orders.select("order_id", "customer_id").join(made, "order_id")
+"""
+ID, CUSTOMER, AMOUNT = (("shop.orders", name) for name in ("order_id", "customer_id", "amount"))
+SHOWN = CodeLineage(
+    {
+        "order_id": Origin(frozenset({ID})),
+        "customer_id": Origin(frozenset({CUSTOMER})),
+        "grade": Origin(frozenset(), frozenset({ID, AMOUNT}), COMPUTED, frozenset({"mapInPandas"})),
+    },
+    {"join": frozenset({ID}), "may read": frozenset({ID, AMOUNT})},
+)
+
+
+def with_grades(shop: Shop, *, is_shown: bool) -> None:
+    (shop.folder / "flows" / "grades.py").write_text(GRADES)
+    if is_shown:
+        code = load_project(shop.folder, capabilities=capabilities()).flow.tables["sales.grades"].fingerprint
+        shop.ledger.lineage.note_code("sales.grades", code, SHOWN)
+
+
+def test_a_python_transform_is_followed_and_what_is_not_known_is_told_as_maybe(busy_shop: Shop) -> None:
+    with_grades(busy_shop, is_shown=True)
+    found = busy_shop.ask("lineage", "sales.grades.customer_id", width=120).stdout
+    assert "made from sales.grades.customer_id = shop.orders.customer_id  by grades in flows/grades.py" not in found
+    assert "made from sales.grades.customer_id  by grades in flows/grades.py" in found
+    assert "└── shop.orders.customer_id  collected from shop.orders" in found
+    found = busy_shop.ask("lineage", "sales.grades.grade", width=120).stdout
+    assert "sales.grades.grade  by grades in flows/grades.py, where mapInPandas cannot be looked into" in found
+    assert "├── shop.orders.amount  maybe  collected from shop.orders" in found
+    told = busy_shop.json("lineage", "sales.grades.grade")["made_from"]["beyond"]
+    assert [(each["column"], each["is_unknown"]) for each in told] == [("amount", True), ("order_id", True)]
+    down = busy_shop.json("lineage", "shop.orders.customer_id")["went_into"]["beyond"]
+    assert ("sales.grades", "customer_id", False) in [(x["table"], x["column"], x["is_unknown"]) for x in down]
+
+
+def test_the_impact_of_a_column_goes_through_python(busy_shop: Shop) -> None:
+    with_grades(busy_shop, is_shown=True)
+    by = {each["table"]: each for each in busy_shop.json("lineage", "shop.orders.amount", "--impact")["impact"]}
+    assert by["sales.grades"]["columns"] == {"grade": "may read"}
+    assert by["sales.grades"]["why"] == ["mapInPandas cannot be looked into"]
+    assert by["sales.grades"]["is_sure"] is False
+    by = {each["table"]: each for each in busy_shop.json("lineage", "shop.orders.customer_id", "--impact")["impact"]}
+    assert by["sales.grades"]["columns"] == {"customer_id": "copied"}
+    assert by["sales.grades"]["uses"] == []
+
+
+def test_before_a_batch_has_shown_its_plan_all_of_a_python_transform_is_maybe(busy_shop: Shop) -> None:
+    with_grades(busy_shop, is_shown=False)
+    told = busy_shop.json("lineage", "sales.grades.grade")["made_from"]
+    assert [(each["column"], each["is_unknown"]) for each in told["beyond"]] == [("*", True)]
+    assert "cannot be looked into" in told["note"]
+    busy_shop.ledger.close()
+    busy_shop.ledger_file.write_bytes(b"no ledger")
+    assert busy_shop.json("lineage", "sales.grades.grade")["made_from"] == told

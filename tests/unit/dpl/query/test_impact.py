@@ -10,6 +10,7 @@ from tests.unit.dpl.query.test_lineage import PYTHON, flow_of
 from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf
 from waterclock.dpl.query.impact import Impact, impact_of
 from waterclock.dpl.query.lineage import ColumnLineage
+from waterclock.flow.code_lineage import COMPUTED, CodeLineage, Origin
 
 
 def impacts(folder: Path, transforms: str, column: str = "dep_delay", table: str = "raw.flights") -> dict[str, Impact]:
@@ -156,3 +157,32 @@ def test_no_column_that_a_query_rests_on_is_without_impact(tmp_path: Path, query
                 assert set(found["m.x"].columns) >= rests[of] - {"*"}, of
             if is_untold:
                 assert found["m.x"].uses or found["m.x"].columns, of
+
+
+def test_impact_goes_through_a_python_transform_as_plans_have_shown_it(tmp_path: Path) -> None:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "worst.py").write_text(PYTHON)
+    flow = flow_of(tmp_path, "TRANSFORM m.e PARTITIONED AS SELECT late AS l, airport AS a, far AS f FROM m.worst;")
+    delay, origin, distance = (("raw.flights", name) for name in ("dep_delay", "origin", "distance"))
+    plan = CodeLineage(
+        {
+            "airport": Origin(frozenset({origin})),
+            "late": Origin(frozenset({delay}), how=COMPUTED),
+            "far": Origin(frozenset(), frozenset({distance}), COMPUTED, frozenset({"mapInPandas"})),
+        },
+        {"group": frozenset({origin}), "may read": frozenset({distance})},
+    )
+    lineage = ColumnLineage(flow, of_code={"m.worst": plan})
+
+    def of(column: str) -> dict[str, Impact]:
+        return {each.table: each for each in impact_of(lineage, ColumnOf("raw.flights", column))}
+
+    assert of("dep_delay")["m.worst"] == Impact("m.worst", {"late": "computed"}, set(), {"raw.flights"})
+    assert of("dep_delay")["m.e"].columns == {"l": "computed"}
+    assert of("origin")["m.worst"] == Impact("m.worst", {"airport": "copied"}, {"group"}, {"raw.flights"})
+    assert of("origin")["m.e"].uses == {"rows"}
+    assert not of("distance")["m.worst"].is_sure
+    assert of("distance")["m.worst"].columns == of("distance")["m.worst"].columns | {"far": "may read"}
+    assert of("distance")["m.worst"].why == {"mapInPandas cannot be looked into"}
+    assert of("distance")["m.e"].columns == {"f": "may read"}
+    assert of("carrier") == {}

@@ -9,6 +9,7 @@ from waterclock.dpl.project import load_project
 from waterclock.dpl.query.column_trace import ColumnOf
 from waterclock.dpl.query.lineage import Branch, ColumnLineage
 from waterclock.errors import WaterclockError
+from waterclock.flow.code_lineage import COMPUTED, CodeLineage, Origin
 from waterclock.flow.declarations import Flow
 
 COLLECTS = """
@@ -142,6 +143,46 @@ def test_a_python_transform_is_opaque_and_says_so(tmp_path: Path) -> None:
     assert tree(ColumnLineage(flow).up(ColumnOf("m.e", "l"))) == {"m.e.l": {"m.worst.late": {"raw.flights.*": {}}}}
     down = tree(ColumnLineage(flow).down(ColumnOf("raw.flights", "dep_delay")))
     assert down == {"raw.flights.dep_delay": {"m.worst.*": {"m.e.l": {}}}}
+
+
+def shown(**columns: Origin) -> dict[str, CodeLineage]:
+    return {"m.worst": CodeLineage(columns, {"group": frozenset({("raw.flights", "origin")})})}
+
+
+def test_a_python_transform_is_followed_as_plans_have_shown_it(tmp_path: Path) -> None:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "worst.py").write_text(PYTHON)
+    flow = flow_of(tmp_path, "TRANSFORM m.e PARTITIONED AS SELECT late AS l, airport AS a FROM m.worst;")
+    delay, origin = ("raw.flights", "dep_delay"), ("raw.flights", "origin")
+    plan = shown(
+        airport=Origin(frozenset({origin})),
+        late=Origin(frozenset({delay}), frozenset({origin}), COMPUTED, frozenset({"mapInPandas"})),
+    )
+    lineage = ColumnLineage(flow, of_code=plan)
+    assert lineage.columns("m.worst") == ("airport", "late")
+    made = lineage.made(ColumnOf("m.worst", "late"))
+    assert made.note == "by worst in flows/worst.py, where mapInPandas cannot be looked into"
+    assert made.unknown == {ColumnOf(*origin)}
+    assert lineage.made(ColumnOf("m.worst", "airport")).expression == "raw.flights.origin"
+    up = lineage.up(ColumnOf("m.e", "l")).beyond[0]
+    assert {str(each.column): each.is_unknown for each in up.beyond} == {
+        "raw.flights.dep_delay": False, "raw.flights.origin": True,
+    }  # fmt: skip
+    down = {str(each.column): each.is_unknown for each in lineage.down(ColumnOf(*origin)).beyond}
+    assert down == {"m.worst.airport": False, "m.worst.late": True}
+    with pytest.raises(WaterclockError, match="E517"):
+        lineage.made(ColumnOf("m.worst", "other"))
+
+
+def test_columns_that_are_declared_and_that_no_plan_shows_may_be_made_of_all(tmp_path: Path) -> None:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "worst.py").write_text(
+        PYTHON.replace("partitioned=True", 'columns="Late INT, n BIGINT", partitioned=True')
+    )
+    lineage = ColumnLineage(flow_of(tmp_path, ""), of_code=shown(late=Origin(), more=Origin()))
+    assert lineage.columns("m.worst") == ("Late", "n")
+    assert lineage.made(ColumnOf("m.worst", "Late")).inputs == ()
+    assert lineage.made(ColumnOf("m.worst", "n")).unknown == {ColumnOf("raw.flights", "*")}
 
 
 def test_a_collected_column_says_where_it_comes_from(tmp_path: Path) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.ledgers import SOMEWHERE, table
 from tests.unit.engine.fakes import manifest
-from waterclock.engine.batch.expectations import Verdict, all_rules, has_batch_rules, judge, left_aside, refusal
+from waterclock.engine.batch.expectations import Verdict, has_batch_rules, judge, left_aside, refusal, with_past
+from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Action, Mode, Scope
 from waterclock.flow.declarations import Column, Columns, Rule, Table
 from waterclock.flow.folds import Merge
@@ -109,3 +111,11 @@ def test_what_a_source_s_reading_set_aside_is_said_with_its_counts() -> None:
         "set aside, rows whose data time cannot be read: 1",
     )
     assert left_aside({}) == ()
+
+
+def test_a_batch_is_held_for_what_was_found_of_past_windows_and_judged_itself() -> None:
+    one, two, own = (datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3))
+    past = {one: Verdict(holds=("some: 0 rows",)), two: Verdict(("few",))}
+    found = with_past(past | {own: Verdict(("late",), holds=("each: twice",))}, own)
+    assert found == Verdict(("late",), holds=("each: twice", "20260101000000, read again: some: 0 rows"))
+    assert with_past({own: Verdict(("late",))}, own) == Verdict(("late",))

@@ -6,9 +6,12 @@ from decimal import Decimal
 from tests.ledgers import SOMEWHERE, table
 from waterclock.engine.batch.sieves import findings, loose_of, measures_of, merged_schema, sieve_of
 from waterclock.flow.choices import Action, Mode, Scope
-from waterclock.flow.declarations import Column, Columns, Reference, Rule, Table
+from waterclock.flow.declarations import Column, Columns, Rule, Table
+from waterclock.flow.keys import KeyOrder, KeyStays
 from waterclock.flow.ladders import Ladder, Rung, Unread
+from waterclock.flow.references import Reference
 from waterclock.storage.slices.sieve import DROPPED, SET_ASIDE, STAYS, Sifted
+from waterclock.timelabel.duration import Duration
 
 ID = Column("id", SOMEWHERE, "BIGINT", is_key=True)
 
@@ -39,6 +42,17 @@ def test_a_sieve_asks_everything_in_order_and_of_the_key_last() -> None:
         ("KEY (id)", "", STAYS),
     ]
     assert (found.keys, found.is_unique) == (("id",), True)
+
+
+def test_a_key_that_keeps_one_row_sorts_it_first_and_has_two_demands_where_it_looks_back() -> None:
+    stays = KeyStays((KeyOrder("at"), KeyOrder("line", is_descending=True)), Duration(2, "HOUR"))
+    found = sieve_of(of(replace(ID, else_of_key=(Rung(Action.DROP),), stays=stays)))
+    assert found is not None
+    assert [(mesh.name, mesh.holds, mesh.fate) for mesh in found.meshes[1:]] == [
+        ("KEY (id) PAST 2 HOURS", "", DROPPED),
+        ("KEY (id)", "", DROPPED),
+    ]
+    assert (found.order, found.looks_back) == (("`at` DESC NULLS LAST", "`line` ASC NULLS LAST"), True)
 
 
 def test_doubled_keys_of_a_merge_are_the_folds_own_matter() -> None:

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.ledgers import Clock, Desk, day, result, table
-from waterclock.batches.alerts import Alert, AlertsNow, Kind, KnownAlerts, Told, Trouble
+from waterclock.batches.alerts import Alert, AlertsNow, KnownAlerts, Told, Trouble, TroubleKind
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.export import export_lines, load
 
-TROUBLE = Trouble("k", Kind.FAILED, "no number", {"raw.a": frozenset({day(3)})}, "E731", blocks={"marts.a": 2})
+TROUBLE = Trouble("k", TroubleKind.FAILED, "no number", {"raw.a": frozenset({day(3)})}, "E731", blocks={"marts.a": 2})
 LEASE = timedelta(minutes=2)
 
 
@@ -21,7 +21,7 @@ def look(desk: Desk, *targets: str, since: int = 0, up_to: int = 0) -> AlertsNow
         alert = Alert(known.next_number, TROUBLE, at, told={name: Told(at, at) for name in targets})
         return AlertsNow((alert,), tuple((name, {"title": f"{alert.number} to {name}"}) for name in targets))
 
-    return desk.ledger.alerts.look(decide, since=since, up_to=up_to)
+    return desk.ledger.alerts.record_look(decide, since=since, up_to=up_to)
 
 
 def test_what_a_look_decides_is_kept_and_wakes_no_runner(at_desk: Desk) -> None:
@@ -102,4 +102,4 @@ def test_a_ledger_that_was_lost_forgets_no_alert_that_was_exported(at_desk: Desk
         load(found._database, [lines])
         assert found.alerts.known() == at_desk.ledger.alerts.known()
         assert found.alerts.outgoing() == at_desk.ledger.alerts.outgoing()
-        assert found.alerts.look(lambda *_: AlertsNow(), since=3, up_to=3) is not None
+        assert found.alerts.record_look(lambda *_: AlertsNow(), since=3, up_to=3) is not None

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.facts import BEGINNING
-from waterclock.batches.progress import AtWork, LabelRows, MadeLabel
+from waterclock.batches.watching import AtWork, LabelRows, MadeLabel
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.instants import Instant
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, revisions, runs, tables

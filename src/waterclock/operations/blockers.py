@@ -1,4 +1,4 @@
-"""Finds what is at the root of the batches that cannot go on."""
+"""Counts what each batch that does not go on blocks. What is told as an alert of such batches: `alerts/causes.py`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from datetime import datetime
 from waterclock.planner.plan import Batch, Status
 
 
-def causes_at_root(batches: Iterable[Batch]) -> list[tuple[str, datetime, str, int]]:
-    """Return what blocks at the root: table, label, detail and how many batches it blocks, the most first."""
+def blockers(batches: Iterable[Batch]) -> list[tuple[str, datetime, str, int]]:
+    """Return the root of each batch that is blocked: table, label, detail and how many it blocks, the most first."""
     counts: Counter[tuple[str, datetime, str]] = Counter()
     for batch in batches:
         if batch.status is Status.BLOCKED and batch.causes:

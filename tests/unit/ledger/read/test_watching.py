@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from tests.ledgers import ZERO, Desk, day, result, table
 from tests.unit.ledger.read.test_states import statements_of
-from waterclock.batches.progress import AtWork, LabelRows
+from waterclock.batches.watching import AtWork, LabelRows
 
 
 def made(desk: Desk, name: str, *labels: float, rows: int = 1, seconds: float = 0, **more: object) -> None:

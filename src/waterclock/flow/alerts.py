@@ -63,7 +63,7 @@ class Quiet:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AlertRule:
     """Which root causes some targets are told of: those that hit one of `tables`, of this severity or louder.
 
     `repeat`: how long after it was told last one that still stands is told again; None for never.
@@ -82,5 +82,5 @@ class Alerting:
     """All that a project says of alerts. `is_on`: this environment tells; elsewhere nobody is told of anything."""
 
     targets: Mapping[str, Target] = field(default_factory=dict)
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[AlertRule, ...] = ()
     is_on: bool = False

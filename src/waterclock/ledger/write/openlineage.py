@@ -5,10 +5,12 @@ None of it says anything of batches, so the ledger's sequence stays as it is: no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import sqlalchemy as sa
 
+from waterclock.batches.happenings import LEFT_OUT, Happening
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.schema import lineage_sent
 
@@ -28,8 +30,13 @@ _SENT = (
 _LOST = sa.update(lineage_sent).values(
     try_at=sa.bindparam("again"), error=sa.bindparam("said"), taken_until=None, attempts=lineage_sent.c.attempts + 1
 )
+_LEFT_OUT = sa.update(lineage_sent).values(
+    left_out=lineage_sent.c.left_out + sa.bindparam("count"), refusal=sa.bindparam("why")
+)
 _GIVE_BACK = sa.update(lineage_sent).values(taken_until=None)
-_AGAIN = sa.update(lineage_sent).values(event=0, attempts=0, sent_at=None, try_at=None, taken_until=None, error=None)
+_AGAIN = sa.update(lineage_sent).values(
+    event=0, attempts=0, sent_at=None, try_at=None, taken_until=None, error=None, left_out=0, refusal=None
+)
 
 
 def take(database: Database, lease: timedelta, *, at_once: bool = False) -> int | None:
@@ -59,6 +66,16 @@ def note_lost(database: Database, error: str, again_in: timedelta) -> None:
     """Note why an event did not arrive and how long it waits before it is tried again; the turn is over."""
     with database.beside() as (connection, now):
         connection.execute(_LOST, {"said": error, "again": now + again_in})
+
+
+def note_left_out(database: Database, refused: Sequence[tuple[Happening, str]]) -> None:
+    """Keep which events were refused though those behind them were taken, each with why; the turn goes on."""
+    with database.write() as write:
+        for it, why in refused:
+            data = {"why": why, "event": it.number, "what": it.what.value}
+            write.log(LEFT_OUT, who=it.who, table=it.table or None, labels=[it.label], run=it.run, data=data)
+        last, why = refused[-1]
+        write.execute(_LEFT_OUT, {"count": len(refused), "why": f"{last.place}: {why}"})
 
 
 def give_back(database: Database) -> None:

@@ -1,4 +1,4 @@
-"""Shows what a batch held then: the rows of one of its revisions, beside those of another, straight from sealed files.
+"""Finds the rows of one of a batch's revisions, beside those of another, straight from sealed files.
 
 No Spark is started: the rows of a label lie in files of their own, which stay as they were sealed.
 """
@@ -27,7 +27,7 @@ Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class HeldRow:
+class ComparedRow:
     """A row as it is shown: `same`, `changed`, `new` or `gone`; `was` are its values before, where it changed."""
 
     kind: str
@@ -36,8 +36,8 @@ class HeldRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Rows of a revision, and against which other one they are held.
+class RevisionRows:
+    """Rows of a revision, compared with those of another.
 
     `differing`: how many of `compared` rows, those of either, are not the same in both; None where nothing is compared:
     there is no other revision, or one of them has more than MOST_COMPARED rows.
@@ -45,7 +45,7 @@ class Held:
 
     columns: tuple[str, ...]
     rows: int
-    shown: tuple[HeldRow, ...]
+    shown: tuple[ComparedRow, ...]
     differing: int | None = None
     compared: int = 0
 
@@ -55,7 +55,7 @@ def revisions_of(audit: Audit) -> tuple[Attempt, ...]:
     return tuple(attempt for attempt in reversed(audit.attempts) if attempt.revision is not None)
 
 
-def held(
+def revision_rows(
     at: Reading,
     table: Table,
     audit: Audit,
@@ -63,7 +63,7 @@ def held(
     against: tuple[Audit, int] | None = None,
     *,
     only_differing: bool = False,
-) -> Held:
+) -> RevisionRows:
     """Return rows of what a claim made of a label, beside what another one made of it, or of another label.
 
     Cost: the first rows of a slice; with `against`, all rows of both slices, up to MOST_COMPARED each.
@@ -74,7 +74,7 @@ def held(
     other = None if against is None else _manifest(folder, _revision(table, *against))
     if other is None or max(one.rows, other.rows) > MOST_COMPARED:
         columns, rows = _rows(folder, one, MOST_SHOWN)
-        return Held(columns, one.rows, tuple(HeldRow("same", row) for row in rows))
+        return RevisionRows(columns, one.rows, tuple(ComparedRow("same", row) for row in rows))
     columns, rows = _rows(folder, one, MOST_COMPARED)
     before, old = _rows(folder, other, MOST_COMPARED)
     columns = columns or before  # of no rows there may be no file
@@ -82,7 +82,7 @@ def held(
     compared = list(_compared(rows, old, [columns.index(key) for key in table.keys if key in columns]))
     differing = sum(1 for row in compared if row.kind != "same")
     shown = [row for row in compared if row.kind != "same"] if only_differing else compared
-    return Held(columns, one.rows, tuple(shown[:MOST_SHOWN]), differing, len(compared))
+    return RevisionRows(columns, one.rows, tuple(shown[:MOST_SHOWN]), differing, len(compared))
 
 
 def _folder(at: Reading, table: Table) -> str:
@@ -133,7 +133,7 @@ def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], 
     except (OSError, pa.ArrowException) as error:
         raise WaterclockError(
             "E605",
-            "what it held cannot be read",
+            "the rows of a revision cannot be read",
             where=f"{manifest.table}@{label_of(manifest.label)}",
             why=f"a file of claim {manifest.claim} is gone or damaged: {error}",
             fix="`waterclock audit` tells of its other revisions",
@@ -152,28 +152,28 @@ def _arranged(rows: Sequence[Row], have: Sequence[str], wanted: Sequence[str]) -
     return [tuple(None if place is None else row[place] for place in places) for row in rows]
 
 
-def _compared(rows: Sequence[Row], old: Sequence[Row], keys: Sequence[int]) -> Iterator[HeldRow]:
+def _compared(rows: Sequence[Row], old: Sequence[Row], keys: Sequence[int]) -> Iterator[ComparedRow]:
     """Hold rows against older ones: by their keys where there are some, else as a whole; in the order of the rows."""
     if not keys:
         left = Counter(map(_hashable, old))
         for row in rows:
             is_there = left[_hashable(row)] > 0
             left[_hashable(row)] -= is_there
-            yield HeldRow("same" if is_there else "new", row)
+            yield ComparedRow("same" if is_there else "new", row)
         for row in old:
             if left[_hashable(row)] > 0:
                 left[_hashable(row)] -= 1
-                yield HeldRow("gone", row)
+                yield ComparedRow("gone", row)
         return
     before: dict[Any, Row] = {_hashable(tuple(row[key] for key in keys)): row for row in old}
     for row in rows:
         was = before.pop(_hashable(tuple(row[key] for key in keys)), None)
         if was is None:
-            yield HeldRow("new", row)
+            yield ComparedRow("new", row)
         else:
-            yield HeldRow("same", row) if was == row else HeldRow("changed", row, was)
+            yield ComparedRow("same", row) if was == row else ComparedRow("changed", row, was)
     for row in before.values():
-        yield HeldRow("gone", row)
+        yield ComparedRow("gone", row)
 
 
 def _hashable(value: Any) -> Any:

@@ -1,0 +1,80 @@
+"""Finds in a function's code what the plan of its DataFrame cannot show: values brought to Python, and ways that part.
+
+Looked at is what the fingerprint covers: the function, what it uses of its file, and the project's modules that it
+imports. What other libraries do is not seen.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from waterclock.dpl.python.fingerprints import PythonFingerprints
+
+# of a DataFrame: what they give is values, or rows that its plan knows nothing of
+_BRINGS = frozenset(
+    {
+        "approxQuantile", "checkpoint", "collect", "collectAsMap", "foreach", "foreachPartition", "isEmpty",
+        "localCheckpoint", "Observation", "pandas_api", "rdd", "tail", "take", "toArrow", "toJSON", "toLocalIterator",
+        "toPandas",
+    }
+)  # fmt: skip
+_GROUPS = frozenset({"groupBy", "groupby", "rollup", "cube", "groupingSets"})
+_FUNCTIONS = frozenset({"F", "f", "sf", "fn", "functions", "sql"})
+_PARTS = (
+    ast.If, ast.IfExp, ast.BoolOp, ast.Match, ast.Try, ast.TryStar, ast.For, ast.While, ast.comprehension,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLooks:
+    """What code shows: where it brings values to Python (`head() in flows/a.py:12`), and whether its ways may part."""
+
+    brings: tuple[str, ...] = ()
+    may_part: bool = True
+
+
+def look_at(root: Path, file: str, name: str) -> CodeLooks:
+    """Look at the code of a function of the project. Cost: a parse of its file and of the modules that it imports."""
+    path = root / file
+    try:
+        parsed = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError):
+        return CodeLooks((f"{file}, which cannot be read",))
+    functions = [each for each in parsed.body if isinstance(each, ast.FunctionDef) and each.name == name]
+    if not functions:
+        return CodeLooks((f"{name} in {file}, which is not found there",))
+    pieces = list(PythonFingerprints(root).code_of(functions[-1], parsed, path))
+    brings = dict.fromkeys(f"{what} in {where}:{line}" for where, piece in pieces for what, line in _brought(piece))
+    return CodeLooks(tuple(brings), any(isinstance(node, _PARTS) for _, piece in pieces for node in ast.walk(piece)))
+
+
+def _brought(piece: ast.AST) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(piece):
+        if isinstance(node, ast.Attribute) and node.attr in _BRINGS:
+            yield node.attr, node.lineno
+        elif isinstance(node, ast.Name) and node.id in _BRINGS and isinstance(node.ctx, ast.Load):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_asked(node, node.func):
+            yield f"{node.func.attr}()", node.lineno
+
+
+def _is_asked(call: ast.Call, of: ast.Attribute) -> bool:
+    """Tell whether a call asks a DataFrame for values, where a function or a group has a method of the same name."""
+    is_function = isinstance(of.value, ast.Name) and of.value.id in _FUNCTIONS
+    match of.attr:
+        case "head":
+            return True
+        case "first":
+            return not call.args and not call.keywords
+        case "count":
+            return not call.args and not call.keywords and not _is_grouped(of.value)
+        case "corr" | "cov":
+            return not is_function
+    return False
+
+
+def _is_grouped(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _GROUPS

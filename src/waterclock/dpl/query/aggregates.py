@@ -1,0 +1,75 @@
+"""The aggregates that Waterclock adds to Spark's in rules and measures, and what Spark is asked for in their place.
+
+Spark lets no function of SQL hold an aggregate, so a call is written out where it is asked. One more is one more entry
+of `_IN_SPARKS_WORDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+from sqlglot.tokens import Token, TokenType
+
+from waterclock.dpl.syntax.source_text import SourceText
+from waterclock.dpl.syntax.tokens import dialect
+from waterclock.errors import WaterclockError
+
+# how often the commonest value occurs, beside how often one does on average: 1 where all occur alike, and of nothing
+_IN_SPARKS_WORDS = {
+    "SKEW": "coalesce(get(approx_top_k({0}, 1), 0).count * approx_count_distinct({0}) / count({0}), 1D)",
+}
+NAMES = frozenset(name.lower() for name in _IN_SPARKS_WORDS)
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Tell whether a part of an expression is an aggregate, Spark's or ours."""
+    return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.upper() in _IN_SPARKS_WORDS)
+
+
+def aggregate_miscalled(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
+    """Refuse the call at `index` of an aggregate of ours with more or less than one argument."""
+    if upper not in _IN_SPARKS_WORDS or not _is_call(tokens, index):
+        return None
+    closing, commas = _arguments(tokens, index + 1)
+    if closing > index + 2 and not commas:
+        return None
+    span = source.span(tokens[index].start, tokens[index].end + 1)
+    given = f"{len(commas) + 1} arguments" if commas else "nothing"
+    why, fix = f"it is {upper.lower()}(column)", f"give it one column: {upper.lower()}(customer_id)"
+    return span.refuse("E238", f"{span.text} is given {given}", why=why, fix=fix)
+
+
+def in_sparks_words(text: str) -> str:
+    """Return an expression with each call of an aggregate of ours written out."""
+    if not any(name in text.lower() for name in NAMES):
+        return text
+    tokens = dialect().tokenize(text)
+    for index in reversed(range(len(tokens))):
+        words = _IN_SPARKS_WORDS.get(tokens[index].text.upper())
+        if words is None or not _is_call(tokens, index):
+            continue
+        closing, _ = _arguments(tokens, index + 1)
+        inside = text[tokens[index + 1].end + 1 : tokens[closing].start].strip()
+        return in_sparks_words(text[: tokens[index].start] + words.format(inside) + text[tokens[closing].end + 1 :])
+    return text
+
+
+def _is_call(tokens: Sequence[Token], index: int) -> bool:
+    """Tell whether the word at `index` is followed by a bracket, and is no column of that name."""
+    is_name = tokens[index].token_type is TokenType.VAR
+    follows = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
+    return is_name and follows and not (index and tokens[index - 1].token_type is TokenType.DOT)
+
+
+def _arguments(tokens: Sequence[Token], opening: int) -> tuple[int, list[int]]:
+    """Return where the bracket at `opening` is closed, and where the commas between its arguments stand."""
+    depth, commas = 0, list[int]()
+    for at in range(opening, len(tokens)):
+        kind = tokens[at].token_type
+        depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+        if depth == 0:
+            return at, commas
+        if depth == 1 and kind is TokenType.COMMA:
+            commas.append(at)
+    return len(tokens) - 1, commas

@@ -1,0 +1,34 @@
+"""Checks the columns that tell where rows came from: of collects alone, whose source can tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from waterclock.dpl.syntax.statements import ColumnsSaid, Statement, StatementKind
+from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.origins import SOURCE
+
+
+def refused_origins(statement: Statement, capabilities: Capabilities | None) -> Iterator[WaterclockError]:
+    """Refuse `_source.…` where nothing is collected, or where the source tells no such thing of its rows."""
+    columns = statement.value("COLUMNS", ColumnsSaid)
+    for column in columns.columns if columns else ():
+        said = column.tells
+        if said is None:
+            continue
+        if statement.kind is not StatementKind.COLLECT:
+            yield said.span.refuse(
+                "E298",
+                f"a {statement.kind.value} has no {SOURCE}",
+                why="its rows are made of tables; where those came from, a COLLECT tells",
+                fix=f"say {column.name} AS ({SOURCE}.{said.what}) in the COLLECT, and name {column.name} here",
+            )
+        elif capabilities is not None and said.what not in capabilities.tells:
+            known = ", ".join(f"{SOURCE}.{each}" for each in sorted(capabilities.tells))
+            yield said.span.refuse(
+                "E299",
+                f"{capabilities.type} does not tell {SOURCE}.{said.what}",
+                why=f"it tells {known}" if known else "of where its rows came from it tells nothing",
+                fix="leave the column out; `audit` tells from what a batch was collected",
+            )

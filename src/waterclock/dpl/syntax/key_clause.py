@@ -1,0 +1,47 @@
+"""Reads which row of a key stays: `KEY PAST 7 DAYS ORDER BY at DESC`."""
+
+from __future__ import annotations
+
+from waterclock.dpl.syntax.cursor import Cursor
+from waterclock.dpl.syntax.statements import StaysSaid
+from waterclock.flow.keys import KeyOrder, KeyStays
+from waterclock.timelabel.duration import Duration
+
+
+def take_stays(cursor: Cursor) -> StaysSaid | None:
+    """Take what stands behind KEY, before its ELSE: PAST, ORDER BY, or both in any order; None where neither does.
+
+    Raises  E207 for one of them said twice
+    """
+    start = cursor.index
+    order: tuple[KeyOrder, ...] = ()
+    past: Duration | None = None
+    while cursor.at("PAST") or cursor.at("ORDER", "BY"):
+        words = "PAST" if cursor.at("PAST") else "ORDER BY"
+        if (words == "PAST" and past) or (words == "ORDER BY" and order):
+            raise cursor.here().refuse("E207", f"{words} is said twice of one KEY", fix="say it once")
+        if cursor.accept("PAST"):
+            past = cursor.duration()
+        else:
+            cursor.accept("ORDER", "BY")
+            order = _order(cursor)
+    return StaysSaid(KeyStays(order, past), cursor.since(start)) if order or past else None
+
+
+def _order(cursor: Cursor) -> tuple[KeyOrder, ...]:
+    """Take one column, or several in brackets: a comma would end what is said of the key."""
+    if not cursor.accept("("):
+        return (_column(cursor),)
+    found = [_column(cursor)]
+    while cursor.accept(","):
+        found.append(_column(cursor))
+    cursor.need(")", fix="columns are joined by commas: ORDER BY (at, id DESC)")
+    return tuple(found)
+
+
+def _column(cursor: Cursor) -> KeyOrder:
+    name = cursor.name("a column to order by").text
+    is_descending = cursor.accept("DESC")
+    if not is_descending:
+        cursor.accept("ASC")
+    return KeyOrder(name, is_descending)

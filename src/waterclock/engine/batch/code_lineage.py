@@ -1,0 +1,95 @@
+"""Notes at a batch of a Python transform what its columns are made of, as the plan of its rows shows it.
+
+Its reads bear names of ours in the plan, below any that the code gives them; they cost Spark nothing when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from waterclock.engine.batch.plan_lineage import Sources, lineage_of
+from waterclock.engine.batch.plan_tree import plan_of
+from waterclock.engine.spark.analysed_plan import analysed_plan, shows_plan
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.code_lineage import CodeLineage, Input, all_unknown
+from waterclock.flow.declarations import Flat, Read, Table
+from waterclock.flow.flats import flat_columns
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from pyspark.sql import DataFrame
+
+_NAME = "_waterclock_read_"
+_NO_PLAN = "what is made over Spark Connect"
+_UNREADABLE = "its plan"
+
+
+def named(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> tuple[dict[Any, DataFrame], Sources]:
+    """Give what a transform reads names in its plan; give too which columns of which tables stand under each.
+
+    Rows of SHARED views, which were made before, are of no table: what is made of them is not known.
+    """
+    columns: dict[str, Sequence[str]] = {}
+    if any(isinstance(read, Flat) for read in frames):
+        columns = {read.table: frame.columns for read, frame in frames.items() if isinstance(read, Read)}
+    renamed: dict[Any, DataFrame] = {}
+    sources: dict[str, Callable[[str], Input]] = {}
+    for at, (read, frame) in enumerate(frames.items()):
+        column_of = _flat(read, columns) if isinstance(read, Flat) else _plain(read)
+        if read in shared or column_of is None or not shows_plan(frame):
+            renamed[read] = frame
+            continue
+        name = f"{_NAME}{at}"
+        renamed[read] = frame.alias(name)
+        sources[name] = column_of
+    return renamed, sources
+
+
+def note_lineage(
+    work: Workplace, table: Table, rows: DataFrame, frames: Mapping[Any, DataFrame], sources: Sources
+) -> None:
+    """Note what the columns of a transform's rows are made of.
+
+    Cost: some milliseconds for a plan of some operators; nothing where the same code has shown the same before
+    """
+    if table.function is None:
+        return
+    tables = tuple(dict.fromkeys(read.table for read in table.reads))
+    if not shows_plan(rows):  # and to ask for the columns would cost a message
+        if not work.code_lineages.is_shown(table, _NO_PLAN):
+            work.code_lineages.add(table, _NO_PLAN, all_unknown(["*"], tables, [_NO_PLAN]))
+        return
+    looks = work.code_lineages.looks_of(table.function)
+    inputs = tuple((str(read), tuple(frame.columns)) for read, frame in frames.items())
+    if not looks.may_part and work.code_lineages.is_shown(table, inputs):
+        return
+    found = _shown(rows, rows.columns, sources, tables)
+    if looks.brings:
+        found |= all_unknown(found.columns, tables, looks.brings)
+    columns = {name: made for name, made in found.columns.items() if name.lower() != TIMELABEL}
+    work.code_lineages.add(table, inputs, CodeLineage(columns, found.uses))
+
+
+def _shown(rows: DataFrame, names: Sequence[str], sources: Sources, tables: Sequence[str]) -> CodeLineage:
+    text = analysed_plan(rows)
+    if text is None:
+        return all_unknown(names, tables, [_UNREADABLE])
+    try:
+        return lineage_of(plan_of(text), names, sources, tables)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+        return all_unknown(names, tables, [_UNREADABLE])
+
+
+def _plain(read: Read) -> Callable[[str], Input]:
+    return lambda column: (read.table, column)
+
+
+def _flat(flat: Flat, columns: Mapping[str, Sequence[str]]) -> Callable[[str], Input] | None:
+    found = flat_columns(flat, columns.get)
+    if found is None:
+        return None
+    told = {each.name.lower(): (each.table, each.column) for each in found}
+    return lambda column: told.get(column.lower(), (flat.read.table, column))

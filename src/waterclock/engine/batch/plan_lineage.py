@@ -1,0 +1,328 @@
+"""Follows the columns of an analysed plan down to what was read, by the ids that Spark gives attributes. Pure.
+
+Where a read begins is told by the name it was given (`Sources`). An operator that is not known, or that runs code
+of which the plan shows nothing, makes each of its columns maybe of all that comes into it: never is one left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from waterclock.engine.batch.plan_tree import Node, Parts, behind, id_of, is_tree, kind_of, tree, within
+from waterclock.flow.code_lineage import (
+    AGGREGATED,
+    COMPUTED,
+    FILTER,
+    GROUP,
+    JOIN,
+    MAY_READ,
+    SORT,
+    WINDOW,
+    CodeLineage,
+    Input,
+    Origin,
+    all_unknown,
+)
+
+Sources = Mapping[str, Callable[[str], Input]]
+"""By the name that a read was given, which column of which table each of its columns is."""
+
+_LEFT_ALONE = ("LeftSemi", "LeftAnti")
+_NOTHING = Origin(how=COMPUTED)
+_WORDS = {
+    "Expand": "unpivot",
+    "FlatMapCoGroupsInArrow": "applyInArrow",
+    "FlatMapCoGroupsInPandas": "applyInPandas",
+    "FlatMapGroupsInArrow": "applyInArrow",
+    "FlatMapGroupsInPandas": "applyInPandas",
+    "LogicalRDD": "rows that Python or an RDD brings",
+    "LogicalRelation": "rows that it does not read by the name of a table",
+    "MapInArrow": "mapInArrow",
+    "MapInPandas": "mapInPandas",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column that an operator gives: its id in the plan (None: nothing above can name it), name and origin."""
+
+    id: int | None
+    name: str
+    origin: Origin
+
+
+_Columns = tuple[_Column, ...]
+
+
+def lineage_of(plan: Node, names: Sequence[str], sources: Sources, tables: Iterable[str]) -> CodeLineage:
+    """Say what the columns of a plan, which are known by `names`, are made of.
+
+    `tables` are all that is read. Cost: some microseconds for each column of each operator
+    """
+    tables = tuple(tables)
+    follower = _Follower(sources, frozenset((table, "*") for table in tables))
+    columns = follower.follow(plan)
+    if [each.name for each in columns] != list(names):
+        return all_unknown(names, tables, ["its plan"])
+    return CodeLineage(
+        {each.name: each.origin for each in columns}, {use: frozenset(of) for use, of in follower.uses.items() if of}
+    )
+
+
+@dataclass(slots=True)
+class _Follower:
+    """Goes through a plan bottom-up; `outer` are the columns of the query around it, where there is one."""
+
+    sources: Sources
+    everything: frozenset[Input]
+    outer: Mapping[int | None, Origin] = field(default_factory=dict)
+    ctes: dict[int, _Columns] = field(default_factory=dict)
+    uses: dict[str, set[Input]] = field(default_factory=dict)
+    _env: dict[int | None, Origin] = field(default_factory=dict)
+
+    def follow(self, plan: Node) -> _Columns:
+        """Return the columns of a plan. Children go first, from left to right: what a CTE defines is known by then."""
+        ready: list[_Columns] = []
+        waiting: list[tuple[Node, bool]] = [(plan, False)]
+        while waiting:
+            node, is_open = waiting.pop()
+            if not is_open:
+                column_of = self._begins(node)
+                if column_of is not None:
+                    ready.append(self._read(node, column_of))
+                    continue
+                waiting.append((node, True))
+                waiting.extend((child, False) for child in reversed(node.children))
+                continue
+            first = len(ready) - len(node.children)
+            children, ready = ready[first:], ready[:first]
+            self._env = {each.id: each.origin for columns in children for each in columns if each.id is not None}
+            ready.append(self._columns(node, children))
+        return ready[0]
+
+    def _columns(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+        for how, names in _USES.get(node.kind, ()):
+            for name in names:
+                self._use(how, node.expressions(name))
+        if node.kind in _USES_ALL:
+            self._use_all(_USES_ALL[node.kind], children)
+        return _GIVES.get(node.kind, _Follower.unknown)(self, node, children)
+
+    def same(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+        return children[0] if children else self.unknown(node, children)
+
+    def constant(self, node: Node, _: Sequence[_Columns]) -> _Columns:
+        return _output(node)
+
+    def projected(self, node: Node, _: Sequence[_Columns]) -> _Columns:
+        return self._listed(node.expressions("projectList"))
+
+    def aggregated(self, node: Node, _: Sequence[_Columns]) -> _Columns:
+        return self._listed(node.expressions("aggregateExpressions"))
+
+    def windowed(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+        return (*children[0], *self._listed(node.expressions("windowExpressions")))
+
+    def generated(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+        output = _output(node, "generatorOutput")
+        values = [part for parts in node.expressions("generator") for part in _stacked(parts, len(output))]
+        made = [_together(map(self._value, each)).made(COMPUTED) for each in values]
+        return (*children[0], *(replace(each, origin=one) for each, one in zip(output, made, strict=True)))
+
+    def united(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+        """Return the columns of a UNION: those of the first, made of what stands in their place in each."""
+        if len({len(columns) for columns in children}) != 1:
+            return self.unknown(node, children)
+        return tuple(
+            replace(columns[0], origin=_together(each.origin for each in columns))
+            for columns in zip(*children, strict=True)
+        )
+
+    def defined(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+        self.ctes[node.fields.get("id", -1)] = children[0]
+        return children[0]
+
+    def with_cte(self, _: Node, children: Sequence[_Columns]) -> _Columns:
+        return children[-1]
+
+    def referred(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+        output, told = _output(node), self.ctes.get(node.fields.get("cteId", -1), ())
+        if len(output) != len(told):
+            return self.unknown(node, children)
+        return tuple(replace(each, origin=one.origin) for each, one in zip(output, told, strict=True))
+
+    def _use(self, how: str, expressions: Iterable[Parts]) -> None:
+        for each in expressions:
+            self._add(how, self._value(each))
+
+    def _use_all(self, how: str, children: Iterable[_Columns]) -> None:
+        for columns in children:
+            for each in columns:
+                self._add(how, each.origin)
+
+    def _add(self, how: str, origin: Origin) -> None:
+        self.uses.setdefault(how, set()).update(origin.inputs)
+        self.uses.setdefault(MAY_READ, set()).update(origin.maybe)
+
+    def _begins(self, node: Node) -> Callable[[str], Input] | None:
+        """Return how the columns of a read are told, where it begins here."""
+        identifier = node.fields.get("identifier") if node.kind == "SubqueryAlias" else None
+        return self.sources.get(str(identifier.get("name"))) if isinstance(identifier, dict) else None
+
+    def _read(self, node: Node, column_of: Callable[[str], Input]) -> _Columns:
+        """Return the columns of a read; how they were found is no matter of who reads them."""
+        below = _Follower({}, self.everything).follow(node.children[0])
+        return tuple(replace(each, origin=Origin(frozenset({column_of(each.name)}))) for each in below)
+
+    def _listed(self, expressions: Iterable[Parts]) -> _Columns:
+        return tuple(self._column(each) for each in expressions)
+
+    def _column(self, parts: Parts) -> _Column:
+        top = parts[0]
+        is_alias = kind_of(top) == "Alias"
+        rest = parts[1:] if is_alias else parts
+        made = self._value(rest)
+        if len(rest) > 1 or kind_of(rest[0]) != "AttributeReference":
+            made = made.made(AGGREGATED if any(map(_aggregates, rest)) else COMPUTED)
+        return _Column(id_of(top), str(top.get("name", "")), made)
+
+    def _value(self, parts: Parts) -> Origin:
+        """Return what an expression is made of: all columns that it names, at any depth, and those of its queries."""
+        found: Origin | None = None
+        at = 0
+        while at < len(parts):
+            part, origin = parts[at], None
+            inner = [said for name, said in within(part) if name == "plan"]
+            if inner:  # its children are columns around it that it only compares with
+                origin, at = self._queried(kind_of(part), inner[0]), behind(parts, at)
+            else:
+                at += 1
+                if kind_of(part) == "AttributeReference":
+                    origin = self._known(id_of(part))
+                elif kind_of(part) == "OuterReference":
+                    origin = _together(self._known(id_of(e), self.outer) for _, said in within(part) for e in said)
+                else:
+                    for _, said in within(part):
+                        origin = self._value(said) if origin is None else origin | self._value(said)
+            if origin is not None:
+                found = origin if found is None else found | origin
+        return _NOTHING if found is None else found
+
+    def _known(self, id: int | None, first: Mapping[int | None, Origin] | None = None) -> Origin:  # noqa: A002 - Spark's word
+        for known in (first or {}, self._env, self.outer):
+            if id is not None and id in known:
+                return known[id]
+        return Origin(maybe=self.everything, how=COMPUTED, why=frozenset({"a column that its plan does not show"}))
+
+    def _queried(self, kind: str, plan: Parts) -> Origin:
+        """Return what the value of a query within an expression is made of."""
+        inner = _Follower(self.sources, self.everything, {**self.outer, **self._env}, self.ctes)
+        columns = inner.follow(tree(plan))
+        for how, of in inner.uses.items():
+            self.uses.setdefault(how, set()).update(of)
+        if kind == "Exists":
+            sure = {each for how, of in inner.uses.items() if how != MAY_READ for each in of}
+            maybe = inner.uses.get(MAY_READ, set()) - sure
+            return Origin(frozenset(sure), frozenset(maybe), COMPUTED)
+        return _together(each.origin for each in (columns[:1] if kind == "ScalarSubquery" else columns))
+
+    def joined(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+        kind = str(node.fields.get("joinType"))
+        if any(word in kind for word in _LEFT_ALONE):
+            return children[0]
+        if "Existence" in kind:
+            return self.unknown(node, children)
+        return tuple(each for columns in children for each in columns)
+
+    def lateral(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+        plans = [said for parts in node.expressions("right") for name, said in within(parts[0]) if name == "plan"]
+        if len(plans) != 1:
+            return self.unknown(node, children)
+        inner = _Follower(self.sources, self.everything, {**self.outer, **self._env}, self.ctes, self.uses)
+        return (*children[0], *inner.follow(tree(plans[0])))
+
+    def expanded(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+        """Return the columns of rows that are told several times: for each set of groups, or for each column turned."""
+        output = _output(node)
+        said = node.fields.get("projections")
+        if not isinstance(said, list):  # Spark writes none of an unpivot; what stays as it is keeps its id
+            new = self.unknown(node, children)
+            return tuple(replace(each, origin=self._env.get(each.id, each.origin)) for each in new)
+        rows = [[self._column(each) for each in row if is_tree(each)] for row in said]
+        if any(len(row) != len(output) for row in rows):
+            return self.unknown(node, children)
+        return tuple(replace(each, origin=_together(row[at].origin for row in rows)) for at, each in enumerate(output))
+
+    def unknown(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+        """Return columns that are maybe made of all that comes in; of all that is read where nothing does."""
+        come = _together(each.origin for columns in children for each in columns)
+        maybe = (come.inputs | come.maybe) if children else self.everything
+        self.uses.setdefault(MAY_READ, set()).update(maybe)
+        origin = Origin(maybe=maybe, how=COMPUTED, why=come.why | {_WORDS.get(node.kind, f"Spark's {node.kind}")})
+        made = _output(node) or _output(node, "outputAttrs")
+        if made:
+            return tuple(replace(each, origin=origin) for each in made)
+        return tuple(replace(each, origin=each.origin | origin) for columns in children for each in columns)
+
+
+def _stacked(generator: Parts, count: int) -> list[list[Parts]]:
+    """Return for each column that a generator gives the expressions it is made of: of a stack every so manieth."""
+    if kind_of(generator[0]) != "Stack":
+        return [[generator]] * count
+    at, values = behind(generator, 1), []  # the first says how many rows there are
+    while at < len(generator):
+        end = behind(generator, at)
+        values.append(generator[at:end])
+        at = end
+    return [values[column::count] for column in range(count)]
+
+
+def _output(node: Node, name: str = "output") -> _Columns:
+    """Return the attributes that an operator says it gives, of nothing yet."""
+    return tuple(_Column(id_of(parts[0]), str(parts[0].get("name", "")), _NOTHING) for parts in node.expressions(name))
+
+
+def _together(origins: Iterable[Origin]) -> Origin:
+    found: Origin | None = None
+    for each in origins:
+        found = each if found is None else found | each
+    return _NOTHING if found is None else found
+
+
+def _aggregates(part: Mapping[str, object]) -> bool:
+    return ".aggregate." in str(part["class"])
+
+
+_SAME = (
+    "CollectMetrics", "Deduplicate", "DeduplicateWithinWatermark", "Distinct", "EventTimeWatermark", "Except", "Filter",
+    "GlobalLimit", "Intersect", "LocalLimit", "Offset", "PipeOperator",
+    "RebalancePartitions", "Repartition", "RepartitionByExpression",
+    "ResolvedHint", "ReturnAnswer", "Sample", "Sort", "Subquery", "SubqueryAlias", "Tail", "View",
+)  # fmt: skip
+_USES: Mapping[str, Sequence[tuple[str, Sequence[str]]]] = {
+    "Aggregate": [(GROUP, ["groupingExpressions"])],
+    "Deduplicate": [(GROUP, ["keys"])],
+    "DeduplicateWithinWatermark": [(GROUP, ["keys"])],
+    "Filter": [(FILTER, ["condition"])],
+    "Join": [(JOIN, ["condition"])],
+    "LateralJoin": [(JOIN, ["condition"])],
+    "Sort": [(SORT, ["order"])],
+    "Window": [(WINDOW, ["partitionSpec", "orderSpec"])],
+}
+_USES_ALL: Mapping[str, str] = {"Distinct": GROUP, "Except": FILTER, "Intersect": FILTER}
+_GIVES: Mapping[str, Callable[[_Follower, Node, Sequence[_Columns]], _Columns]] = {
+    **dict.fromkeys(_SAME, _Follower.same),
+    **dict.fromkeys(("LocalRelation", "OneRowRelation", "Range"), _Follower.constant),
+    "Aggregate": _Follower.aggregated,
+    "CTERelationDef": _Follower.defined,
+    "CTERelationRef": _Follower.referred,
+    "Expand": _Follower.expanded,
+    "Generate": _Follower.generated,
+    "Join": _Follower.joined,
+    "LateralJoin": _Follower.lateral,
+    "Project": _Follower.projected,
+    "Union": _Follower.united,
+    "Window": _Follower.windowed,
+    "WithCTE": _Follower.with_cte,
+}

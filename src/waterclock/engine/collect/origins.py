@@ -1,0 +1,37 @@
+"""Gives collected rows the columns that tell where each came from: `file AS (_source.file)`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waterclock.flow.declarations import Table
+from waterclock.flow.origins import IN_ROWS, TYPES
+from waterclock.spark_sql import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def with_origins(table: Table, frame: DataFrame) -> DataFrame:
+    """Return rows with the columns that tell of their source, and with what is kept beside those that are set aside.
+
+    Rows that were kept have these columns already; NULL stands where neither they nor the source tell.
+    """
+    there = {name.lower(): name for name in frame.columns}
+    values: dict[str, str] = {}
+    for column in table.columns.named:
+        if column.tells is None:
+            continue
+        in_rows, type_name = IN_ROWS[column.tells], TYPES[column.tells]
+        if in_rows in frame.columns:
+            kept = f", {quoted(there[column.name.lower()])}" if column.name.lower() in there else ""
+            values[column.name] = f"coalesce({quoted(in_rows)}{kept})"
+        elif column.name.lower() in there:
+            values[in_rows] = f"CAST({quoted(there[column.name.lower()])} AS {type_name})"
+        else:
+            values[column.name] = f"CAST(NULL AS {type_name})"
+    if not values:
+        return frame
+    made = {name.lower() for name in values}
+    others = [quoted(name) for name in frame.columns if name.lower() not in made]
+    return frame.selectExpr(*others, *(f"{value} AS {quoted(name)}" for name, value in values.items()))

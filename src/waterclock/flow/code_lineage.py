@@ -1,0 +1,96 @@
+"""What each column that a Python transform makes is made of, as plans of its batches have shown it. Pure.
+
+One plan shows one way through the code: what several showed is put together. More than is true may be said, never less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Input = tuple[str, str]
+"""A table and one of its columns; `*` stands for all of them."""
+
+COPIED, COMPUTED, AGGREGATED = "copied", "computed", "aggregated"
+HOW = (COPIED, COMPUTED, AGGREGATED)
+FILTER, JOIN, GROUP, SORT, WINDOW, MAY_READ = "filter", "join", "group", "sort", "window", "may read"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a value is made of: surely from `inputs`, and from any, all or none of `maybe`, for what `why` says.
+
+    `how`: the least direct of the ways from an input to it.
+    """
+
+    inputs: frozenset[Input] = frozenset()
+    maybe: frozenset[Input] = frozenset()
+    how: str = COPIED
+    why: frozenset[str] = frozenset()
+
+    def __or__(self, other: Origin) -> Origin:
+        inputs = self.inputs | other.inputs
+        return Origin(
+            inputs,
+            (self.maybe | other.maybe) - inputs,
+            max(self.how, other.how, key=HOW.index),
+            self.why | other.why,
+        )
+
+    def made(self, how: str) -> Origin:
+        """Return the origin of what is made of it in that way."""
+        return self if HOW.index(how) <= HOW.index(self.how) else Origin(self.inputs, self.maybe, how, self.why)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLineage:
+    """What the columns are made of, by their names, and by use the columns that choose, order or part the rows."""
+
+    columns: Mapping[str, Origin] = field(default_factory=dict)
+    uses: Mapping[str, frozenset[Input]] = field(default_factory=dict)
+
+    def __or__(self, other: CodeLineage) -> CodeLineage:
+        columns: dict[str, tuple[str, Origin]] = {name.lower(): (name, made) for name, made in self.columns.items()}
+        for name, made in other.columns.items():
+            first, before = columns.get(name.lower(), (name, Origin()))
+            columns[name.lower()] = first, before | made
+        uses = {use: self.uses.get(use, frozenset()) | of for use, of in other.uses.items()}
+        return CodeLineage(dict(columns.values()), {**self.uses, **uses})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it is kept: the same text for the same lineage."""
+        return {
+            "columns": {
+                name: {"from": _listed(made.inputs), "maybe": _listed(made.maybe), "how": made.how}
+                | ({"why": sorted(made.why)} if made.why else {})
+                for name, made in self.columns.items()
+            },
+            "uses": {use: _listed(of) for use, of in sorted(self.uses.items()) if of},
+        }
+
+    @classmethod
+    def of_json(cls, said: Mapping[str, Any]) -> CodeLineage:
+        """Read what `to_json` wrote."""
+        return cls(
+            {
+                name: Origin(_inputs(each["from"]), _inputs(each["maybe"]), each["how"], frozenset(each.get("why", ())))
+                for name, each in said["columns"].items()
+            },
+            {use: _inputs(of) for use, of in said["uses"].items()},
+        )
+
+
+def all_unknown(names: Iterable[str], tables: Iterable[str], why: Iterable[str]) -> CodeLineage:
+    """Return the lineage of what cannot be followed: each column may be made of all that is read."""
+    everything = frozenset((table, "*") for table in tables)
+    unknown = Origin(maybe=everything, how=COMPUTED, why=frozenset(why))
+    return CodeLineage(dict.fromkeys(names, unknown), {MAY_READ: everything})
+
+
+def _listed(inputs: Iterable[Input]) -> list[list[str]]:
+    return [list(each) for each in sorted(inputs)]
+
+
+def _inputs(said: Iterable[Iterable[str]]) -> frozenset[Input]:
+    return frozenset((table, column) for table, column in said)

@@ -1,0 +1,34 @@
+"""Keeps by code what the columns of a Python transform are made of; what several batches showed is put together.
+
+None of it says anything of batches, so the ledger's sequence stays as it is: no runner wakes for it.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from waterclock.flow.code_lineage import CodeLineage
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.instants import Instant
+from waterclock.ledger.store.schema import code_lineage
+
+_KEY = (code_lineage.c.table_name == sa.bindparam("of"), code_lineage.c.code == sa.bindparam("by"))
+_FIRST = sa.text(
+    "INSERT INTO code_lineage (table_name, code, lineage, at) VALUES (:table_name, :code, :lineage, :at)"
+    " ON CONFLICT (table_name, code) DO NOTHING"
+).bindparams(sa.bindparam("lineage", type_=code_lineage.c.lineage.type), sa.bindparam("at", type_=Instant()))
+# another runner that has something to add waits for this one
+_THERE = sa.select(code_lineage.c.lineage).where(*_KEY).with_for_update()
+_MORE = sa.update(code_lineage).where(*_KEY).values(lineage=sa.bindparam("told"), at=sa.bindparam("at_"))
+
+
+def note_code(database: Database, table: str, code: str, found: CodeLineage) -> CodeLineage:
+    """Put what a plan showed of a table's code beside what is known of it, and give all that. Cost: one transaction."""
+    with database.beside() as (connection, now):
+        connection.execute(_FIRST, {"table_name": table, "code": code, "lineage": found.to_json(), "at": now})
+        key = {"of": table, "by": code}
+        before = CodeLineage.of_json(connection.execute(_THERE, key).scalar_one())
+        after = before | found
+        if after != before:
+            connection.execute(_MORE, {**key, "told": after.to_json(), "at_": now})
+        return after

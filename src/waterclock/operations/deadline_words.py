@@ -1,0 +1,69 @@
+"""Says of deadlines, in words for people, which windows stand how, and what is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from waterclock.flow.declarations import Flow
+from waterclock.operations.deadlines import Due, Stand
+from waterclock.operations.words import count_words, local_label, local_range, seconds_words
+from waterclock.planner.plan import Status
+
+_WORTH_SAYING = timedelta(seconds=1)
+_MATTERS = {
+    Status.FAILED: "failed",
+    Status.EXPIRED: "can never be made",
+    Status.WAITING: "waits",
+    Status.READY: "is ready and not begun",
+    Status.RUNNING: "runs",
+}
+
+
+def gathered(found: Iterable[Due]) -> list[tuple[Due, ...]]:
+    """Put together the windows of a table that stand alike for one cause's sake, oldest first."""
+    alike: dict[tuple[str, str, str, str], list[Due]] = {}
+    for due in found:
+        status = "" if due.root.table == due.table else due.root.status  # its own stand differently, oldest first
+        alike.setdefault((due.table, due.stand, due.root.table, status), []).append(due)
+    return [tuple(sorted(each, key=lambda due: due.window.start)) for each in alike.values()]
+
+
+def where_words(alike: Sequence[Due], flow: Flow) -> str:
+    """Name windows of one table: `marts.daily @ 2026-11-20 (3 windows)`."""
+    first, last = alike[0], alike[-1]
+    spans = local_range(first.window.start, last.window.start, flow.tables[first.table].cadence)
+    many = f" ({count_words(len(alike), 'window')})" if len(alike) > 1 else ""
+    return f"{first.table} @ {spans}{many}"
+
+
+def stand_words(alike: Sequence[Due], flow: Flow, left: str = "") -> str:
+    """Say how windows stand, by the oldest of them, and why; without `left` nothing of it changes with every minute."""
+    due = alike[0]
+    table = flow.tables[due.table]
+    if due.stand is Stand.LONG:
+        verb = "took" if due.status is Status.DONE else "has run for"
+        return f"{verb} longer than {str(table.runtime).lower()}{left}"
+    oldest = "the oldest " if len(alike) > 1 else ""
+    return f"{oldest}to be done by {due.by:%Y-%m-%d %H:%MZ}{left}; {_cause_words(due, flow)}"
+
+
+def _cause_words(due: Due, flow: Flow) -> str:
+    """Say what is most upstream of all that a window waits for, and what is the matter with that."""
+    root = due.root
+    label = local_label(root.window.start, flow.tables[root.table].cadence)
+    subject = "it" if (root.table, root.window) == (due.table, due.window) else f"{root.table} @ {label}"
+    detail = root.detail.strip().split("\n")[0]
+    if root.status is Status.PAUSED and detail:
+        return f"{subject} is {detail}"
+    said = f"{subject} {_MATTERS.get(root.status, f'is {root.status}')}"
+    return said if not detail or root.status in {Status.READY, Status.RUNNING} else f"{said}: {detail}"
+
+
+def left_words(due: Due) -> str:
+    """Say how long what is left usually takes, or a batch took; empty where nobody knows, or where nothing goes on."""
+    if due.stand is Stand.LONG:
+        return f": {seconds_words(due.left.total_seconds())}"
+    if due.left < _WORTH_SAYING or not due.root.goes_on:
+        return ""
+    return f", what is left usually takes {seconds_words(due.left.total_seconds())}"

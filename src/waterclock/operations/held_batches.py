@@ -1,0 +1,48 @@
+"""Finds the batches that a rule holds back: sealed, shown to nobody, and waiting for somebody."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from waterclock.batches.facts import BatchStatus
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Table
+from waterclock.operations.opening import Reading, one_table, selected
+from waterclock.operations.restating import Found
+from waterclock.selection import Labels
+from waterclock.timelabel.label import label_of
+
+
+def held_of(at: Reading, selection: str, labels: str | None) -> Found:
+    """Return the held labels of a selection by table, oldest first: to make one again is one way out."""
+    meant, by_table = selected(at.flow, [selection], labels)
+    found = {name: _held(at, at.flow.tables[name], by_table.get(name)) for name in meant.tables}
+    return {name: held for name, held in found.items() if held}
+
+
+def held_labels(at: Reading, which: str) -> tuple[str, tuple[datetime, ...]]:
+    """Return a table and those of its labels, all or those named, that are held, oldest first.
+
+    Raises  E440 where none is
+    """
+    name, said = one_table(at.flow, which)
+    table = at.flow.tables[name]
+    meant = _held(at, table, said)
+    if not meant:
+        held = _held(at, table, None)
+        others = ", ".join(label_of(label) for label in held[:3])
+        raise WaterclockError(
+            "E440",
+            f"nothing of {which} is held",
+            where=name,
+            why=f"held are {others}" if held else "no batch of it is held back by a rule",
+            fix="`waterclock status` tells what is held and what failed",
+        )
+    return name, meant
+
+
+def _held(at: Reading, table: Table, said: Labels | None) -> tuple[datetime, ...]:
+    low, high = said.bounds(table.cadence) if said is not None else (None, None)
+    troubles = at.snapshot.of(table.name).troubles
+    held = sorted(label for label, it in troubles.items() if it.status is BatchStatus.HELD)
+    return tuple(it for it in held if (low is None or it >= low) and (high is None or it < high))

@@ -1,0 +1,205 @@
+"""Measures of a table over its newest batches: values, what was usual for them, and what a profile counted. Pure.
+
+All of it is of batches that readers see, as the ledger keeps them: no row is read.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from waterclock.batches.audit_trail import Counted
+from waterclock.flow.checks import all_rules
+from waterclock.flow.choices import Scope
+from waterclock.flow.declarations import Rule, Table
+from waterclock.flow.measures import GIVEN_UP, ROWS, Measured, Source, counts_rows, measured_in
+from waterclock.flow.usual import LONGER, MOST_BACK, MOST_OF_LONG, MOST_VALUES, Usual, usual
+
+_OF_COLUMN = ("nulls", "distinct", "min", "max")
+_NUMBERS = re.compile(r"(?:tinyint|smallint|int|bigint|float|double|decimal\(.*\))")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A measure of one batch. `low` to `high` is where its rules put the bounds by what was usual then.
+
+    `value` is Spark's text, None for NULL and for what was not counted; `number` is None where that is no number. Of a
+    side to which no rule puts a bound, it is None.
+    """
+
+    label: datetime
+    value: str | None = None
+    number: float | None = None
+    low: float | None = None
+    usual: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A measure over labels, oldest first, and the names of the rules that ask it."""
+
+    name: str
+    type: str
+    rules: tuple[str, ...]
+    points: tuple[Point, ...]
+
+    @property
+    def newest(self) -> Point | None:
+        """The newest point that has a value."""
+        return next((point for point in reversed(self.points) if point.value is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnProfile:
+    """What PROFILE counted of a column in the newest batch, by what it counts, and the share of NULLs in each.
+
+    A share is None where it was not counted, and where there are no rows.
+    """
+
+    column: str
+    newest: Mapping[str, str | None]
+    null_shares: tuple[float | None, ...]
+
+
+def labels_back(table: Table, last: datetime, newest: int) -> int:
+    """Return how many labels, up to `last`, say what was usual in the newest so many; those alone without `usual`."""
+    if not _scales(table):
+        return newest
+    if table.cadence.next(last) - last > LONGER:
+        return newest + MOST_OF_LONG
+    return newest + min(table.cadence.count(table.cadence.floor(last - MOST_BACK), last) + 1, MOST_VALUES)
+
+
+def series_of(table: Table, kept: Sequence[Counted], labels: Sequence[datetime]) -> tuple[Series, ...]:
+    """Return the rows of a table and each of its measures over some labels, rows first, then as they are declared.
+
+    `kept`: these and labels before them, oldest first; those of which the rows were lost say nothing. Measures that
+    are declared no more come last.
+    Cost: of a measure that is compared with what is usual, some microseconds for each pair of a label and one before it
+    """
+    known = {each.label: _values(each) for each in kept if not _is_given_up(each)}
+    scales = _scales(table)
+    names = _names(table, (known[label] for label in labels if label in known))
+    return tuple(_series(table, name, known, labels, scales.get(name, frozenset())) for name in names)
+
+
+def profile_of(kept: Sequence[Counted], labels: Collection[datetime]) -> tuple[ColumnProfile, ...]:
+    """Return what PROFILE counted of each column of the newest batch, in its order; nothing where there is none."""
+    counted = [(each, measured_in(each.measures)) for each in kept if each.label in labels and not _is_given_up(each)]
+    if not counted:
+        return ()
+    columns: dict[str, dict[str, str | None]] = {}
+    for name, found in counted[-1][1].items():
+        if of := _of_profile(name):
+            columns.setdefault(of[0], {})[of[1]] = found.value
+    return tuple(
+        ColumnProfile(
+            column, newest, tuple(_share(values.get(f"{column}.nulls"), each.rows) for each, values in counted)
+        )
+        for column, newest in columns.items()
+    )
+
+
+def rules_on(table: Table, name: str) -> tuple[str, ...]:
+    """Return the names of the rules of the batch that ask a measure, whatever the blanks and case of its expression."""
+    declared = next((measure.expression for measure in table.measures if measure.name == name), name)
+    asks = re.compile(rf"(?<![\w.`]){re.escape(_plain(declared))}")
+
+    def is_asked(rule: Rule) -> bool:
+        if rule.comparison is not None and any(_key(of) == name for of in rule.comparison.aggregates):
+            return True
+        text = _plain(rule.expression)
+        return asks.search(text) is not None or (
+            name == ROWS and re.search(r"(?<![\w.`])count\([*1]\)", text) is not None
+        )
+
+    return tuple(rule.name for rule in all_rules(table) if rule.scope is Scope.BATCH and is_asked(rule))
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s+", "", text).lower()
+
+
+def _key(aggregate: str) -> str:
+    """Return under which name an aggregate is shown: the number of rows under that of rows."""
+    return ROWS if counts_rows(aggregate) else aggregate
+
+
+def _scales(table: Table) -> Mapping[str, frozenset[float]]:
+    """Return by measure how many spreads from what is usual its rules put their bounds."""
+    found: dict[str, set[float]] = {}
+    for rule in all_rules(table):
+        for value in () if rule.comparison is None else rule.comparison.values:
+            if value.source is Source.USUAL:
+                found.setdefault(_key(value.aggregate), set()).add(value.scales)
+    return {name: frozenset(scales) for name, scales in found.items()}
+
+
+def _is_given_up(each: Counted) -> bool:
+    return GIVEN_UP in str(each.measures.get("warnings", ""))
+
+
+def _values(each: Counted) -> Mapping[str, Measured]:
+    own = {_key(name): found for name, found in measured_in(each.measures).items() if not _of_profile(name)}
+    return {**own, ROWS: Measured(str(each.rows), "bigint")}
+
+
+def _names(table: Table, shown: Iterable[Mapping[str, Measured]]) -> list[str]:
+    found = {name: None for values in shown for name in values}
+    declared = [ROWS, *(measure.name for measure in table.measures)]
+    declared += [_key(of) for rule in all_rules(table) if rule.comparison for of in rule.comparison.aggregates]
+    return [name for name in dict.fromkeys([*declared, *sorted(found)]) if name in found]
+
+
+def _series(
+    table: Table,
+    name: str,
+    known: Mapping[datetime, Mapping[str, Measured]],
+    labels: Sequence[datetime],
+    scales: Collection[float],
+) -> Series:
+    numbers = {label: _number(values.get(name)) for label, values in known.items()}
+    history = [(label, value) for label, value in numbers.items() if value is not None] if scales else []
+    cadence = table.cadence
+    points = []
+    for label in labels:
+        found = known.get(label, {}).get(name)
+        value = None if found is None else found.value
+        step = cadence.next(label) - label
+        then = usual(history, label, step=step, zone=cadence.zone) if scales else None
+        points.append(Point(label, value, numbers.get(label), *_bounds(then, scales)))
+    kinds = (known[label][name].type for label in reversed(labels) if label in known and name in known[label])
+    return Series(name, next(kinds, ""), rules_on(table, name), tuple(points))
+
+
+def _bounds(then: Usual | None, scales: Collection[float]) -> tuple[float | None, float | None, float | None]:
+    """Return the lowest bound, the usual value and the highest bound; a side without a bound has None."""
+    if then is None:
+        return None, None, None
+    low, high = min(scales), max(scales)
+    return _finite(then.at(low)) if low < 0 else None, _finite(then.at()), _finite(then.at(high)) if high > 0 else None
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _number(found: Measured | None) -> float | None:
+    if found is None or found.value is None or not _NUMBERS.fullmatch(found.type):
+        return None
+    return _finite(float(found.value))
+
+
+def _of_profile(name: str) -> tuple[str, str] | None:
+    """Return column and kind of what PROFILE counts; None of any other measure."""
+    column, _, which = name.rpartition(".")
+    return (column, which) if column and which in _OF_COLUMN and "(" not in name else None
+
+
+def _share(nulls: Measured | None, rows: int) -> float | None:
+    count = _number(nulls)
+    return count / rows if count is not None and rows else None

@@ -1,0 +1,131 @@
+"""What the JSON of the catalog and of a table's page holds."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from waterclock.ui.answers_common import Answer, Part, Told
+from waterclock.ui.answers_of_quality import TableQuality
+
+
+class CatalogRow(Told):
+    """A table in the catalog."""
+
+    table: str
+    layer: str
+    purpose: str
+    owner: str
+    tags: list[str]
+    kind: str
+    state: str
+    is_fresh: bool
+    fresh_to: str
+    address: str
+
+
+class Catalog(Answer):
+    """The tables, and by what they can be narrowed."""
+
+    tables: list[CatalogRow]
+    of: int
+    """How many there are before they are narrowed."""
+    facets: dict[str, dict[str, int]]
+    wanted: dict[str, str]
+
+
+class Tables(Answer):
+    """The names of all tables, upstream first."""
+
+    tables: list[str]
+
+
+class TableColumn(Told):
+    """A column of a table."""
+
+    name: str
+    type: str
+    says: str
+    comment: str
+
+
+class Bar(Told):
+    """A label with its rows."""
+
+    label: str
+    state: str
+    rows: int | None
+
+
+class Bars(Told):
+    """Rows per batch."""
+
+    each: list[Bar]
+
+
+class ListedBatch(Told):
+    """A batch in the list of a table's."""
+
+    label: str
+    state: str
+    reason: str
+    rows: int | None
+    attempts: int
+    is_current: bool
+    """Whether it was made by the table's code as it is now."""
+
+
+class Code(Told):
+    """A statement that a table was made by."""
+
+    code: str
+    declared_at: str | None
+    who: str | None
+    count: int
+    """Batches that were made by it."""
+    statement: str | None
+    is_current: bool
+
+
+class ColumnsVersion(Told):
+    """Columns as a batch brought them first, and how they differ from the version before."""
+
+    of: Literal["source", "table"]
+    version: int
+    label: str
+    claim: int
+    at: str
+    columns: dict[str, str]
+    new: dict[str, str]
+    gone: dict[str, str]
+    changed: dict[str, list[str]]
+    """By name, the type before and after."""
+
+
+class Table(Answer):
+    """A table; which of the later keys there are depends on the tab."""
+
+    table: str
+    layer: str
+    purpose: str
+    owner: str
+    tags: list[str]
+    cadence: str
+    state: str
+    tab: Literal["overview", "batches", "quality", "code", "history"]
+    sentence: list[Part] = Field(default_factory=list)
+    bars: Bars | None = None
+    columns: list[TableColumn] = Field(default_factory=list)
+    made_from: list[dict[str, str]] = Field(default_factory=list)
+    went_into: list[dict[str, str]] = Field(default_factory=list)
+    held: dict[str, Any] | None = None
+    """What it held at the label `at`, as `known` against another revision; null before the first batch."""
+    batches: list[ListedBatch] = Field(default_factory=list)
+    quality: TableQuality | None = None
+    codes: list[Code] = Field(default_factory=list)
+    schemas: list[ColumnsVersion] = Field(default_factory=list)
+    """Versions of its columns and of its source's, the newest first."""
+    more_schemas: bool = False
+    code: str = ""
+    fingerprint: str = ""

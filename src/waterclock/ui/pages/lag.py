@@ -1,0 +1,148 @@
+"""What is late or near it, which sources are silent, and how far each table is behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from waterclock.flow.declarations import Table
+from waterclock.operations.deadline_words import gathered, left_words, stand_words
+from waterclock.operations.deadlines import (
+    NO_DEADLINES,
+    Due,
+    Stand,
+    deadlines,
+    with_deadlines,
+)
+from waterclock.operations.json import instant_text
+from waterclock.operations.lag import Lag, lags
+from waterclock.operations.opening import Reading
+from waterclock.operations.silence import Silence, silence_words, silent
+from waterclock.operations.states import State
+from waterclock.operations.words import count_words, instant_words, number_words, short_label, span_words
+from waterclock.timelabel.label import label_of
+from waterclock.ui.asking import Asked, Told, batch_address, table_address
+from waterclock.ui.pages.quality import tabs
+
+_MOST = 100
+_LOOK = {Stand.MISSED: State.FAILED, Stand.NEAR: State.WARNED, Stand.LONG: State.WARNED}
+_RANK = {Stand.MISSED: 0, Stand.NEAR: 1, Stand.LONG: 2}
+_VERBS = {Stand.MISSED: "missed its deadline", Stand.NEAR: "is near its deadline", Stand.LONG: "takes long"}
+_NONE = "–"
+
+
+def lag(at: Reading, asked: Asked) -> Told:
+    """Return how the tables that are meant are in time. Cost: as `in_time`."""
+    tables, _ = asked.tables(at)
+    found = in_time(at, tables)
+    return {"title": title_of(found), "tabs": tabs("Lag", asked), **found}
+
+
+def in_time(at: Reading, tables: Sequence[Table]) -> Told:
+    """Return deadlines that are missed or near, batches that take long, silent collects, and how far each is behind.
+
+    Cost: two plans of these tables (and of what they read), and up to six questions to the ledger, each of which looks
+    at so many of the newest labels of a table, however long its history is
+    """
+    names = [table.name for table in tables]
+    due = deadlines(at, names) if at.ledger is not None else NO_DEADLINES
+    groups = sorted(gathered(due.found), key=lambda alike: _RANK[alike[0].stand])
+    return {
+        "deadlines": [_deadline(at, alike) for alike in groups[:_MOST]],
+        "counts": {str(stand): sum(each.stand is stand for each in due.found) for stand in Stand},
+        "more_deadlines": max(0, len(groups) - _MOST),
+        "with_deadline": len(with_deadlines(at.flow, names)),
+        "silent": [_silence(at, each) for each in silent(at, names).found],
+        "lags": [_lag(at, each) for each in lags(at, names)],
+    }
+
+
+def title_of(found: Told, *, is_empty_where_well: bool = False) -> list[Told]:
+    """Say what is late, missed windows first."""
+    of, silent = found["counts"], len(found["silent"])
+    said = [
+        (of[Stand.MISSED], "window has missed its deadline", "windows have missed their deadlines", State.FAILED),
+        (of[Stand.NEAR], "window is near its deadline", "windows are near their deadlines", State.WARNED),
+        (of[Stand.LONG], "batch takes long", "batches take long", State.WARNED),
+        (silent, "source is silent", "sources are silent", State.WARNED),
+    ]
+    parts: list[Told] = []
+    for count, one, many, state in said:
+        if count:
+            between = [{"text": ", ", "mark": None}] if parts else []
+            parts += [*between, {"text": count_words(count, one, many), "mark": str(state)}]
+    if not parts and is_empty_where_well:
+        return []
+    if not parts:
+        has = "No deadline is missed or near" if found["with_deadline"] else "No table has a deadline"
+        return [{"text": f"{has}, and no source is silent.", "mark": None}]
+    return [*parts, {"text": ".", "mark": None}]
+
+
+def _deadline(at: Reading, alike: Sequence[Due]) -> Told:
+    first, last = alike[0], alike[-1]
+    cadence = at.flow.tables[first.table].cadence
+    label, newest = first.window.label, last.window.label
+    words = short_label(first.window.start, cadence, at.now)
+    root = first.root
+    return {
+        "table": first.table,
+        "stands": str(first.stand),
+        "look": str(_LOOK[first.stand]),
+        "verb": _VERBS[first.stand],
+        "label": label,
+        "last": newest,
+        "count": len(alike),
+        "words": words if len(alike) == 1 else f"{words} to {short_label(last.window.start, cadence, at.now)}",
+        "by": instant_text(first.by),
+        "seconds": round(first.left.total_seconds(), 3),
+        "says": stand_words(alike, at.flow, left_words(first)),
+        "fresh_to": instant_text(first.fresh_to),
+        "cause": {
+            "table": root.table,
+            "label": root.window.label,
+            "words": short_label(root.window.start, at.flow.tables[root.table].cadence, at.now),
+            "status": str(root.status),
+            "detail": root.detail,
+            "address": batch_address(root.table, root.window.label),
+            "is_itself": (root.table, root.window) == (first.table, first.window),
+        },
+        "address": batch_address(first.table, label if len(alike) == 1 else f"{label}..{newest}"),
+    }
+
+
+def _silence(at: Reading, each: Silence) -> Told:
+    first, last = label_of(each.since), label_of(each.last)
+    return {
+        **each.to_json(),
+        "says": silence_words(each, at.flow),
+        "address": batch_address(each.table, first if first == last else f"{first}..{last}"),
+    }
+
+
+def _lag(at: Reading, each: Lag) -> Told:
+    """Tell how far a table is behind, and the same in words, with a dash for what is not known."""
+    delays = each.delays
+    spans = (None, None, None) if delays is None else (delays.p50, delays.p95, delays.most)
+    late = None if delays is None or delays.late is None else delays.late
+    zone = at.flow.tables[each.table].cadence.zone
+    return {
+        **each.to_json(),
+        "address": table_address(each.table, "quality"),
+        "words": {
+            "fresh_to": _NONE if each.fresh_to is None else instant_words(each.fresh_to, zone),
+            "behind": _span(each.behind),
+            "inputs": _span(each.ahead),
+            "labels": number_words(each.labels),
+            "rows": _NONE if each.rows is None else f"{number_words(each.rows)}{'+' if each.is_more else ''}",
+            "p50": _span(spans[0]),
+            "p95": _span(spans[1]),
+            "max": _span(spans[2]),
+            "late": _NONE if late is None or delays is None else f"{late} of {delays.labels}",
+        },
+        "is_late": bool(late),
+    }
+
+
+def _span(span: timedelta | None) -> str:
+    return _NONE if span is None else span_words(span)

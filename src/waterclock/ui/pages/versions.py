@@ -1,0 +1,43 @@
+"""The versions of a table's columns, and of its source's: what each brought, and since which label."""
+
+from __future__ import annotations
+
+from waterclock.batches.schemas import Side
+from waterclock.flow.declarations import Table
+from waterclock.operations.opening import Reading
+from waterclock.operations.schema_versions import OF_SIDE, change_words, told, versions_json
+from waterclock.operations.words import instant_words, local_label
+from waterclock.timelabel.label import label_of
+from waterclock.ui.asking import Told, batch_address
+
+_MOST = 50
+
+
+def versions_told(at: Reading, table: Table) -> Told:
+    """Return the newest versions of each side, newest first. Cost: one question, of at most 51 versions of each."""
+    found = () if at.ledger is None else at.ledger.past.newest_schemas(table.name, _MOST + 1)
+    said = {
+        (side, version.number): (change_words(version, change), version)
+        for side in Side
+        for version, change in told(found, side)
+    }
+    oldest = {side: min((each.number for each in found if each.side is side), default=0) for side in Side}
+    many = {side for side in Side if sum(1 for each in found if each.side is side) > _MOST}
+    versions = []
+    for each in reversed(versions_json(found)):
+        side = Side(each["of"])
+        if side in many and each["version"] == oldest[side]:
+            continue  # it was read for the sake of the one after it
+        words, version = said[side, each["version"]]
+        label = label_of(version.label)
+        versions.append(
+            each
+            | {
+                "of_words": OF_SIDE[side].capitalize(),
+                "words": local_label(version.label, table.cadence),
+                "at_words": instant_words(version.at, table.cadence.zone),
+                "says": words,
+                "address": batch_address(table.name, label),
+            }
+        )
+    return {"schemas": versions, "more_schemas": bool(many)}

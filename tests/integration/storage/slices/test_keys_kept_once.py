@@ -1,0 +1,154 @@
+"""One row of each key stays: the sieve against brute force, over random rows and pasts; and its cost in the plan."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter, defaultdict
+from contextlib import redirect_stdout
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from waterclock.storage.slices.sieve import ASIDE, DROPPED, FATE, MASK, SET_ASIDE, STAYS, Mesh, Sieve, Through
+from waterclock.storage.slices.sifting import sift
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+Row = tuple[str, int, int | None, int | None, int | None]  # label, number, key, order, amount
+COLUMNS = "timelabel STRING, number INT, id INT, at INT, amount INT"
+LOW, PAST, KEY = 1, 2, 4
+LABELS = ("20200101000000", "20200102000000")
+
+
+def sieve(fate: int, order: tuple[str, ...], *, looks_back: bool) -> Sieve:
+    past = (Mesh("KEY (id) PAST 7 DAYS", "", fate),) if looks_back else ()
+    return Sieve(
+        (Mesh("low", "amount > 0", SET_ASIDE), *past, Mesh("KEY (id)", "", fate)), ("id",), True, order, looks_back
+    )
+
+
+def through(of: Sieve, past: DataFrame | None = None) -> Through:
+    return Through(of, {name: name for name in ("number", "id", "at", "amount")}, "", past=past)
+
+
+def marked(frame: DataFrame, of: Through) -> dict[int, tuple[int, int]]:
+    """Return by number what became of each row, and what it broke."""
+    found = sift(frame, of).select("number", FATE, f"{ASIDE}.{MASK}", f"{ASIDE}.row").collect()
+    # what is dropped has no values left: its number is found in nothing, so it is counted below zero
+    return {
+        json.loads(row["row"])["number"]
+        if row[FATE] == SET_ASIDE
+        else -at
+        if row[FATE] == DROPPED
+        else row["number"]: (
+            row[FATE],
+            row[MASK] or 0,
+        )
+        for at, row in enumerate(found, 1)
+    }
+
+
+def rows_of(random: Random, labels: tuple[str, ...], many: int) -> list[Row]:
+    pick = random.choice
+    return [
+        (pick(labels), number, pick([1, 2, 3, 4, None]), pick([1, 2, 3, None]), pick([-1, 1, 2, None]))
+        for number in range(1, many + 1)
+    ]
+
+
+def wanted(rows: list[Row], past: set[int | None] | None, ordering: int) -> dict[int, tuple[set[int], int]]:
+    """Say of each row what it breaks, as the set of what it may: of rows alike in all that orders them one stays."""
+    masks: dict[int, set[int]] = {}
+    groups: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in rows:
+        low = 0 if row[4] is not None and row[4] > 0 else LOW
+        key = KEY if past is not None else PAST
+        if row[2] is None:
+            masks[row[1]] = {low | key}
+        elif past and row[2] in past:
+            masks[row[1]] = {low | PAST}
+        else:
+            masks[row[1]] = {low}
+            if not low:
+                groups[row[0], row[2]].append(row)
+    for group in groups.values():
+        key = KEY if past is not None else PAST
+        if len(group) < 2:
+            continue
+        if not ordering:
+            for row in group:
+                masks[row[1]] = {key}
+            continue
+        place = [(row[3] is not None, (row[3] or 0) * ordering) for row in group]
+        best = [row for row, at in zip(group, place, strict=True) if at == max(place)]
+        for row in group:
+            masks[row[1]] = {key} if row not in best else {0} if len(best) == 1 else {0, key}
+    return {number: (mask, 0) for number, mask in masks.items()}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_row_of_each_key_stays_and_none_whose_key_was_there(seed: int, spark: SparkSession) -> None:
+    random = Random(seed)
+    for has_past, ordering in ((False, 1), (True, 1), (True, -1), (True, 0)):
+        rows = rows_of(random, LABELS[:1] if has_past else LABELS, random.randint(0, 25))
+        past: set[int | None] | None = {random.choice([1, 2, 3, 4, 5]) for _ in range(2)} if has_past else None
+        order = ("`at` DESC NULLS LAST",) if ordering > 0 else ("`at` ASC NULLS LAST",) if ordering else ()
+        of = sieve(SET_ASIDE, order, looks_back=has_past)
+        keys = spark.createDataFrame([(key, 9) for key in past or ()], "id INT, at INT") if past else None
+        frame = spark.createDataFrame(rows, COLUMNS)
+        found = marked(frame, through(of, keys))
+        meant = wanted(rows, past, ordering)
+        assert found.keys() == meant.keys()
+        for number, (fate, mask) in found.items():
+            assert mask in meant[number][0], (number, mask, meant[number], rows)
+            assert fate == (SET_ASIDE if mask else STAYS)
+        # of each label and key at most one stays, and exactly one where the past had none and some row breaks nothing
+        stayed = Counter((row[0], row[2]) for row in rows if found[row[1]][0] == STAYS)
+        assert not stayed or max(stayed.values()) == 1
+        if ordering:
+            plain = {(row[0], row[2]) for row in rows if row[2] is not None and (row[4] or 0) > 0}
+            assert set(stayed) == {(label, key) for label, key in plain if key not in (past or set())}
+        shuffled = random.sample(rows, len(rows))
+        again = marked(spark.createDataFrame(shuffled, COLUMNS).repartition(3), through(of, keys))
+        assert again == found  # ties are told by what the rows hold, not by where they lie
+
+
+def test_what_is_dropped_is_counted_and_what_stays_keeps_its_values(spark: SparkSession) -> None:
+    rows: list[Row] = [(LABELS[0], 1, 7, 1, 1), (LABELS[0], 2, 7, 2, 1), (LABELS[0], 3, 8, 1, 1)]
+    past = spark.createDataFrame([(8,)], "id INT")
+    of = through(sieve(DROPPED, ("`at` DESC NULLS LAST",), looks_back=True), past)
+    found = sift(spark.createDataFrame(rows, COLUMNS), of).collect()
+    assert Counter((row[FATE], row[ASIDE][MASK] if row[ASIDE] else 0) for row in found) == Counter(
+        [(STAYS, 0), (DROPPED, PAST), (DROPPED, KEY)]
+    )
+    assert [tuple(row)[:5] for row in found if row[FATE] == STAYS] == [rows[1]]
+
+
+def exchanges(frame: DataFrame) -> int:
+    return plan_of(frame).count("Exchange hashpartitioning")
+
+
+def plan_of(frame: DataFrame) -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        frame.explain()
+    return out.getvalue()
+
+
+def test_rows_and_their_past_meet_in_one_exchange(spark: SparkSession) -> None:
+    frame = spark.range(100).selectExpr(
+        f"'{LABELS[0]}' AS timelabel", "CAST(id AS INT) AS number", "CAST(id % 7 AS INT) AS id", "1 AS at",
+        "1 AS amount",
+    )  # fmt: skip
+    past = spark.range(5).selectExpr("CAST(id AS INT) AS id", "'x' AS more")
+    order = ("`at` DESC NULLS LAST",)
+    assert exchanges(sift(frame, through(sieve(DROPPED, order, looks_back=False)))) == 1
+    assert exchanges(sift(frame, through(sieve(DROPPED, order, looks_back=True), past))) == 1
+    assert exchanges(sift(frame, through(sieve(DROPPED, (), looks_back=True), past))) == 1
+    plan = plan_of(sift(frame, through(sieve(DROPPED, order, looks_back=True), past)))
+    assert "Join" not in plan
+    assert "more" not in plan  # of the past only its keys are brought

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from waterclock.dpl.python.brought_values import CodeLooks, look_at
+
+
+def look(folder: Path, body: str, *, more: str = "", helper: str = "") -> CodeLooks:
+    (folder / "flows").mkdir(exist_ok=True)
+    (folder / "helper.py").write_text(helper)
+    code = f"from pyspark.sql import functions as F\n{more}\ndef f(t, u):\n    {body}\n"
+    (folder / "flows" / "a.py").write_text(code)
+    return look_at(folder, "flows/a.py", "f")
+
+
+@pytest.mark.parametrize(
+    ("body", "brings"),
+    [
+        ("return t.withColumn('x', F.lit(u.first()[0]))", ("first() in flows/a.py:4",)),
+        ("return t.withColumn('x', F.lit(u.head(1)[0][0]))", ("head() in flows/a.py:4",)),
+        ("return t.limit(u.count())", ("count() in flows/a.py:4",)),
+        ("return t.where(t.x.isin([r.x for r in u.collect()]))", ("collect in flows/a.py:4",)),
+        ("return t.rdd.map(str).toDF()", ("rdd in flows/a.py:4",)),
+        ("return t.localCheckpoint()", ("localCheckpoint in flows/a.py:4",)),
+        ("return t.limit(int(t.corr('a', 'b')))", ("corr() in flows/a.py:4",)),
+        ("return t.groupBy('a').count()", ()),
+        ("return t.agg(F.first('x'), F.count('*'), F.corr('a', 'b'))", ()),
+    ],
+)
+def test_values_that_are_brought_to_python_are_told_with_their_place(
+    tmp_path: Path, body: str, brings: tuple[str, ...]
+) -> None:
+    assert look(tmp_path, body).brings == brings
+
+
+def test_what_the_function_uses_of_its_file_and_of_the_project_counts_and_nothing_else(tmp_path: Path) -> None:
+    own = "def limit(u):\n    return u.tail(1)\n\ndef other(u):\n    return u.collect()\n"
+    assert look(tmp_path, "return t.limit(limit(u)[0][0])", more=own).brings == ("tail in flows/a.py:3",)
+    helper = "def least(u):\n    return u.toPandas().x.min()\n"
+    said = look(tmp_path, "from helper import least\n    return t.where(t.x > least(u))", helper=helper)
+    assert said.brings == ("toPandas in helper.py:2",)
+
+
+def test_code_whose_ways_may_part_is_told(tmp_path: Path) -> None:
+    assert not look(tmp_path, "return t.join(u, 'id')").may_part
+    assert look(tmp_path, "return t if t.columns else u").may_part
+    assert look(tmp_path, "return [t, u][len(t.columns) and 1]").may_part
+    assert look(tmp_path, "from helper import g\n    return g(t)", helper="def g(t):\n    if t: return t\n").may_part
+
+
+def test_what_cannot_be_read_brings_anything(tmp_path: Path) -> None:
+    assert look_at(tmp_path, "flows/a.py", "f").brings
+    look(tmp_path, "return t")
+    assert look_at(tmp_path, "flows/a.py", "g").brings == ("g in flows/a.py, which is not found there",)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tests.ledgers import SOMEWHERE, table
+from waterclock.engine.collect.origins import with_origins
+from waterclock.flow.declarations import Column, Columns, Table
+
+
+class Rows:
+    """A frame that keeps what is selected of it."""
+
+    def __init__(self, *columns: str) -> None:
+        self.columns = list(columns)
+
+    def selectExpr(self, *texts: str) -> tuple[str, ...]:  # noqa: N802 - Spark's own name
+        return texts
+
+
+def of(*columns: Column) -> Table:
+    return replace(table("a.b"), columns=Columns(columns))
+
+
+FILE = Column("File", SOMEWHERE, tells="file")
+
+
+def made(told: Table, *columns: str) -> Any:
+    return with_origins(told, Rows(*columns))  # type: ignore[arg-type] # stands for a frame
+
+
+def test_what_the_source_tells_becomes_a_column_and_stays_beside_the_row() -> None:
+    in_rows = "_waterclock_source_file"
+    assert made(of(FILE), "id", in_rows) == ("`id`", f"`{in_rows}`", f"coalesce(`{in_rows}`) AS `File`")
+
+
+def test_rows_that_were_kept_tell_it_by_their_own_column() -> None:
+    in_rows = "_waterclock_source_file"
+    assert made(of(FILE), "id", "file") == ("`id`", "`file`", f"CAST(`file` AS STRING) AS `{in_rows}`")
+    assert made(of(FILE), "file", in_rows) == (f"`{in_rows}`", f"coalesce(`{in_rows}`, `file`) AS `File`")
+
+
+def test_where_nothing_tells_it_is_null() -> None:
+    assert made(of(Column("n", SOMEWHERE, tells="row")), "id") == ("`id`", "CAST(NULL AS BIGINT) AS `n`")
+    rows = Rows("id")
+    assert with_origins(of(Column("id", SOMEWHERE)), rows) is rows  # type: ignore[arg-type,comparison-overlap]

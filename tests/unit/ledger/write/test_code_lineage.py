@@ -1,0 +1,23 @@
+"""What plans show of a code is kept together, and told of today's code alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.ledgers import Desk, table
+from waterclock.flow.code_lineage import CodeLineage, Origin
+
+
+def test_what_batches_showed_of_a_code_is_put_together(at_desk: Desk) -> None:
+    of = replace(table("mart.m", partitioned=True), fingerprint="new")
+    at_desk.apply(of)
+    one = CodeLineage({"x": Origin(frozenset({("raw.a", "x")}))})
+    other = CodeLineage({"x": Origin(frozenset({("raw.a", "y")}))}, {"filter": frozenset({("raw.a", "z")})})
+    lineage = at_desk.ledger.lineage
+    assert lineage.of_code(at_desk.flow) == {}
+    assert lineage.note_code("mart.m", "old", other) == other
+    assert lineage.of_code(at_desk.flow) == {}
+    assert lineage.note_code("mart.m", "new", one) == one
+    assert lineage.note_code("mart.m", "new", one) == one
+    assert lineage.note_code("mart.m", "new", other) == one | other
+    assert lineage.of_code(at_desk.flow) == {"mart.m": one | other}

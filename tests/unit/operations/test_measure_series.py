@@ -1,0 +1,137 @@
+"""Measures over time: their bounds are those that rules are judged by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import stocks
+from waterclock.batches.audit_trail import Counted
+from waterclock.engine.batch.measuring import History
+from waterclock.flow.declarations import Table
+from waterclock.flow.measures import GIVEN_UP, MEASURED, Compared, Source, measured_in
+from waterclock.operations.measure_series import Point, Series, labels_back, profile_of, rules_on, series_of
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+@cache
+def declared(every: str = "DAY", rules: str = "", measures: str = "avg(v) AS mean") -> Table:
+    """Declare a table as its statement says it."""
+    said = "".join((f" EXPECT {rules}" if rules else "", f" MEASURE {measures}" if measures else ""))
+    flow = f"""CREATE CONNECTION erp TYPE sqlite;
+COLLECT raw.a PARTITIONED (v DOUBLE, at TIMESTAMP) FROM erp.a EVERY {every} BY DATA TIME at{said};
+"""
+    return stocks.make(Path(mkdtemp()) / "shop", flow).project.flow.tables["raw.a"]
+
+
+def counted(label: datetime, rows: int, **values: tuple[str | None, str]) -> Counted:
+    measured = {name: {"value": value, "type": kind} for name, (value, kind) in values.items()}
+    return Counted(label, rows, {MEASURED: measured, "warnings": []})
+
+
+def by_name(found: Sequence[Series]) -> dict[str, Series]:
+    return {series.name: series for series in found}
+
+
+def labels_of(table: Table, count: int) -> list[datetime]:
+    labels = [table.cadence.floor(START)]
+    while len(labels) < count:
+        labels.append(table.cadence.next(labels[-1]))
+    return labels
+
+
+@pytest.mark.parametrize("every", ["DAY", "HOUR", "MONTH"])
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_bounds_are_those_that_a_rule_is_judged_by(every: str, data: st.DataObject) -> None:
+    table = declared(every, "avg(v) BETWEEN usual(avg(v), -3) AND usual(avg(v), 4.5) AS as_usual ELSE HOLD", "")
+    labels = labels_of(table, {"DAY": 90, "HOUR": 420, "MONTH": 30}[every])
+    some = st.one_of(st.none(), st.floats(-50, 200), st.just(math.nan))
+    usually = st.floats(90, 110)
+    values = [data.draw(some if index % 17 == 0 else usually) for index in range(len(labels))]
+    kept = [
+        counted(label, 10, **{"avg(v)": (None if value is None else repr(value), "double")})
+        for label, value in zip(labels, values, strict=True)
+    ]
+    shown = [*labels[-4:], table.cadence.next(labels[-1])]  # the last was never done
+    found = by_name(series_of(table, kept[-labels_back(table, shown[-1], len(shown)) :], shown))["avg(v)"]
+    judge = History(table, {each.label: (each.rows, measured_in(each.measures)) for each in kept})
+    for point in found.points:
+        told = [judge.usual(point.label, Compared(Source.USUAL, "avg(v)", scales)) for scales in (-3, 0, 4.5)]
+        assert [point.low, point.usual, point.high] == [None if it is None else float(it.value or "") for it in told]
+
+
+def test_a_side_without_a_bound_has_none_and_rows_are_known_of_every_batch() -> None:
+    table = declared(rules="count(*) >= usual(count(*), -3) AS enough ELSE WARN")
+    labels = labels_of(table, 40)
+    kept = [Counted(label, 100 + index % 3, {}) for index, label in enumerate(labels)]
+    rows = by_name(series_of(table, kept, labels))["rows"]
+    assert rows.rules == ("enough",)
+    assert rows.points[0] == Point(labels[0], "100", 100.0)
+    last = rows.points[-1]
+    assert last.low is not None
+    assert last.usual is not None
+    assert last.low < last.usual
+    assert last.high is None
+    assert rows.newest == last
+
+
+def test_measures_that_are_no_numbers_or_not_counted_are_told_as_they_are() -> None:
+    table = declared(measures="max(at) AS newest, avg(v) AS mean")
+    first, second, third = labels_of(table, 3)
+    kept = [
+        counted(first, 3, newest=("2024-01-01 09:00:00", "timestamp"), mean=("NaN", "double"), older=("7", "int")),
+        counted(second, 0, newest=(None, "timestamp"), mean=(None, "double")),
+        Counted(third, 0, {MEASURED: {"mean": {"value": "5.0", "type": "double"}}, "warnings": [GIVEN_UP]}),
+    ]
+    found = series_of(table, kept, [first, second, third])
+    assert [series.name for series in found] == ["rows", "newest", "mean", "older"]
+    newest, mean = found[1], found[2]
+    assert [(point.value, point.number) for point in newest.points] == [
+        ("2024-01-01 09:00:00", None), (None, None), (None, None),
+    ]  # fmt: skip
+    assert (newest.type, newest.newest) == ("timestamp", newest.points[0])
+    assert [(point.value, point.number) for point in mean.points] == [("NaN", None), (None, None), (None, None)]
+    assert [point.value for point in found[0].points] == ["3", "0", None]  # lost rows say nothing
+    assert series_of(table, [], []) == ()
+
+
+def test_a_rule_is_on_a_measure_where_it_asks_its_expression() -> None:
+    table = declared(
+        rules="COUNT( * ) > 5 AS some, avg( v ) > 2 AS high, max(v) > 2 * last_good(max(v)) AS grows, v > 0 AS rows_ok"
+    )
+    assert rules_on(table, "rows") == ("some",)
+    assert rules_on(table, "mean") == ("high",)
+    assert rules_on(table, "max(v)") == ("grows",)
+    assert rules_on(table, "sum(v)") == ()
+
+
+def test_a_profile_tells_the_newest_batch_and_the_share_of_nulls_in_each() -> None:
+    first, second, third = labels_of(declared(), 3)
+    kept = [
+        counted(first, 10, **{"v.nulls": ("5", "bigint"), "gone.nulls": ("1", "bigint")}),
+        counted(second, 0, **{"v.nulls": ("0", "bigint")}),
+        counted(third, 4, mean=("1", "double"), **{"v.nulls": ("1", "bigint"), "v.min": ("0.5", "double")}),
+    ]
+    [column] = profile_of(kept, {first, second, third})
+    assert (column.column, column.newest) == ("v", {"nulls": "1", "min": "0.5"})
+    assert column.null_shares == (0.5, None, 0.25)
+    assert profile_of(kept, set()) == ()
+
+
+def test_as_many_labels_are_read_as_say_what_is_usual() -> None:
+    plain, days = declared(), declared(rules="avg(v) > usual(avg(v), -3) AS ok ELSE WARN")
+    hours = declared("HOUR", "avg(v) > usual(avg(v), -3) AS ok ELSE WARN")
+    minutes = declared("5 MINUTES", "avg(v) > usual(avg(v), -3) AS ok ELSE WARN")
+    last = START + timedelta(days=300)
+    found = [labels_back(each, each.cadence.floor(last), 60) for each in (plain, days, hours, minutes)]
+    assert found == [60, 60 + 57, 60 + 56 * 24 + 1, 60 + 4500]

@@ -1,0 +1,34 @@
+"""Which requests to release are refused, for no runner can ever carry them out."""
+
+from __future__ import annotations
+
+from tests.model.flows import at, collect, flow, snapshot, transform
+from waterclock.batches.facts import BEGINNING, RELEASE, LedgerSnapshot, TableFacts
+from waterclock.planner.planning import Planner
+from waterclock.timelabel.intervals import IntervalSet
+
+
+def test_a_snapshot_for_which_a_later_one_stands_is_not_released() -> None:
+    planner = Planner(flow(snapshot("raw.s")))
+    asked = {at("2013-01-03"): RELEASE}
+    facts = TableFacts(
+        covered=IntervalSet.from_intervals([(BEGINNING, at("2013-01-03"))]),
+        requested=asked,
+        wanted=frozenset(asked),
+    )
+    past = LedgerSnapshot({"raw.s": facts})
+    assert planner.beyond_release(past, at("2013-01-03 12:00")) == {}  # not due yet by this clock
+    assert planner.beyond_release(past, at("2013-01-04")) == {}
+    assert planner.beyond_release(past, at("2013-01-05")) == {"raw.s": (at("2013-01-03"),)}
+
+
+def test_what_retain_has_dropped_or_of_which_it_has_dropped_the_inputs_is_not_released() -> None:
+    planner = Planner(flow(collect("raw.a"), transform("core.b", ["raw.a"])))
+    labels = {at("2013-01-02"): RELEASE, at("2013-01-05"): RELEASE}
+    done = IntervalSet.from_intervals([(at("2013-01-01"), at("2013-01-02")), (at("2013-01-03"), at("2013-01-05"))])
+    asked = TableFacts(covered=done, requested=labels, wanted=frozenset(labels))
+    whole = IntervalSet.from_intervals([(at("2013-01-01"), at("2013-01-06"))])
+    source = TableFacts(covered=whole, dropped_before=at("2013-01-04"))
+    past = LedgerSnapshot({"raw.a": source, "core.b": asked})
+    assert planner.beyond_release(past, at("2013-01-06")) == {"core.b": (at("2013-01-02"),)}
+    assert planner.beyond_release(LedgerSnapshot({"raw.a": source}), at("2013-01-06")) == {}
