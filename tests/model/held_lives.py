@@ -142,6 +142,8 @@ class Life:
         if (key := self._one(self.held)) and key not in self._claimed():
             self.ledger.decisions.request_release(key[0], [key[1]], who="ann", why="fine")
             self.looked_at[key] = self.held[key]
+            if self.random.random() < 0.3:  # and somebody else decides otherwise
+                self.try_again(key)
 
     def release(self) -> None:
         """Release as the command does: planned as if nothing were held, and carried out at once."""
