@@ -106,7 +106,8 @@ QUALITY_AT_WORK: Mapping[str, Code] = {
     ),
     "E756": Code(
         "a release that cannot be",
-        "A held batch is shown as it was sealed. That needs its slice, and that nothing it had read has changed since.",
+        "A held batch is shown as it was sealed, once. That needs its slice, that nothing it had read has changed "
+        "since, and that it is held still and due: nobody made it again, and no later snapshot stands for it.",
     ),
     "E757": Code(
         "a rule without an answer",

@@ -142,6 +142,8 @@ class Life:
         if (key := self._one(self.held)) and key not in self._claimed():
             self.ledger.decisions.request_release(key[0], [key[1]], who="ann", why="fine")
             self.looked_at[key] = self.held[key]
+            if self.random.random() < 0.3:  # and somebody else decides otherwise
+                self.try_again(key)
 
     def release(self) -> None:
         """Release as the command does: planned as if nothing were held, and carried out at once."""
@@ -346,6 +348,9 @@ class Life:
         name, claims = flight.group.table, self.ledger.claims
         if not self.is_calm and self.random.random() < 0.12:
             claims.close_lost(flight.claim, "its lease ran out")
+            for label in flight.made:  # a release that nobody asked the ledger for was its command's alone
+                if self.snapshot().of(name).requested.get(label) != RELEASE:
+                    self.looked_at.pop((name, label), None)
             return
         if not flight.is_release and not self.is_lenient:
             bad = [it for it in flight.made.values() if BOOM in it.came or len(it.aside) > MOST_ASIDE]

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from itertools import product
 from multiprocessing import get_context
@@ -195,6 +196,19 @@ def test_processes_that_make_one_ledger_at_once_all_find_it(tmp_path: Path) -> N
     url = url_of(tmp_path / "ledger.db")
     with get_context("spawn").Pool(4) as pool:
         assert pool.map(_open_once, [url] * 8) == [0] * 8
+
+
+def test_who_opens_a_ledger_that_another_is_just_making_waits_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("CREATE TABLE alembic_version (version_num TEXT)")
+    ends = threading.Timer(0.3, other.execute, ("ROLLBACK",))
+    ends.start()
+    with Ledger.open(url_of(path)) as ledger:
+        assert ledger.sequence() == 0
+    ends.join()
+    other.close()
 
 
 def test_a_lock_that_is_not_given_up_is_a_transient_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

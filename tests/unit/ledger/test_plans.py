@@ -92,7 +92,7 @@ def test_each_statement_has_an_index_of_postgresql_too(at_desk: Desk, name: str)
     """Where reading whole tables is made dear, PostgreSQL does it only where it has no other way."""
     compiled = str(STATEMENTS[name].compile(dialect=sa.make_url("postgresql://").get_dialect()()))
     text = re.sub(r"\(__\[POSTCOMPILE_\w+\]\)", "('1', '1')", _separated(compiled))
-    text = re.sub(r"%\(\w+\)s", "'1'", text).replace("%%", "%")
+    text = re.sub(r"%\(\w+\)s", "'1'", text)
     with at_desk.ledger._database.read() as connection:
         connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
         [plan] = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {text}").scalar_one()

@@ -146,6 +146,30 @@ def _prepare(connection: Any, _record: object) -> None:
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
-    cursor.execute("PRAGMA journal_mode = WAL")
+    _begin_wal(cursor)
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.close()
+
+
+def _begin_wal(cursor: sqlite3.Cursor) -> None:
+    """Have the file written by WAL: SQLite waits for no lock here, so several that open a new ledger at once must."""
+    statement = "PRAGMA journal_mode = WAL"
+    try:
+        cursor.execute(statement)
+    except sqlite3.OperationalError as error:
+        if not _is_locked(error):
+            raise
+        from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
+
+        waiting = Retrying(
+            retry=retry_if_exception(_is_locked),
+            wait=wait_random(0.02, 0.1),
+            stop=stop_after_delay(_BUSY_MILLISECONDS / 1000),
+            reraise=True,
+        )
+        waiting(cursor.execute, statement)
+
+
+def _is_locked(error: BaseException) -> bool:
+    """Tell whether another process has a lock; the low byte is what its extended codes have in common."""
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ def test_what_the_source_holds_is_ended_with_the_attempt() -> None:
 
 def test_what_the_source_holds_is_ended_where_its_columns_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
-    frame: Any = None
+    frame: Any = SimpleNamespace(columns=[])
     gathered = Gathered(Collected(frame, close=lambda: closed.append(True)), {})
     monkeypatch.setattr(make, "gather", lambda *_: gathered)
     monkeypatch.setattr(make, "_known", lambda *_: None)
