@@ -13,6 +13,7 @@ from waterclock.codes_of_closings import CLOSINGS
 from waterclock.codes_of_lineage import LINEAGE
 from waterclock.codes_of_quality import QUALITY, QUALITY_AT_WORK, QUALITY_COMMANDS
 from waterclock.codes_of_schemas import SCHEMAS, SCHEMAS_AT_WORK, SCHEMAS_KEPT
+from waterclock.codes_of_secrets import SECRETS
 from waterclock.codes_of_specs import SPECS
 from waterclock.codes_of_state import STATE, STATE_AT_WORK
 from waterclock.codes_of_watching import WATCHING, WATCHING_COMMANDS
@@ -153,7 +154,8 @@ LANGUAGE: Mapping[str, Code] = {
     "E225": Code(
         "a secret that does not resolve",
         "A secret is looked for in the variable WATERCLOCK_SECRET_<NAME>, then in the file of its name below the "
-        "environment's folder secrets. Only the chosen environment's are asked for.",
+        "environment's folder secrets, then in the keyring and in Vault, where the environment names them. Only the "
+        "chosen environment's are asked for.",
     ),
     "E226": Code(
         "a type and a mode that do not go together",
@@ -459,6 +461,7 @@ CLI: Mapping[str, Code] = {
     **ALERTS,
     **LINEAGE,
     **WATCHING_COMMANDS,
+    **SECRETS,
     "E999": Code(
         "a defect of Waterclock",
         "An error that should not be. All that is known of it was written into the file that is named.",

@@ -21,6 +21,7 @@ from waterclock.ledger.store.schema import claim_labels, claims, revisions
 from waterclock.openlineage import sending
 from waterclock.openlineage.events import batch_id
 from waterclock.posting import NotDelivered
+from waterclock.secrets import SecretPlaces
 
 TABLES = (table("raw.a", partitioned=True), table("mart.b", partitioned=True, reads=["raw.a"]))
 ENDS = {"done": "COMPLETE", "failed": "FAIL", "held": "FAIL", "lost": "ABORT"}
@@ -40,7 +41,8 @@ steps = st.one_of(
 def project_of(at: Desk, folder: Path) -> Project:
     return Project(
         root=folder, name="demo", env="dev", storage=str(folder), ledger="", publish=False, flow=at.flow,
-        pools={}, variables={}, secrets=folder, openlineage=LineageSink(file="x", namespace="demo", is_on=True),
+        pools={}, variables={}, secrets=SecretPlaces(folder),
+        openlineage=LineageSink(file="x", namespace="demo", is_on=True),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Secret
-from waterclock.secrets import Secrets, variable_of
+from waterclock.secrets import SecretPlaces, Secrets, variable_of
 
 
 def test_the_variable_of_a_secret_is_its_name_in_capitals() -> None:
@@ -17,12 +17,15 @@ def test_the_variable_of_a_secret_is_its_name_in_capitals() -> None:
 def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
     (tmp_path / "ops").mkdir()
     (tmp_path / "ops/password").write_text("from file\n", encoding="utf-8")
-    assert Secrets(tmp_path, {}).read("ops/password") == "from file"
-    assert Secrets(tmp_path, {"WATERCLOCK_SECRET_OPS_PASSWORD": "from env"}).read("ops/password") == "from env"
+    assert Secrets(SecretPlaces(tmp_path), {}).read("ops/password") == "from file"
+    assert (
+        Secrets(SecretPlaces(tmp_path), {"WATERCLOCK_SECRET_OPS_PASSWORD": "from env"}).read("ops/password")
+        == "from env"
+    )
 
 
 def test_a_secret_that_is_nowhere_says_where_it_was_looked_for(tmp_path: Path) -> None:
-    secrets = Secrets(tmp_path / "secrets", {})
+    secrets = Secrets(SecretPlaces(tmp_path / "secrets"), {})
     assert not secrets.has("ops/password")
     with pytest.raises(WaterclockError, match="does not resolve") as raised:
         secrets.read("ops/password")
@@ -34,11 +37,11 @@ def test_a_secret_that_is_nowhere_says_where_it_was_looked_for(tmp_path: Path) -
 def test_a_file_outside_of_the_folder_is_no_secret(name: str, tmp_path: Path) -> None:
     (tmp_path / "outside").write_text("x", encoding="utf-8")
     (tmp_path / "in/a").mkdir(parents=True)
-    assert not Secrets(tmp_path / "in", {}).has(name)
+    assert not Secrets(SecretPlaces(tmp_path / "in"), {}).has(name)
 
 
 def test_a_setting_is_what_it_says_or_what_its_secret_holds(tmp_path: Path) -> None:
-    secrets = Secrets(tmp_path, {"WATERCLOCK_SECRET_TOKEN": "s3cret"})
+    secrets = Secrets(SecretPlaces(tmp_path), {"WATERCLOCK_SECRET_TOKEN": "s3cret"})
     assert secrets.value_of("plain") == "plain"
     assert secrets.value_of(7) == 7
     assert secrets.value_of(Secret("token")) == "s3cret"

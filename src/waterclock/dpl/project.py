@@ -19,7 +19,7 @@ from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Place, Secret
 from waterclock.flow.openlineage import LineageSink
 from waterclock.object_stores import bucket_of, is_remote, no_option, options_of
-from waterclock.secrets import Secrets
+from waterclock.secrets import SecretPlaces, Secrets
 
 if TYPE_CHECKING:
     from waterclock.dpl.config.model import Config, SecretSaid, SparkSaid
@@ -61,7 +61,7 @@ class Project:
     flow: Flow
     pools: Mapping[str, int]
     variables: Mapping[str, Any]
-    secrets: Path
+    secrets: SecretPlaces
     spark: SparkHere = field(default_factory=SparkHere)
     storage_options: Mapping[str, str | Secret] = field(default_factory=dict)
     owner: str | None = None
@@ -192,11 +192,13 @@ def _read_anew(
 ) -> tuple[Project | None, tuple[str, ...], list[WaterclockError]]:
     """Read a project from all of its files: with the patterns that find them, and all that is wrong."""
     from waterclock.dpl.config.model import read_config
+    from waterclock.dpl.resolve.secret_places import secret_place_errors
 
     config, errors = read_config(text, env=env)
     if config is None:
         return None, (), errors
     errors += _unfit(_located(root, config.environment.storage), config)
+    errors += secret_place_errors(config)
     errors += _unresolved(root, config)
     sources, wrong = _read(root, config.files)
     errors += wrong or ([] if sources else [_empty(config)])
@@ -243,6 +245,8 @@ def _is_of_unread(error: WaterclockError, sources: Mapping[str, str]) -> bool:
 
 
 def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str]) -> Project:
+    from waterclock.dpl.resolve.secret_places import secret_places
+
     environment = config.environment
     storage, ledger = addresses(root, config)
     default = config.default("", "owner")
@@ -256,7 +260,7 @@ def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str])
         flow=flow,
         pools=dict(config.pools),
         variables=dict(config.variables),
-        secrets=root / environment.secrets,
+        secrets=secret_places(root, config),
         spark=_spark(environment.spark),
         storage_options=_texts(environment.storage_options),
         owner=str(default[0]) if default else None,
@@ -339,7 +343,9 @@ def _unasked(config: Config) -> list[WaterclockError]:
 
 def _unresolved(root: Path, config: Config) -> list[WaterclockError]:
     """Refuse a ledger whose URL is a secret that is nowhere."""
-    said, secrets = config.environment.ledger, Secrets.of(root / config.environment.secrets)
+    from waterclock.dpl.resolve.secret_places import secret_places
+
+    said, secrets = config.environment.ledger, Secrets.of(secret_places(root, config))
     if said is None or isinstance(said, str) or secrets.has(said.secret):
         return []
     return [config.place(("env", config.env, "ledger")).placing(secrets.unresolved(said.secret))]

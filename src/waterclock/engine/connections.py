@@ -16,30 +16,38 @@ from waterclock.secrets import Secrets
 
 
 class Connections:
-    """The open collectors and deliverers of a project; secrets are resolved when a connection is opened, not before."""
+    """The open collectors and deliverers of a project.
+
+    Secrets are resolved each time that a connection is asked for: where one has changed, what is open is replaced, so
+    that a runner outlives their rotation. Where none is named, nothing is read.
+    """
 
     def __init__(self, root: Path, archive: Path, connections: Mapping[str, Connection], secrets: Secrets) -> None:
         self._root = root
         self._archive = archive
         self._connections = connections
         self._secrets = secrets
-        self._collectors: dict[str, Collector] = {}
-        self._deliverers: dict[str, Deliverer] = {}
+        self._collectors: dict[str, tuple[Setting, Collector]] = {}
+        self._deliverers: dict[str, tuple[Setting, Deliverer]] = {}
         self._lock = threading.Lock()
 
     def collector(self, name: str) -> Collector:
         """Return the source behind a connection."""
+        setting = self._setting(name)
         with self._lock:
-            if name not in self._collectors:
-                self._collectors[name] = connector(self._connections[name].type).collector(self._setting(name))
-            return self._collectors[name]
+            opened = self._collectors.get(name)
+            if opened is None or opened[0] != setting:
+                opened = self._collectors[name] = setting, connector(self._connections[name].type).collector(setting)
+            return opened[1]
 
     def deliverer(self, name: str) -> Deliverer:
         """Return the destination behind a connection."""
+        setting = self._setting(name)
         with self._lock:
-            if name not in self._deliverers:
-                self._deliverers[name] = connector(self._connections[name].type).deliverer(self._setting(name))
-            return self._deliverers[name]
+            opened = self._deliverers.get(name)
+            if opened is None or opened[0] != setting:
+                opened = self._deliverers[name] = setting, connector(self._connections[name].type).deliverer(setting)
+            return opened[1]
 
     def opened(self, unit: Unit) -> Unit:
         """Return the unit with its secrets resolved."""

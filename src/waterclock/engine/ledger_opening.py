@@ -6,6 +6,7 @@ from waterclock.dpl.project import Project
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, is_folder
+from waterclock.flow.declarations import Secret
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import lost
 from waterclock.ledger.store.places import place_of, shown
@@ -24,13 +25,28 @@ def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
     ledger = Ledger.open(ledger_url(project), create=False)
     if ledger is None:
         refuse_lost(project)
-    elif not even_moved:
+        return None
+    _follow_rotation(ledger, project)
+    if not even_moved:
         try:
             ledger.keeping.refuse_moved()
         except BaseException:
             ledger.close()
             raise
     return ledger
+
+
+def make_ledger(project: Project) -> Ledger:
+    """Open a project's ledger, and make it where it is not there yet. Raises as `Ledger.open`."""
+    ledger = Ledger.open(ledger_url(project))
+    _follow_rotation(ledger, project)
+    return ledger
+
+
+def _follow_rotation(ledger: Ledger, project: Project) -> None:
+    """Have a ledger whose URL is a secret log in by what the secret holds then: a runner outlives its rotation."""
+    if isinstance(project.ledger, Secret):
+        ledger.log_in_by(lambda: ledger_url(project))
 
 
 def ledger_url(project: Project) -> str:

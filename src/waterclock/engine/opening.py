@@ -12,7 +12,7 @@ from waterclock.dpl.project import Project
 from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.connections import connections_of
-from waterclock.engine.ledger_opening import ledger_url, open_ledger
+from waterclock.engine.ledger_opening import make_ledger, open_ledger
 from waterclock.engine.progress import Listener, Silent
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import Sessions
@@ -48,7 +48,7 @@ def open_workplace(
     Raises  E421 where the ledger is gone from a storage that has tables, E422 where it is damaged
     """
     reach_storage(project)
-    ledger = ledger or open_ledger(project) or Ledger.open("sqlite://" if is_question else ledger_url(project))
+    ledger = ledger or open_ledger(project) or (Ledger.open("sqlite://") if is_question else make_ledger(project))
     if not is_question:
         for folder in (at(project.storage), project.work_folder):
             make_folder(folder)

@@ -268,6 +268,10 @@ class Ledger:
         """Have it said when the ledger's server is waited for."""
         self._database.tell = said
 
+    def log_in_by(self, url: Callable[[], str]) -> None:
+        """Take user and password of each new connection from a URL that is read then; of a server's ledger alone."""
+        self._database.log_in_by(url)
+
     def now(self) -> datetime:
         """Return the ledger's real clock, which leases and event times go by: the server's, where there is one."""
         return self._database.clock()

@@ -9,7 +9,7 @@ from waterclock.alerts.targets import check_target, target_errors
 from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Target, TargetKind
 from waterclock.flow.declarations import Secret
-from waterclock.secrets import Secrets
+from waterclock.secrets import SecretPlaces, Secrets
 
 
 def test_a_target_of_a_library_that_is_missing_says_how_to_have_it(
@@ -17,7 +17,7 @@ def test_a_target_of_a_library_that_is_missing_says_how_to_have_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "apprise", None)
     target = Target("chat", TargetKind.APPRISE, "json://here", place="waterclock.toml:9:1")
-    (error,) = target_errors([target], Secrets(tmp_path, {}))
+    (error,) = target_errors([target], Secrets(SecretPlaces(tmp_path), {}))
     assert (error.code, error.where) == ("E915", "waterclock.toml:9:1")
     assert error.fix == "install waterclock with it: pip install 'waterclock[alerts]'"
 
@@ -25,6 +25,6 @@ def test_a_target_of_a_library_that_is_missing_says_how_to_have_it(
 def test_a_secret_that_holds_no_address_is_refused_without_being_shown(tmp_path: Path) -> None:
     target = Target("desk", TargetKind.WEBHOOK, Secret("desk"))
     with pytest.raises(WaterclockError) as refused:
-        check_target(target, Secrets(tmp_path, {"WATERCLOCK_SECRET_DESK": "s3cret"}))
+        check_target(target, Secrets(SecretPlaces(tmp_path), {"WATERCLOCK_SECRET_DESK": "s3cret"}))
     assert refused.value.code == "E914"
     assert "s3cret" not in str(refused.value)

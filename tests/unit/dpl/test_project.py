@@ -320,3 +320,23 @@ def test_a_path_that_delta_takes_for_another_is_refused_before_anything_runs(
     assert sign in (error.why or "")
     settings = SETTINGS.replace("[env.dev]", f'[env.dev]\nstorage = "{tmp_path}/elsewhere"', 1)
     assert load(tmp_path / name, settings=settings).storage == f"{tmp_path}/elsewhere"
+
+
+def test_where_secrets_lie_in_vault_is_read_whole_and_what_does_not_fit_is_told_at_once(tmp_path: Path) -> None:
+    said = '[env.prod.vault]\nurl = "https://vault/"\npath = "shop"\nauth = "approle"\nrole = "r"\nca = "ca.crt"\n'
+    project = load(tmp_path, settings=f"{TWO}\n{said}", env="prod")
+    place = project.secrets.vault
+    assert place is not None
+    assert (place.url, place.mount, place.path, place.version) == ("https://vault", "secret", "shop", 2)
+    assert place.ca == tmp_path / "ca.crt"
+    wrong = '[env.prod.vault]\nurl = "vault"\nauth = "certificate"\nsecret_id = { secret = "x" }\n'
+    with pytest.raises(ProjectErrors) as raised:
+        load(tmp_path, settings=f"{TWO}\n{wrong}", env="prod")
+    assert [error.what for error in raised.value.errors] == [
+        "vault is no address of Vault",
+        "auth certificate needs certificate",
+        "auth certificate needs key",
+        "secret_id is of auth approle",
+    ]
+    with pytest.raises(ProjectErrors, match="'token', 'approle', 'kubernetes' or 'certificate'"):
+        load(tmp_path, settings=f'{TWO}\n[env.prod.vault]\nurl = "https://vault"\nauth = "ldap"\n', env="prod")

@@ -46,6 +46,9 @@ CAPABILITIES = Capabilities(
     connection_options={
         "url": Option(is_required=True, help="the database, as postgresql://user@host:5432/database"),
         "password": Option(help="its user's password, as a secret; else libpq's places are looked at"),
+        "certificate": Option(help="the client's certificate in place of a password, a file below the project"),
+        "key": Option(help="the certificate's key, a file that its owner alone may read"),
+        "ca": Option(help="the authorities by which the server's certificate is signed; the server is then verified"),
         "schema": Option(help="the schema of tables that name none; the user's own search path"),
         "timeout": Option("number", help="seconds to wait for a lock; 30"),
     },

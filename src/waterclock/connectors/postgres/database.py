@@ -22,6 +22,7 @@ _KEPT_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_cou
 _LOCKED = frozenset({"55P03", "40P01", "40001", "57014"})
 _UNWRITABLE = ("42501", "25006", "53")
 _NO_SCHEMA = "3F000"
+_NOT_LET_IN = frozenset({"28000", "28P01"})
 _AWAY = ("08", "57P", "53300", "25P03")
 
 
@@ -123,15 +124,35 @@ def database_of(setting: Setting) -> Database:
             why=str(error).strip().replace(str(url), "it"),
             fix="write postgresql://user@host:5432/database, and a password as { secret = '...' }",
         ) from error
-    password = setting.options.get("password")
     schema = setting.options.get("schema")
     return Database(
         conninfo=str(url),
         name=f"{parts.get('host', 'localhost')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}",
         schema=None if schema is None else str(schema),
         timeout=float(str(setting.options.get("timeout", 30))),
-        more={} if password is None else {"password": str(password)},
+        more=_login_of(setting),
     )
+
+
+def _login_of(setting: Setting) -> dict[str, str]:
+    """Return by what we are known to the server, as libpq has it, and by what the server is known to us."""
+    said = {key: str(value) for key, value in setting.options.items()}
+    if ("certificate" in said) != ("key" in said):
+        missing = "key" if "certificate" in said else "certificate"
+        raise WaterclockError(
+            "E803",
+            f"the connection {setting.name} has no {missing}",
+            where=setting.name,
+            why="a client's certificate and its key are two files",
+            fix=f"connections.{setting.name}.{missing} = 'certificates/client.{'key' if missing == 'key' else 'crt'}'",
+        )
+    login = {"password": said["password"]} if "password" in said else {}
+    for option, parameter in (("certificate", "sslcert"), ("key", "sslkey"), ("ca", "sslrootcert")):
+        if option in said:
+            login[parameter] = str(setting.folder / said[option])
+    if "ca" in said:
+        login["sslmode"] = "verify-full"
+    return login
 
 
 def quoted(name: str) -> str:
@@ -158,6 +179,15 @@ def told(error: psycopg.Error, name: str, where: str) -> WaterclockError:
     state = error.sqlstate or ""
     said = (error.diag.message_primary or str(error)).strip()
     hint = f" ({error.diag.message_detail})" if error.diag.message_detail else ""
+    if "authentication failed" in said or state in _NOT_LET_IN:
+        return WaterclockError(
+            "E810",
+            "the database does not let us in",
+            where=where,
+            why=f"{name}: {said.splitlines()[0]}; nothing was changed",
+            fix="it is tried again, by what the secret holds then; see that user, password or certificate are right",
+            transient=True,
+        )
     if state.startswith(_AWAY) or (not state and type(error).__name__ in {"OperationalError", "ConnectionTimeout"}):
         return WaterclockError(
             "E810",

@@ -71,10 +71,30 @@ class SparkSaid(BaseModel):
     confs: dict[str, str | int | float | bool | SecretSaid] = Field(default_factory=dict)
 
 
+class VaultSaid(BaseModel):
+    """Where secrets lie in Vault, and how we are known there; files are below the project unless absolute."""
+
+    model_config = _STRICT
+    url: str
+    mount: str = "secret"
+    path: str = ""
+    version: Literal[1, 2] = 2
+    namespace: str | None = None
+    auth: Literal["token", "approle", "kubernetes", "certificate"] = "token"
+    auth_mount: str | None = None
+    role: str | None = None
+    token: SecretSaid | None = None
+    secret_id: SecretSaid | None = None
+    certificate: str | None = None
+    key: str | None = None
+    ca: str | None = None
+
+
 class Environment(BaseModel):
     """One environment: where things are, and how connections are reached. `secrets` is a folder of secret files.
 
-    `ledger` is a URL, or `{ secret = "name" }` of one that holds a password.
+    `keyring` is a service of the system's keyring. `ledger` is a URL, or `{ secret = "name" }` of one that holds a
+    password.
     """
 
     model_config = _STRICT
@@ -85,6 +105,8 @@ class Environment(BaseModel):
     alerts: bool = False
     openlineage: bool = False
     secrets: str = "secrets"
+    keyring: str | None = None
+    vault: VaultSaid | None = None
     connections: dict[str, dict[str, Any]] = Field(default_factory=dict)
     vars: dict[str, _Scalar] = Field(default_factory=dict)
     pools: dict[str, int] = Field(default_factory=dict)
@@ -385,6 +407,9 @@ def _invalid(
             "E242", f"{'.'.join(path)} is missing", fix=f'add {key} = "..." below [{".".join(path[:-1])}]'
         )
     known_path = _nearest_place(config, path)
+    if kind == "literal_error":
+        what = f"{'.'.join(known_path)} holds {problem['input']!r}"
+        return config.place(known_path).refuse("E242", what, fix=f"give it {problem['ctx']['expected']}")
     expected = _EXPECTED.get(kind, "a text, a number, true, false or a date")
     return config.place(known_path).refuse(
         "E242", f"{'.'.join(known_path)} holds {problem['input']!r}", fix=f"give it {expected}"
@@ -402,6 +427,7 @@ _HOMES: Mapping[str, type[BaseModel]] = {
     "[defaults]": Defaults,
     "[env.NAME]": Environment,
     "[env.NAME.spark]": SparkSaid,
+    "[env.NAME.vault]": VaultSaid,
 }
 
 
@@ -430,4 +456,6 @@ def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
         return list(Environment.model_fields)
     if model is _File and path[0] == "env" and path[2:] == ("spark",):
         return list(SparkSaid.model_fields)
+    if model is _File and path[0] == "env" and path[2:] == ("vault",):
+        return list(VaultSaid.model_fields)
     return []

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.dpl.config.model import Config
+from waterclock.dpl.resolve.secret_places import secret_places
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.alerts import Alerting, AlertRule, Quiet, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow, Secret
@@ -41,7 +42,7 @@ def resolve_alerts(config: Config, flow: Flow, root: Path, errors: list[Waterclo
         if (target := _target(reader, name, values)) is not None
     }
     if is_on:
-        _check_secrets(reader, targets.values(), Secrets.of(root / config.environment.secrets))
+        _check_secrets(reader, targets.values(), Secrets.of(secret_places(root, config)))
     names = {str(name) for name in said.get("targets", ()) if isinstance(said.get("targets"), Mapping)}
     rules = [
         rule

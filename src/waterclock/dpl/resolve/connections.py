@@ -9,6 +9,7 @@ from typing import Any
 
 from waterclock.dpl.config.model import Config, flat_options, option_value
 from waterclock.dpl.resolve.buckets import SpanOf, check_buckets
+from waterclock.dpl.resolve.secret_places import secret_places
 from waterclock.dpl.resolve.table_options import TABLE_OPTIONS, TRANSFORM_OPTIONS, without_table_options
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid, Statement, UnitSaid
@@ -186,7 +187,7 @@ def _check_secrets(
     span_of: SpanOf,
     errors: list[WaterclockError],
 ) -> None:
-    secrets = Secrets.of(root / config.environment.secrets)
+    secrets = Secrets.of(secret_places(root, config))
     for connection in connections:
         for key, value in connection.options.items():
             if isinstance(value, Secret) and not secrets.has(value.name):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.dpl.config.model import Config
+from waterclock.dpl.resolve.secret_places import secret_places
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Secret
 from waterclock.flow.openlineage import LineageSink
@@ -36,7 +37,7 @@ def resolve_openlineage(config: Config, root: Path, errors: list[WaterclockError
     texts = {key: _text(config, errors, key) for key in ("file", "namespace")}
     is_on = bool(said) and config.environment.openlineage
     if is_on:
-        _check_secrets(config, errors, {"url": url, "token": token}, Secrets.of(root / config.environment.secrets))
+        _check_secrets(config, errors, {"url": url, "token": token}, Secrets.of(secret_places(root, config)))
     if not said or len(errors) > before:
         return LineageSink()
     namespace = texts["namespace"] or f"{config.name}.{config.env}"

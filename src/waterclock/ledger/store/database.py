@@ -137,6 +137,20 @@ class Database:
         """Reach the database by another engine than its kind's own."""
         self._engine = engine
 
+    def log_in_by(self, url: Callable[[], str]) -> None:
+        """Take user and password of each new connection from a URL that is read then: they may have changed meanwhile.
+
+        A file has neither.
+        """
+        if self.url.get_backend_name() == "sqlite":
+            return
+
+        def log_in(_dialect: Any, _record: Any, _arguments: Any, named: dict[str, Any]) -> None:
+            said = sa.make_url(url())
+            named.update({"user": said.username, "password": said.password})
+
+        sa.event.listen(self._engine, "do_connect", log_in)
+
     def found_schema(self) -> str | None:
         """Read which schema the database has, without bringing it up to date; None for an empty one.
 

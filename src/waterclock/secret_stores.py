@@ -1,0 +1,165 @@
+"""Asks the system's keyring (library keyring) and Vault, or what speaks as it does (library hvac), for one secret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    import hvac
+
+    from waterclock.secrets import VaultPlace
+
+_SECONDS = 10.0
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+
+
+def in_keyring(service: str, name: str) -> str | None:
+    """Return what the keyring of this user holds under a service and a name; None where it holds nothing.
+
+    Raises  E920 where there is no keyring, or it stays locked; E921 where keyring is not installed
+    """
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ImportError as error:
+        raise _not_installed("keyring", error) from error
+    try:
+        return keyring.get_password(service, name)
+    except KeyringError as error:
+        raise WaterclockError(
+            "E920",
+            "the keyring does not give secrets",
+            where=name,
+            why=f"{keyring.get_keyring().name}: {' '.join(str(error).split()) or type(error).__name__}",
+            fix="unlock it, or choose a backend as keyring says: python -m keyring --list-backends",
+        ) from error
+
+
+def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str | None:
+    """Return what Vault holds under a name; None where it holds nothing. One login and one request.
+
+    `at_hand` reads those secrets by which we are known to Vault.
+
+    Raises  E225 as `at_hand` does; E920 where Vault does not answer, refuses us, or is told too little; E921 where hvac
+            is not installed
+    """
+    try:
+        import hvac
+        import requests
+    except ImportError as error:
+        raise _not_installed("vault", error) from error
+    path, _, key = _full(place, name).rpartition("/")
+    if not path:
+        raise _refusal(
+            place, name, "a name of one word has no path", f'write vault = {{ path = "…" }}, or name it <path>/{name}'
+        )
+    try:
+        client = _client(place, name, at_hand)
+        kept = _read(client, place, path)
+    except hvac.exceptions.InvalidPath:
+        return None
+    except (hvac.exceptions.VaultDown, hvac.exceptions.BadGateway, hvac.exceptions.RateLimitExceeded) as error:
+        raise _away(place, name, error) from error
+    except hvac.exceptions.InternalServerError as error:
+        raise _away(place, name, error) from error
+    except requests.exceptions.SSLError as error:
+        why = "its certificate is not trusted, or it does not take ours"
+        raise _refusal(place, name, why, "name the authority that signed it: ca = '…'") from error
+    except (requests.exceptions.RequestException, OSError) as error:
+        raise _away(place, name, error) from error
+    except hvac.exceptions.VaultError as error:
+        mend = "see that the login, its policy and the path are right"
+        raise _refusal(place, name, _said(error), mend) from error
+    value = kept.get(key)
+    return None if value is None else str(value)
+
+
+def shown_in_vault(place: VaultPlace, name: str) -> str:
+    """Say where in Vault a name is looked for: `password of secret/shop/ops in Vault at https://…`."""
+    path, _, key = _full(place, name).rpartition("/")
+    return f"{key} of {place.mount}/{path} in Vault at {place.url}"
+
+
+def _full(place: VaultPlace, name: str) -> str:
+    return "/".join(part for part in (place.path.strip("/"), name.strip("/")) if part)
+
+
+def _client(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> hvac.Client:
+    import hvac
+
+    client = hvac.Client(
+        url=place.url,
+        # else hvac takes the token of whoever is logged in, also where we are to be known otherwise
+        token="" if place.auth != "token" or place.token else None,
+        verify=str(place.ca) if place.ca else True,
+        cert=(str(place.certificate), str(place.key)) if place.certificate else None,
+        timeout=_SECONDS,
+        namespace=place.namespace,
+    )
+    if place.auth == "approle":
+        role = _required(place, name, "role")
+        secret_id = at_hand(place.secret_id) if place.secret_id else None
+        client.auth.approle.login(role, secret_id, mount_point=place.auth_mount or "approle")
+    elif place.auth == "kubernetes":
+        role, account = _required(place, name, "role"), _SERVICE_ACCOUNT.read_text(encoding="utf-8")
+        client.auth.kubernetes.login(role, account, mount_point=place.auth_mount or "kubernetes")
+    elif place.auth == "certificate":
+        _required(place, name, "certificate")
+        certificate, key = str(place.certificate), str(place.key)
+        client.auth.cert.login(
+            place.role or "", cert_pem=certificate, key_pem=key, mount_point=place.auth_mount or "cert"
+        )
+    elif place.token:
+        client.token = at_hand(place.token)
+    elif not client.token:
+        why = "no token is named, and neither VAULT_TOKEN nor ~/.vault-token is there"
+        raise _refusal(place, name, why, 'log in, or write vault = { token = "name" }')
+    return client
+
+
+def _required(place: VaultPlace, name: str, key: str) -> str:
+    value = getattr(place, key)
+    if value is None:
+        raise _refusal(place, name, f"auth {place.auth} needs a {key}", f"write {key} = '…' beside auth")
+    return str(value)
+
+
+def _read(client: hvac.Client, place: VaultPlace, path: str) -> dict[str, Any]:
+    if place.version == 1:
+        return dict(client.secrets.kv.v1.read_secret(path, mount_point=place.mount)["data"])
+    answer = client.secrets.kv.v2.read_secret_version(path, mount_point=place.mount, raise_on_deleted_version=True)
+    return dict(answer["data"]["data"])
+
+
+def _said(error: Exception) -> str:
+    """Return what a server said, in one line; hvac's text names the request, and no value."""
+    errors = getattr(error, "errors", None)
+    return "; ".join(map(str, errors)) if errors else " ".join(str(error).split()) or type(error).__name__
+
+
+def _away(place: VaultPlace, name: str, error: Exception) -> WaterclockError:
+    return WaterclockError(
+        "E920",
+        "Vault does not answer",
+        where=name,
+        why=f"{place.url}: {type(error).__name__}",
+        fix="it is tried again; see that it runs, is unsealed, and can be reached from here",
+        transient=True,
+    )
+
+
+def _refusal(place: VaultPlace, name: str, why: str, fix: str) -> WaterclockError:
+    return WaterclockError("E920", "Vault does not give the secret", where=name, why=f"{place.url}: {why}", fix=fix)
+
+
+def _not_installed(extra: str, error: ImportError) -> WaterclockError:
+    return WaterclockError(
+        "E921",
+        f"secrets of {'the keyring' if extra == 'keyring' else 'Vault'} need a library that is not installed",
+        why=str(error),
+        fix=f"install waterclock with it: pip install 'waterclock[{extra}]'",
+    )

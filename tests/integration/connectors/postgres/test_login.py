@@ -1,0 +1,177 @@
+"""How we are known to a PostgreSQL server: by passwords that change meanwhile, and by certificates."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests import postgres
+from waterclock.connectors.interface import Collector
+from waterclock.engine.connections import Connections
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import About, Connection, Place, Secret, Unit, Value
+from waterclock.ledger.ledger import Ledger
+from waterclock.secrets import SecretPlaces, Secrets
+
+pytestmark = pytest.mark.slow
+
+HERE = Place("waterclock.toml", 1, 1)
+UNIT = Unit("ops", "orders", None, {}, HERE)
+
+
+@pytest.fixture
+def server() -> Iterator[postgres.Server]:
+    """The server, which asks `rotating` for a password and `certified` for a certificate, and trusts all others."""
+    found = postgres.server()
+    rules = found.folder / "data/pg_hba.conf"
+    before = rules.read_text()
+    rules.write_text(
+        "host all rotating 127.0.0.1/32 scram-sha-256\nhostssl all certified 127.0.0.1/32 cert\n"
+        f"host all certified 127.0.0.1/32 reject\n{before}"
+    )
+    for role in ("rotating", "certified"):
+        found.run(f"CREATE ROLE {role} LOGIN PASSWORD 'old w0rd'")
+        found.run(f"GRANT CREATE ON DATABASE postgres TO {role}")
+    found.run("SELECT pg_reload_conf()")
+    yield found
+    rules.write_text(before)
+    for role in ("rotating", "certified"):
+        found.run(f"DROP OWNED BY {role}")
+        found.run(f"DROP ROLE {role}")
+    found.run("ALTER SYSTEM RESET ALL")
+    found.run("SELECT pg_reload_conf()")
+
+
+def opened(folder: Path, **options: Value | Secret) -> Connections:
+    said = Connection("ops", "postgres", options, About(), HERE)
+    return Connections(folder, folder / "archive", {"ops": said}, Secrets.of(SecretPlaces(folder / "secrets")))
+
+
+def keep(folder: Path, name: str, value: str) -> None:
+    (folder / "secrets").mkdir(exist_ok=True)
+    (folder / "secrets" / name).write_text(f"{value}\n")
+
+
+def clock(connections: Connections) -> bool:
+    collector: Collector = connections.collector("ops")
+    at = collector.clock(UNIT)
+    return at is not None and at.tzinfo is not None
+
+
+def test_a_password_that_changes_is_the_new_one_at_the_next_batch(server: postgres.Server, tmp_path: Path) -> None:
+    keep(tmp_path, "password", "old w0rd")
+    connections = opened(
+        tmp_path, url=f"postgresql://rotating@127.0.0.1:{server.port}/postgres", password=Secret("password")
+    )
+    assert clock(connections)
+    assert connections.collector("ops") is connections.collector("ops")
+    server.run("ALTER ROLE rotating PASSWORD 'new w0rd'")
+    with pytest.raises(WaterclockError) as raised:
+        clock(connections)
+    assert (raised.value.code, raised.value.transient) == ("E810", True)
+    assert "does not let us in" in raised.value.what
+    assert "w0rd" not in str(raised.value)
+    keep(tmp_path, "password", "new w0rd")
+    assert clock(connections)
+
+
+def test_a_ledger_outlives_that_its_password_changes(server: postgres.Server, tmp_path: Path) -> None:
+    def url() -> str:
+        word = (tmp_path / "secrets/password").read_text().strip()
+        return f"postgresql://rotating:{word}@127.0.0.1:{server.port}/postgres?schema={schema}"
+
+    schema = server.fresh_schema()
+    keep(tmp_path, "password", "old%20w0rd")
+    with Ledger.open(url()) as ledger:
+        ledger.log_in_by(url)
+        first = ledger.sequence()
+        server.run("ALTER ROLE rotating PASSWORD 'new w0rd'")
+        keep(tmp_path, "password", "new%20w0rd")
+        server.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rotating'")
+        postgres.wait_until(
+            lambda: not server.run("SELECT FROM pg_stat_activity WHERE usename = 'rotating'"), seconds=10
+        )
+        assert ledger.sequence() == first
+    server.run(f"DROP SCHEMA {schema} CASCADE")
+
+
+def test_a_certificate_stands_in_place_of_a_password(server: postgres.Server, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    authority.sign("server", "127.0.0.1", owner=server.folder)
+    authority.sign("client", "certified")
+    for setting, file in (("ssl_cert_file", "server.crt"), ("ssl_key_file", "server.key"), ("ssl_ca_file", "ca.crt")):
+        server.run(f"ALTER SYSTEM SET {setting} = '{server.folder / file}'")
+    server.run("ALTER SYSTEM SET ssl = on")
+    server.run("SELECT pg_reload_conf()")
+    url = f"postgresql://certified@127.0.0.1:{server.port}/postgres"
+    files = {"certificate": "client.crt", "key": "client.key", "ca": "ca.crt"}
+    postgres.wait_until(lambda: server.run("SHOW ssl") == [("on",)])
+    assert clock(opened(tmp_path, url=url, **files))
+    with pytest.raises(WaterclockError, match="E810"):
+        clock(opened(tmp_path, url=url))  # nobody else is let in
+    Authority(tmp_path / "others")
+    with pytest.raises(WaterclockError, match="certificate verify failed"):
+        clock(opened(tmp_path, url=url, **files | {"ca": "others/ca.crt"}))
+    with pytest.raises(WaterclockError, match="has no key"):
+        clock(opened(tmp_path, url=url, certificate="client.crt"))
+
+
+class Authority:
+    """Signs certificates for a day, and keeps them in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"authority {folder.name}")])
+        made = self._begun(self.name, self.key).add_extension(
+            x509.BasicConstraints(ca=True, path_length=0), critical=True
+        )
+        self._write("ca", made.sign(self.key, hashes.SHA256()), self.key)
+
+    def sign(self, file: str, name: str, *, owner: Path | None = None) -> None:
+        """Make a certificate and its key; with `owner`, a server's, in its folder and its user's own."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        made = self._begun(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key)
+        if owner is not None:
+            made = made.add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(name))]), critical=False)
+        self._write(file, made.sign(self.key, hashes.SHA256()), key)
+        if owner is not None:
+            for each in (f"{file}.crt", f"{file}.key", "ca.crt"):
+                there = owner / each
+                there.write_bytes((self.folder / each).read_bytes())
+                there.chmod(0o600)
+                if os.geteuid() == 0:
+                    os.chown(there, pwd.getpwnam("postgres").pw_uid, -1)
+
+    def _begun(self, name: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+        now = datetime.now(UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(self.name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(hours=1))
+            .not_valid_after(now + timedelta(days=1))
+        )
+
+    def _write(self, file: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+        (self.folder / f"{file}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        private = self.folder / f"{file}.key"
+        private.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+        private.chmod(0o600)
