@@ -67,6 +67,18 @@ def match(columns: Columns, found: Sequence[Found], *, where: str) -> Matched:
     return Matched(tuple(taken), tuple(column.name for _, column in rest))
 
 
+def misfit(taken: Taken, value: str, where: str) -> WaterclockError:
+    """Make the error for a value that is not of its column's type."""
+    shown = value if len(value) <= 80 else f"{value[:77]}…"
+    return WaterclockError(
+        "E812",
+        f"{taken.source} holds {shown!r}, which is no {taken.type}",
+        where=where,
+        why="a value must be of its column's type, and none is rounded, cut or left out unseen",
+        fix=f"mend the value at the source, convert it in a QUERY, or collect the column as {taken.name} STRING",
+    )
+
+
 def seen_of(found: Iterable[Found]) -> dict[str, str]:
     """Return the columns that a source had, with their types, in its order."""
     return {column.name: column.type or "STRING" for column in found}

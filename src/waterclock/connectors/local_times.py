@@ -17,6 +17,7 @@ from waterclock.timelabel.zone import nominal_zone
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import pyarrow as pa
 
 _STEP = 6 * 3600  # seconds; no zone has changed its clocks twice within them and come back to what was
 _MICROS = 1_000_000
@@ -24,6 +25,16 @@ _FIRST, _LAST = (
     (at - EPOCH) // timedelta(microseconds=1)
     for at in (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
 )
+
+
+def instants_in(local: pa.Array, zone: str) -> pa.Array:
+    """Read an Arrow column of times without a zone in a zone, as `instants_of`; NULL stays NULL."""
+    import pyarrow as pa
+
+    is_known = local.is_valid()
+    micros = local.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    found = pa.array(instants_of(micros, zone), pa.int64(), mask=~is_known.to_numpy(zero_copy_only=False))
+    return found.cast(pa.timestamp("us", tz="UTC"))
 
 
 def instants_of(local: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.behind import Writing, query_of
-from waterclock.connectors.interface import Outcome
+from waterclock.connectors.delivery_record import Record
 from waterclock.connectors.postgres.database import quoted, table_of
-from waterclock.connectors.postgres.destination import DELIVERIES
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
 
 _WRITING = Writing(quoted, lambda kind: f"NULL::{kind}", lambda label: f"'{label}'::text")
 _KINDS = {"r": "table", "p": "table", "f": "table", "v": "view", "m": "view"}
-_LABELS = f"SELECT DISTINCT label FROM {DELIVERIES} WHERE project = %s AND publish = %s AND outcome = %s ORDER BY label"
-_VERSIONS = (
-    f"SELECT claim, delivered_at FROM {DELIVERIES} WHERE project = %s AND publish = %s AND outcome = %s"
-    " ORDER BY delivered_at, claim"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +33,11 @@ class Tables:
 
     def labels(self, project: str, publish: str) -> list[str]:
         """Return the labels that were delivered, in order."""
-        rows = self.connection.execute(_LABELS, (project, publish, Outcome.DELIVERED.value))
-        return [str(label) for (label,) in rows]
+        return Record(self.connection.execute, "%s").labels(project, publish)
 
     def versions(self, project: str, publish: str) -> list[tuple[int, datetime]]:
         """Return the claims that delivered, and when, oldest first."""
-        return list(self.connection.execute(_VERSIONS, (project, publish, Outcome.DELIVERED.value)))
+        return Record(self.connection.execute, "%s").versions(project, publish)
 
     def show(self, unit: Unit, parts: Mapping[str, Unit]) -> None:
         """Have the unit's view show tables by their labels, "" for a version. Of none there is no view."""

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.changed_rows import Bounds, Counting, Tallies, change_column_of, no_time_of_change
 from waterclock.connectors.postgres.database import quoted, source_of
-from waterclock.connectors.postgres.extract import TIMES, WindowFilter, bound_of, micros, within
+from waterclock.connectors.postgres.extract import TIMES, micros, within
 from waterclock.connectors.postgres.types import SqlColumn
 from waterclock.connectors.values import EPOCH_UNITS, Times, instant_of
+from waterclock.connectors.window_bounds import WindowFilter, bound_of
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.zone import nominal_zone

@@ -6,8 +6,6 @@ all of them see the moment that the first transaction saw, which stays open and 
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.postgres.extract import Extract, parts_of, set_aside
 from waterclock.connectors.postgres.rows import batches, schema_of
+from waterclock.connectors.worker_errors import carrying
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import TIMELABEL
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 DIRECT_ROWS = 50_000
-_MARK = "waterclock-error:"
 
 
 def collected(
@@ -63,12 +61,6 @@ def collected(
     return Collected(frame, counts_at_the_end, left_out, {**source, "parts": len(parts)}, close=close)
 
 
-def carried(error: BaseException) -> WaterclockError | None:
-    """Find the error that a Python worker met in what Spark says of it."""
-    found = re.search(re.escape(_MARK) + r"(\{.*\})", str(error))
-    return WaterclockError(**json.loads(found[1])) if found else None
-
-
 def _by_workers(
     spark: SparkSession, connection: Connection, extract: Extract, parts: Sequence[str | None]
 ) -> DataFrame:
@@ -89,11 +81,12 @@ def _by_workers(
 
 def _carrying(extract: Extract) -> Iterator[pa.RecordBatch]:
     """Read in a worker; errors go home within Spark's."""
-    try:
-        with extract.database.reading(extract.where, snapshot=extract.snapshot) as connection:
-            yield from batches(connection, extract)
-    except WaterclockError as error:
-        raise RuntimeError(_MARK + json.dumps(_of_one_moment(error, extract).to_dict())) from error
+    with carrying():
+        try:
+            with extract.database.reading(extract.where, snapshot=extract.snapshot) as connection:
+                yield from batches(connection, extract)
+        except WaterclockError as error:
+            raise _of_one_moment(error, extract) from error
 
 
 def _of_one_moment(error: WaterclockError, extract: Extract) -> WaterclockError:

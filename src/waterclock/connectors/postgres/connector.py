@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from waterclock.connectors.postgres.database import Connection, Database
-    from waterclock.connectors.postgres.extract import WindowFilter
     from waterclock.connectors.postgres.types import SqlColumn
+    from waterclock.connectors.window_bounds import WindowFilter
 
 CAPABILITIES = Capabilities(
     type="postgres",
@@ -134,7 +134,7 @@ class PostgresCollector:
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Bring back the error that a Python worker of Spark met."""
-        from waterclock.connectors.postgres.collection import carried
+        from waterclock.connectors.worker_errors import carried
 
         del unit, columns
         return carried(error)
@@ -216,7 +216,8 @@ class PostgresCollector:
 
 
 def _window_filter(request: WindowRequest, there: Sequence[SqlColumn], unit: Unit) -> WindowFilter:
-    from waterclock.connectors.postgres.extract import WindowFilter, require_time
+    from waterclock.connectors.postgres.extract import require_time
+    from waterclock.connectors.window_bounds import WindowFilter
 
     for column in there:
         if column.name.lower() == request.time_column.lower():

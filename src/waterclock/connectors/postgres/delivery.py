@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from waterclock.connectors.behind import is_behind, refuse_kind, whole
+from waterclock.connectors.delivery_record import DELIVERIES, INDEX, Record, no_record
 from waterclock.connectors.interface import Delivered, Delivery, Outcome
 from waterclock.connectors.overwrites import refuse_changed
 from waterclock.connectors.parts import begin_part, drop_labels, drop_old_versions, labels_there, show
 from waterclock.connectors.postgres.behind import Tables
 from waterclock.connectors.postgres.database import Database, quoted, table_of
 from waterclock.connectors.postgres.destination import (
-    DELIVERIES,
     There,
     columns_there,
     element_of,
@@ -61,16 +61,6 @@ _CREATE = (
     " mode TEXT NOT NULL, row_count BIGINT NOT NULL, deleted_count BIGINT NOT NULL, note TEXT NOT NULL,"
     " delivered_at TIMESTAMPTZ NOT NULL DEFAULT now(), PRIMARY KEY (project, claim, label))"
 )
-_INDEX = f"CREATE INDEX IF NOT EXISTS {DELIVERIES}_newest ON {DELIVERIES} (project, publish, outcome, label)"
-_READ = f"SELECT claim, outcome, label, row_count, deleted_count, note FROM {DELIVERIES}"
-_NEWEST_OF_CLAIM = (
-    f"SELECT outcome, mode, label, row_count FROM {DELIVERIES}"
-    " WHERE project = %s AND claim = %s ORDER BY label DESC LIMIT 1"
-)
-_INSERT = (
-    f"INSERT INTO {DELIVERIES} (project, claim, publish, label, outcome, mode, row_count, deleted_count, note)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
-)
 _MAKE_LOCK = "SELECT pg_advisory_xact_lock(hashtext('waterclock_deliveries'))"
 _TURN = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 _END = (
@@ -95,7 +85,7 @@ class PostgresDeliverer:
         first = deliveries[0]
         with self.database.writing(where, called=_called(first.project, first.claim)) as connection:
             _prepare(connection, first.project, first.publish)
-            stands = _find(connection, first.project, first.claim)
+            stands = _record(connection).find(first.project, first.claim)
             if stands:
                 return stands
             delivered = tuple(_deliver_one(connection, unit, delivery) for delivery in deliveries)
@@ -126,30 +116,25 @@ class PostgresDeliverer:
             connection.execute(_END, (_called(project, claim),))
         with self.database.writing(str(unit)) as connection:
             _prepare(connection, project, publish)
-            stands = _find(connection, project, claim)
-            if stands:
-                return stands[-1]
-            connection.execute(_INSERT, (project, claim, publish, "", Outcome.KILLED.value, "", 0, 0, ""))
-        return Delivered(claim, Outcome.KILLED, "", 0)
+            return _record(connection).kill(project, publish, claim)
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
         """What stands under a claim; None where nothing does."""
         del publish
-        return self._read(unit, lambda connection: (_find(connection, project, claim) or (None,))[-1])
+        return self._read(unit, lambda connection: (_record(connection).find(project, claim) or (None,))[-1])
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
         """The newest label's newest delivery."""
-        return self._read(unit, lambda connection: _newest(connection, project, publish))
+        return self._read(unit, lambda connection: _record(connection).newest(project, publish))
 
     def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Look for the claim's rows of `waterclock_deliveries`, the table, and what the newest label brought there."""
 
         def ask(connection: Connection) -> str | None:
-            newest = _newest(connection, project, publish)
-            is_newer = newest is not None and newest.claim > claim  # of a runner that has not recorded it yet
-            return None if is_newer else _lost(connection, unit, project, claim)
+            there = {name: quoted(column.name) for name, column in columns_there(connection, unit).items()}
+            return _record(connection).lost(unit, table_of(unit), project, publish, claim, there)
 
-        return self._read(unit, ask, otherwise=_no_record(claim))
+        return self._read(unit, ask, otherwise=no_record(claim))
 
     def _read(
         self, unit: Unit, ask: Callable[[Connection], _Told | None], *, otherwise: _Told | None = None
@@ -170,53 +155,17 @@ def _prepare(connection: Connection, project: str, publish: str) -> None:
     if not known or known[0] is None:
         connection.execute(_MAKE_LOCK)
         connection.execute(_CREATE)
-        connection.execute(_INDEX)
+        connection.execute(INDEX)
     connection.execute(_TURN, (f"waterclock {project} {publish}",))
 
 
-def _find(connection: Connection, project: str, claim: int) -> tuple[Delivered, ...]:
-    rows = connection.execute(f"{_READ} WHERE project = %s AND claim = %s ORDER BY label", (project, claim))
-    return tuple(_delivered(row) for row in rows)
-
-
-def _newest(connection: Connection, project: str, publish: str) -> Delivered | None:
-    row = connection.execute(
-        f"{_READ} WHERE project = %s AND publish = %s AND outcome = %s ORDER BY label DESC, claim DESC LIMIT 1",
-        (project, publish, Outcome.DELIVERED.value),
-    ).fetchone()
-    return _delivered(row) if row else None
-
-
-def _delivered(row: Sequence[Any]) -> Delivered:
-    claim, outcome, label, rows, deleted, note = row
-    return Delivered(claim, Outcome(outcome), label, rows, deleted, note, is_repeat=True)
-
-
-def _no_record(claim: int) -> str:
-    return f"{DELIVERIES} has no row of claim {claim}"
-
-
-def _lost(connection: Connection, unit: Unit, project: str, claim: int) -> str | None:
-    row = connection.execute(_NEWEST_OF_CLAIM, (project, claim)).fetchone()
-    if row is None or row[0] == Outcome.KILLED.value:
-        return _no_record(claim)
-    outcome, mode, label, brought = row
-    columns = columns_there(connection, unit)
-    if not columns:
-        return f"the table {unit.path} is gone"
-    if outcome == Outcome.OLDER.value:
-        return None
-    if mode == Mode.APPEND.value and TIMELABEL in columns:
-        sql = f"SELECT count(*) FROM {table_of(unit)} WHERE {quoted(columns[TIMELABEL].name)} = ".replace("%", "%%")
-        found = connection.execute(f"{sql}%s", (label,)).fetchone()
-        rows = found[0] if found else 0
-        return None if rows == brought else f"{unit.path} holds {rows} rows of {label}, {brought} were delivered"
-    holds_some = connection.execute(f"SELECT 1 FROM {table_of(unit)} LIMIT 1").fetchone()
-    return None if holds_some or not brought else f"the table {unit.path} is empty"
+def _record(connection: Connection) -> Record:
+    return Record(connection.execute, "%s")
 
 
 def _deliver_one(connection: Connection, unit: Unit, delivery: Delivery) -> Delivered:
-    newest = _newest(connection, delivery.project, delivery.publish)
+    record = _record(connection)
+    newest = record.newest(delivery.project, delivery.publish)
     if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
         delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
     elif is_behind(unit):
@@ -227,9 +176,7 @@ def _deliver_one(connection: Connection, unit: Unit, delivery: Delivery) -> Deli
         refuse_changed(unit, delivery, newest)
         there = settle_table(connection, unit, delivery, is_ours=newest is not None)
         delivered = _bring(connection, unit, delivery, there)
-    key = (delivery.project, delivery.claim, delivery.publish, delivery.label_text)
-    counts = (delivered.rows, delivered.deleted, delivery.note)
-    connection.execute(_INSERT, (*key, delivered.outcome.value, delivery.mode_words, *counts))
+    record.put(delivery, delivered)
     return delivered
 
 

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.delivery_record import Record
 from waterclock.connectors.foreign_rows import foreign_rows
-from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.connectors.interface import Delivery
 from waterclock.connectors.overwrites import Dialect, rows_of
 from waterclock.connectors.postgres.database import quoted, table_of
 from waterclock.errors import WaterclockError
@@ -25,7 +26,6 @@ from waterclock.timelabel.label import TIMELABEL
 if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
-DELIVERIES = "waterclock_deliveries"
 _LONGEST_NAME = 63  # bytes
 # of a column's own type: digits behind the point stand in its modifier, where it bounds them
 _PLACES = (
@@ -146,17 +146,12 @@ def _spelt(names: Sequence[str], known: Mapping[str, There]) -> tuple[str, ...]:
 
 
 def _refuse_foreign(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
-    # two projects may each replace rows of their own condition
-    other = connection.execute(
-        f"SELECT project FROM {DELIVERIES} WHERE publish = %s AND project <> %s AND outcome = %s"
-        " AND NOT (mode = %s AND mode LIKE '%% where') LIMIT 1",
-        (delivery.publish, delivery.project, Outcome.DELIVERED.value, delivery.mode_words),
-    ).fetchone()
+    other = Record(connection.execute, "%s").other_project(delivery)
     rows, values = some_rows("SELECT 1", unit, delivery, columns_there(connection, unit))
     has_rows = is_ours or connection.execute(f"{rows} LIMIT 1", values).fetchone()
     if not other and (is_ours or not has_rows or unit.options.get("adopt")):
         return
-    raise foreign_rows(unit, delivery, of=other[0] if other else None)
+    raise foreign_rows(unit, delivery, of=other)
 
 
 def _index(connection: Connection, unit: Unit, columns: Sequence[str], *, is_unique: bool) -> None:

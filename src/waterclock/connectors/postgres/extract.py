@@ -9,18 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from waterclock.connectors import window_bounds
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.postgres.database import Database, quoted, source_of
-from waterclock.connectors.values import EPOCH_UNITS, Times
+from waterclock.connectors.values import Times
+from waterclock.connectors.window_bounds import WindowFilter, bound_of, local_literal
 from waterclock.connectors.windowing import NO_TIME
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
-from waterclock.timelabel.instant import EPOCH
-from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import nominal_zone
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ ROWS_A_PART = 500_000
 MOST_PARTS = 64
 ARRAY = re.compile(r"array\s*<(.+)>", re.IGNORECASE)
 _DAY = timedelta(days=1)
-_SECOND = timedelta(seconds=1)
 TIMES = frozenset({"timestamp", "timestamptz", "date", "int2", "int4", "int8"})
 
 
@@ -41,15 +40,6 @@ class Wanted:
     taken: Taken
     kind: str
     is_array: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WindowFilter:
-    """Rows are wanted whose `time_column`, of the database's type `kind`, lies in one of the windows, which ascend."""
-
-    time_column: str
-    kind: str
-    windows: tuple[Window, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +85,7 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
     if by_window.kind in {"timestamp", "date"}:
         # where an hour comes twice, local times do not ascend with instants: any cuts that ascend part the rows
         rules = nominal_zone(times.zone)
-        literals = [_local(cut) for cut in sorted({cut.astimezone(rules).replace(tzinfo=None) for cut in cuts})]
+        literals = [local_literal(cut) for cut in sorted({cut.astimezone(rules).replace(tzinfo=None) for cut in cuts})]
     else:
         literals = list(dict.fromkeys(bound_of(cut, by_window.kind, times) for cut in cuts))
     yield f"{name} < {literals[0]}"
@@ -146,34 +136,7 @@ def micros(by_window: WindowFilter) -> str:
 
 def within(by_window: WindowFilter, times: Times) -> str:
     """Bound what the server looks at, so that it can use an index; which window a row is in is decided here."""
-    name = quoted(by_window.time_column)
-    start, end = by_window.windows[0].start, by_window.windows[-1].end
-    if by_window.kind == "timestamptz" or by_window.kind.startswith("int"):
-        return f"{name} >= {bound_of(start, by_window.kind, times)} AND {name} < {bound_of(end, by_window.kind, times)}"
-    low, high = _local_bounds(start, end, times.zone)
-    return f"{name} >= {_local(low)} AND {name} < {_local(high)}"
-
-
-def bound_of(at: datetime, kind: str, times: Times) -> str:
-    """Write an instant as a literal of a column's type."""
-    if kind.startswith("int"):
-        return str(-(-(at - EPOCH) // EPOCH_UNITS[times.epoch]))
-    if kind == "timestamptz":
-        return f"'{at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}+00'::timestamptz"
-    return _local(at.astimezone(nominal_zone(times.zone)))
-
-
-def _local(at: datetime) -> str:
-    return f"'{at:%Y-%m-%d %H:%M:%S.%f}'::timestamp"
-
-
-def _local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, datetime]:
-    """Bound the zone-less times of a span; a day wider where the zone's offset may change nearby."""
-    rules = nominal_zone(zone)
-    offsets = {at.astimezone(rules).utcoffset() for at in (start - _DAY, start, end, end + _DAY)}
-    margin = timedelta(0) if len(offsets) == 1 and end - start <= 7 * _DAY else _DAY
-    # a date is midnight of its day: the first instant of a window is above it or it
-    return (start - margin).astimezone(rules), (end + margin).astimezone(rules) + (_SECOND if margin else timedelta(0))
+    return window_bounds.within(quoted(by_window.time_column), by_window, times)
 
 
 def set_aside(connection: Connection, extract: Extract) -> Mapping[str, int]:

@@ -9,14 +9,15 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from waterclock.connectors.local_times import instants_of
-from waterclock.connectors.postgres.extract import ARRAY, Extract, Wanted, WindowFilter, query_of
+from waterclock.connectors.column_matching import misfit
+from waterclock.connectors.local_times import instants_in
+from waterclock.connectors.postgres.extract import ARRAY, Extract, Wanted, query_of
 from waterclock.connectors.values import EPOCH_UNITS, Misfit, Times, arrow_type, column
+from waterclock.connectors.window_bounds import WindowFilter, labels_of
 from waterclock.errors import WaterclockError
-from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def _converted(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
         if pa.types.is_binary(wanted) and one.kind == "bytea":
             return pa.array([None if text is None else bytes.fromhex(text[2:]) for text in values.to_pylist()], wanted)
         if pa.types.is_timestamp(wanted) and wanted.tz and pa.types.is_timestamp(values.type):
-            return _instants(values, extract.times)
+            return instants_in(values, extract.times.zone)
         return column(values.to_pylist(), one.taken.type, extract.times)
     except Misfit as misfit:
         raise _refused(one, str(misfit.value), extract) from None
@@ -228,42 +229,19 @@ def _first_fraction(items: Sequence[Any]) -> object | None:
     return next((each for item in items if item for each in item if isinstance(each, float)), None)
 
 
-def _instants(local: pa.Array, times: Times) -> pa.Array:
-    """Read times without a zone in the zone: a repeated hour as its first pass, a skipped time moved on by the gap.
-
-    Raises  Misfit for one that is no instant between the years 1 and 9999
-    """
-    import pyarrow as pa
-
-    is_known = local.is_valid()
-    micros = local.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    found = pa.array(instants_of(micros, times.zone), pa.int64(), mask=~is_known.to_numpy(zero_copy_only=False))
-    return found.cast(pa.timestamp("us", tz="UTC"))
-
-
 def _labels(micros: pa.Array, by_window: WindowFilter, times: Times) -> tuple[pa.Array, pa.Array]:
     """Return each row's label, and whether it lies in a window at all."""
-    import numpy as np
     import pyarrow as pa
 
-    if by_window.kind.startswith("int"):
+    if by_window.is_number:
         unit = EPOCH_UNITS[times.epoch] // timedelta(microseconds=1)
         instants = micros.to_numpy(zero_copy_only=False).astype("int64") * unit
     elif by_window.kind == "timestamptz":
         instants = micros.to_numpy(zero_copy_only=False).astype("int64")
     else:
-        local = _instants(micros.cast(pa.timestamp("us")), times)
+        local = instants_in(micros.cast(pa.timestamp("us")), times.zone)
         instants = local.cast(pa.int64()).to_numpy(zero_copy_only=False).astype("int64")
-    starts = np.array([_micros_of(window.start) for window in by_window.windows], dtype="int64")
-    ends = np.array([_micros_of(window.end) for window in by_window.windows], dtype="int64")
-    at = np.searchsorted(starts, instants, side="right") - 1
-    kept = (at >= 0) & (instants < ends[at])
-    texts = pa.array([window.label for window in by_window.windows], pa.string())
-    return texts.take(pa.array(np.maximum(at, 0))), pa.array(kept)
-
-
-def _micros_of(at: datetime) -> int:
-    return (at - EPOCH) // timedelta(microseconds=1)
+    return labels_of(instants, by_window.windows)
 
 
 def _misfit(error: Exception, extract: Extract) -> WaterclockError:
@@ -279,11 +257,4 @@ def _misfit(error: Exception, extract: Extract) -> WaterclockError:
 
 
 def _refused(one: Wanted, value: str, extract: Extract) -> WaterclockError:
-    shown = value if len(value) <= 80 else f"{value[:77]}…"
-    return WaterclockError(
-        "E812",
-        f"{one.taken.source} holds {shown!r}, which is no {one.taken.type}",
-        where=extract.where,
-        why="a value must be of its column's type, and none is rounded, cut or left out unseen",
-        fix=f"mend the value at the source, convert it in a QUERY, or collect the column as {one.taken.name} STRING",
-    )
+    return misfit(one.taken, value, extract.where)

@@ -8,17 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from waterclock.connectors.behind import Writing, query_of
-from waterclock.connectors.interface import Outcome
+from waterclock.connectors.delivery_record import Record
 from waterclock.connectors.sqlite.database import quoted, table_of
-from waterclock.connectors.sqlite.destination import DELIVERIES
 from waterclock.flow.declarations import Unit
 
 _WRITING = Writing(quoted, lambda _: "NULL", lambda label: f"'{label}'")
-_LABELS = f"SELECT DISTINCT label FROM {DELIVERIES} WHERE project = ? AND publish = ? AND outcome = ? ORDER BY label"
-_VERSIONS = (
-    f"SELECT claim, delivered_at FROM {DELIVERIES} WHERE project = ? AND publish = ? AND outcome = ?"
-    " ORDER BY delivered_at, claim"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +30,11 @@ class Tables:
 
     def labels(self, project: str, publish: str) -> list[str]:
         """Return the labels that were delivered, in order."""
-        rows = self.connection.execute(_LABELS, (project, publish, Outcome.DELIVERED.value))
-        return [str(label) for (label,) in rows]
+        return Record(self.connection.execute, "?").labels(project, publish)
 
     def versions(self, project: str, publish: str) -> list[tuple[int, datetime]]:
         """Return the claims that delivered, and when, oldest first."""
-        rows = self.connection.execute(_VERSIONS, (project, publish, Outcome.DELIVERED.value))
+        rows = Record(self.connection.execute, "?").versions(project, publish)
         return [(claim, datetime.fromisoformat(delivered).replace(tzinfo=UTC)) for claim, delivered in rows]
 
     def show(self, unit: Unit, parts: Mapping[str, Unit]) -> None:

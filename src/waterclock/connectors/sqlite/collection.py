@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +15,7 @@ from waterclock.connectors.sqlite.change_counter import state_of, state_seen_fro
 from waterclock.connectors.sqlite.database import Database, quoted
 from waterclock.connectors.values import EPOCH_UNITS, Misfit, Times, arrow_type, column, instant_of
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
+from waterclock.connectors.worker_errors import carrying
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.label import TIMELABEL
@@ -31,7 +30,6 @@ DIRECT_ROWS = 50_000
 BATCH_ROWS = 10_000
 _MOST_SCANNED = 1_000_000
 
-_MARK = "waterclock-error:"
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 
@@ -88,12 +86,6 @@ def collected(
     return Collected(frame, lambda: counts, left_out, source, is_empty=not rows)
 
 
-def carried(error: BaseException) -> WaterclockError | None:
-    """Find the error that a Python worker met in what Spark says of it."""
-    found = re.search(re.escape(_MARK) + r"(\{.*\})", str(error))
-    return WaterclockError(**json.loads(found[1])) if found else None
-
-
 def _by_workers(spark: SparkSession, connection: sqlite3.Connection, extract: Extract, partitions: int) -> DataFrame:
     seen = state_seen_from_outside(extract.database.path) if partitions > 1 else None
     parts = _rowid_ranges(connection, extract, partitions)
@@ -113,13 +105,11 @@ def _by_workers(spark: SparkSession, connection: sqlite3.Connection, extract: Ex
 
 def _carrying(extract: Extract) -> Iterator[pa.RecordBatch]:
     """Read in a worker, which has no other connection to the database; errors go home within Spark's."""
-    try:
+    with carrying():
         _see(extract)
         with extract.database.reading(extract.where) as connection:
             yield from batches(connection, extract)
         _see(extract)
-    except WaterclockError as error:
-        raise RuntimeError(_MARK + json.dumps(error.to_dict())) from error
 
 
 def _see(extract: Extract) -> None:

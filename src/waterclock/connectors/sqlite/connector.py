@@ -123,7 +123,7 @@ class SqliteCollector:
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Bring back the error that a Python worker of Spark met."""
-        from waterclock.connectors.sqlite.collection import carried
+        from waterclock.connectors.worker_errors import carried
 
         del unit, columns
         return carried(error)

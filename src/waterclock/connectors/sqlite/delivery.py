@@ -22,13 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from waterclock.connectors.behind import is_behind, refuse_kind, whole
+from waterclock.connectors.delivery_record import DELIVERIES, INDEX, Record, no_record
 from waterclock.connectors.interface import Delivered, Delivery, Outcome
 from waterclock.connectors.overwrites import refuse_changed, rows_of
 from waterclock.connectors.parts import begin_part, drop_labels, drop_old_versions, labels_there, show
 from waterclock.connectors.sealed import batches_of, flat
 from waterclock.connectors.sqlite.behind import Tables
 from waterclock.connectors.sqlite.database import Database, quoted, table_of
-from waterclock.connectors.sqlite.destination import DELIVERIES, DIALECT, columns_there, settle_table
+from waterclock.connectors.sqlite.destination import DIALECT, columns_there, settle_table
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.choices import Mode
@@ -47,16 +48,6 @@ _CREATE = (
     " mode TEXT NOT NULL, row_count INTEGER NOT NULL, deleted_count INTEGER NOT NULL, note TEXT NOT NULL,"
     " delivered_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (project, claim, label)) WITHOUT ROWID"
 )
-_INDEX = f"CREATE INDEX IF NOT EXISTS {DELIVERIES}_newest ON {DELIVERIES} (project, publish, outcome, label)"
-_READ = f"SELECT claim, outcome, label, row_count, deleted_count, note FROM {DELIVERIES}"
-_NEWEST_OF_CLAIM = (
-    f"SELECT outcome, mode, label, row_count FROM {DELIVERIES}"
-    " WHERE project = ? AND claim = ? ORDER BY label DESC LIMIT 1"
-)
-_INSERT = (
-    f"INSERT INTO {DELIVERIES} (project, claim, publish, label, outcome, mode, row_count, deleted_count, note)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +64,8 @@ class SqliteDeliverer:
         """
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
         with self.database.writing(where) as connection:
-            stands = _prepare(connection, deliveries[0].project, deliveries[0].claim)
+            _prepare(connection)
+            stands = _record(connection).find(deliveries[0].project, deliveries[0].claim)
             if stands:
                 return stands
             delivered = tuple(_deliver_one(connection, unit, delivery) for delivery in deliveries)
@@ -101,20 +93,17 @@ class SqliteDeliverer:
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Write the claim's row without rows of data, unless it is there."""
         with self.database.writing(str(unit)) as connection:
-            stands = _prepare(connection, project, claim)
-            if stands:
-                return stands[-1]
-            connection.execute(_INSERT, (project, claim, publish, "", Outcome.KILLED.value, "", 0, 0, ""))
-        return Delivered(claim, Outcome.KILLED, "", 0)
+            _prepare(connection)
+            return _record(connection).kill(project, publish, claim)
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
         """What stands under a claim; None where nothing does, or the database is not there yet."""
         del publish
-        return self._read(unit, lambda connection: (_find(connection, project, claim) or (None,))[-1])
+        return self._read(unit, lambda connection: (_record(connection).find(project, claim) or (None,))[-1])
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
         """The newest label's newest delivery."""
-        return self._read(unit, lambda connection: _newest(connection, project, publish))
+        return self._read(unit, lambda connection: _record(connection).newest(project, publish))
 
     def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Look for the claim's rows of `waterclock_deliveries`, the table, and what the newest label brought there."""
@@ -123,11 +112,10 @@ class SqliteDeliverer:
             return f"the file {path.name} is gone"
 
         def ask(connection: sqlite3.Connection) -> str | None:
-            newest = _newest(connection, project, publish)
-            is_newer = newest is not None and newest.claim > claim  # of a runner that has not recorded it yet
-            return None if is_newer else _lost(connection, unit, project, claim)
+            there = {name: quoted(name) for name in columns_there(connection, unit)}
+            return _record(connection).lost(unit, table_of(unit), project, publish, claim, there)
 
-        return self._read(unit, ask, otherwise=_no_record(claim))
+        return self._read(unit, ask, otherwise=no_record(claim))
 
     def _read(
         self, unit: Unit, ask: Callable[[sqlite3.Connection], _Told | None], *, otherwise: _Told | None = None
@@ -139,54 +127,18 @@ class SqliteDeliverer:
             return ask(connection) if known else otherwise
 
 
-def _prepare(connection: sqlite3.Connection, project: str, claim: int) -> tuple[Delivered, ...]:
+def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute(_CREATE)
-    connection.execute(_INDEX)
-    return _find(connection, project, claim)
+    connection.execute(INDEX)
 
 
-def _find(connection: sqlite3.Connection, project: str, claim: int) -> tuple[Delivered, ...]:
-    rows = connection.execute(f"{_READ} WHERE project = ? AND claim = ? ORDER BY label", (project, claim))
-    return tuple(_delivered(row) for row in rows)
-
-
-def _newest(connection: sqlite3.Connection, project: str, publish: str) -> Delivered | None:
-    row = connection.execute(
-        f"{_READ} WHERE project = ? AND publish = ? AND outcome = ? ORDER BY label DESC, claim DESC LIMIT 1",
-        (project, publish, Outcome.DELIVERED.value),
-    ).fetchone()
-    return _delivered(row) if row else None
-
-
-def _delivered(row: Sequence[Any]) -> Delivered:
-    claim, outcome, label, rows, deleted, note = row
-    return Delivered(claim, Outcome(outcome), label, rows, deleted, note, is_repeat=True)
-
-
-def _no_record(claim: int) -> str:
-    return f"{DELIVERIES} has no row of claim {claim}"
-
-
-def _lost(connection: sqlite3.Connection, unit: Unit, project: str, claim: int) -> str | None:
-    row = connection.execute(_NEWEST_OF_CLAIM, (project, claim)).fetchone()
-    if row is None or row[0] == Outcome.KILLED.value:
-        return _no_record(claim)
-    outcome, mode, label, brought = row
-    columns = columns_there(connection, unit)
-    if not columns:
-        return f"the table {unit.path} is gone"
-    if outcome == Outcome.OLDER.value:
-        return None
-    if mode == Mode.APPEND.value and TIMELABEL in columns:
-        sql = f"SELECT count(*) FROM {table_of(unit)} WHERE {quoted(TIMELABEL)} = ?"
-        rows = connection.execute(sql, (label,)).fetchone()[0]
-        return None if rows == brought else f"{unit.path} holds {rows} rows of {label}, {brought} were delivered"
-    holds_some = connection.execute(f"SELECT 1 FROM {table_of(unit)} LIMIT 1").fetchone()
-    return None if holds_some or not brought else f"the table {unit.path} is empty"
+def _record(connection: sqlite3.Connection) -> Record:
+    return Record(connection.execute, "?")
 
 
 def _deliver_one(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> Delivered:
-    newest = _newest(connection, delivery.project, delivery.publish)
+    record = _record(connection)
+    newest = record.newest(delivery.project, delivery.publish)
     if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
         delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
     elif is_behind(unit):
@@ -197,9 +149,7 @@ def _deliver_one(connection: sqlite3.Connection, unit: Unit, delivery: Delivery)
         refuse_changed(unit, delivery, newest)
         settle_table(connection, unit, delivery, is_ours=newest is not None)
         delivered = _bring(connection, unit, delivery)
-    key = (delivery.project, delivery.claim, delivery.publish, delivery.label_text)
-    counts = (delivered.rows, delivered.deleted, delivery.note)
-    connection.execute(_INSERT, (*key, delivered.outcome.value, delivery.mode_words, *counts))
+    record.put(delivery, delivered)
     return delivered
 
 

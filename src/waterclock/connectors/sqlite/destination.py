@@ -12,15 +12,14 @@ import re
 import sqlite3
 from collections.abc import Sequence
 
+from waterclock.connectors.delivery_record import Record
 from waterclock.connectors.foreign_rows import foreign_rows
-from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.connectors.interface import Delivery
 from waterclock.connectors.overwrites import Dialect, number_or_text, rows_of
 from waterclock.connectors.sqlite.database import quoted, table_of
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
-
-DELIVERIES = "waterclock_deliveries"
 
 
 def sql_type(spark_type: str) -> str:
@@ -83,17 +82,12 @@ def columns_there(connection: sqlite3.Connection, unit: Unit) -> set[str]:
 
 
 def _refuse_foreign(connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
-    # two projects may each replace rows of their own condition
-    other = connection.execute(
-        f"SELECT project FROM {DELIVERIES} WHERE publish = ? AND project <> ? AND outcome = ?"
-        " AND NOT (mode = ? AND mode LIKE '% where') LIMIT 1",
-        (delivery.publish, delivery.project, Outcome.DELIVERED.value, delivery.mode_words),
-    ).fetchone()
+    other = Record(connection.execute, "?").other_project(delivery)
     some, values = rows_of(delivery, DIALECT)
     has_rows = is_ours or connection.execute(f"SELECT 1 FROM {table_of(unit)} WHERE {some} LIMIT 1", values).fetchone()
     if not other and (is_ours or not has_rows or unit.options.get("adopt")):
         return
-    raise foreign_rows(unit, delivery, of=other[0] if other else None)
+    raise foreign_rows(unit, delivery, of=other)
 
 
 def _index(connection: sqlite3.Connection, prefix: str, table: str, columns: Sequence[str], *, is_unique: bool) -> None:

@@ -1,0 +1,95 @@
+"""Bounds the rows of windows in SQL, as PostgreSQL and its kin have it, so that an index can find them.
+
+Which window a row lies in is decided here, row by row, by its time in microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.values import EPOCH_UNITS, Times
+from waterclock.timelabel.instant import EPOCH
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import nominal_zone
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+_DAY = timedelta(days=1)
+_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFilter:
+    """Rows are wanted whose `time_column`, of the database's type `kind`, lies in one of the windows, which ascend.
+
+    `kind` is `timestamptz`, `timestamp`, `date`, or begins with `int`.
+    """
+
+    time_column: str
+    kind: str
+    windows: tuple[Window, ...]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the times have no zone."""
+        return self.kind != "timestamptz" and not self.is_number
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the times are numbers since 1970."""
+        return self.kind.startswith("int")
+
+
+def within(name: str, by_window: WindowFilter, times: Times) -> str:
+    """Bound what the database looks at; `name` is the column as SQL has it."""
+    start, end = by_window.windows[0].start, by_window.windows[-1].end
+    if not by_window.is_local:
+        return f"{name} >= {bound_of(start, by_window.kind, times)} AND {name} < {bound_of(end, by_window.kind, times)}"
+    low, high = _local_bounds(start, end, times.zone)
+    return f"{name} >= {local_literal(low)} AND {name} < {local_literal(high)}"
+
+
+def bound_of(at: datetime, kind: str, times: Times) -> str:
+    """Write an instant as a literal of a column's type."""
+    if kind.startswith("int"):
+        return str(-(-(at - EPOCH) // EPOCH_UNITS[times.epoch]))
+    if kind == "timestamptz":
+        return f"'{at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}+00'::timestamptz"
+    return local_literal(at.astimezone(nominal_zone(times.zone)))
+
+
+def local_literal(at: datetime) -> str:
+    """Write a local time as a literal."""
+    return f"'{at:%Y-%m-%d %H:%M:%S.%f}'::timestamp"
+
+
+def labels_of(instants: npt.NDArray[np.int64], windows: Sequence[Window]) -> tuple[pa.Array, pa.Array]:
+    """Return each row's label by its instant in microseconds since 1970, and whether it lies in a window at all."""
+    import numpy as np
+    import pyarrow as pa
+
+    starts = np.array([_micros_of(window.start) for window in windows], dtype="int64")
+    ends = np.array([_micros_of(window.end) for window in windows], dtype="int64")
+    at = np.searchsorted(starts, instants, side="right") - 1
+    kept = (at >= 0) & (instants < ends[at])
+    texts = pa.array([window.label for window in windows], pa.string())
+    return texts.take(pa.array(np.maximum(at, 0))), pa.array(kept)
+
+
+def _micros_of(at: datetime) -> int:
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
+def _local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, datetime]:
+    """Bound the zone-less times of a span; a day wider where the zone's offset may change nearby."""
+    rules = nominal_zone(zone)
+    offsets = {at.astimezone(rules).utcoffset() for at in (start - _DAY, start, end, end + _DAY)}
+    margin = timedelta(0) if len(offsets) == 1 and end - start <= 7 * _DAY else _DAY
+    # a date is midnight of its day: the first instant of a window is above it or it
+    return (start - margin).astimezone(rules), (end + margin).astimezone(rules) + (_SECOND if margin else timedelta(0))
