@@ -19,6 +19,7 @@ import typer
 from waterclock import codes
 from waterclock.cli.app import COMMANDS, EPILOG, app
 from waterclock.cli.views.json_keys import ALIKE, SHAPES
+from waterclock.connectors.duckdb.connector import CAPABILITIES as DUCKDB
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
 from waterclock.connectors.postgres.connector import CAPABILITIES as POSTGRES
 from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
@@ -82,6 +83,22 @@ Publishing writes the rows and a row of `waterclock_deliveries` in one transacti
 its row is not delivered again. REPLACE replaces the table's rows; MERGE deletes the keys that went and puts the others
 in place; from a partitioned table, and by APPEND, the destination has a column `timelabel`, and a label's rows replace
 the rows of that label alone. A table that is not there is made by the first delivery.""",
+    "duckdb": """\
+It needs a driver: `pip install 'waterclock[duckdb]'`, on the machines of a cluster's workers too.
+
+A unit is a table or view, with its schema where that is not `main`, or a query. One process writes a file, or several
+read it: a batch waits for as long as `timeout` says, and is tried again (E811). All that a batch reads is of one
+transaction; more than 50,000 rows are read by a worker of Spark's, and the file stays open until they are. Windows are
+read by `t >= start AND t < end`; the time is a timestamp, a date, or a whole number since 1970.
+
+Types are those that are declared, else those of the columns: unsigned numbers become wider ones, HUGEINT DECIMAL(38,0),
+`TIMESTAMP` without a zone is read in the cadence's; lists, structs and maps of plain values are nested ones, others
+JSON; UUID, ENUM, TIME and JSON are STRING. INTERVAL, UNION and TIMESTAMP_NS are refused until they are declared. A
+value that does not fit (E812) stops the batch. No extension of DuckDB's is fetched.
+
+Publishing brings rows as Arrow, with a row of `waterclock_deliveries`, in one transaction. Modes are those of
+[sqlite](#sqlite). What is made anew has Spark's own types, nested values are JSON. A destination that is there keeps
+its types; a value of which they would keep less is refused (E812).""",
     "postgres": """\
 It needs a driver: `pip install 'waterclock[postgres]'`, on the machines of a cluster's workers too.
 
@@ -234,7 +251,7 @@ def connectors_page() -> str:
         "connection `project` (files below the project's folder) is always there.",
         "",
     ]
-    for known in (FILES, SQLITE, POSTGRES, WATERCLOCK):
+    for known in (FILES, SQLITE, DUCKDB, POSTGRES, WATERCLOCK):
         lines += _connector(known)
     return "\n".join([*lines, OF_YOUR_OWN])
 

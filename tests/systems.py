@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.postgres import server
+from waterclock.connectors.duckdb.connector import CONNECTOR as DUCKDB
 from waterclock.connectors.files.connector import CONNECTOR as FILES
 from waterclock.connectors.interface import Connector, Setting
 from waterclock.connectors.postgres.connector import CONNECTOR as POSTGRES
@@ -204,6 +205,57 @@ class SqliteDatabase:
 
     def remove(self) -> None:
         self.path.unlink()
+
+
+class DuckDatabase:
+    """A DuckDB database."""
+
+    zone_of_times: str | None = None
+
+    def __init__(self, folder: Path, **options: Value) -> None:
+        self.path = folder / "ops.duckdb"
+        self.connector: Connector = DUCKDB
+        self.setting = setting_of("ops", folder, path="ops.duckdb", timeout=0.2)
+        self.unit = unit_of("ops", "totals", **options)
+        self.run("CREATE TABLE unrelated (x INT)")
+
+    def run(self, sql: str, *values: Any) -> list[Any]:
+        import duckdb
+
+        with closing(duckdb.connect(str(self.path))) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            return connection.execute(sql, values or None).fetchall()
+
+    def rows(self) -> list[dict[str, Any]]:
+        if not self.run("SELECT 1 FROM information_schema.tables WHERE table_name = 'totals'"):
+            return []
+        names = [row[0] for row in self.run("DESCRIBE SELECT * FROM totals")]
+        return [dict(zip(names, row, strict=True)) for row in self.run("SELECT * FROM totals")]
+
+    def hold(self, rows: Sequence[Mapping[str, str]]) -> None:
+        self.run("CREATE OR REPLACE TABLE totals (id VARCHAR, note VARCHAR)")
+        for row in rows:
+            self.run("INSERT INTO totals VALUES (?, ?)", row["id"], row["note"])
+
+    def remove(self) -> None:
+        self.path.unlink()
+
+
+class TimedDuck(DuckDatabase):
+    """A database whose rows have a time, of one of the types of `times`: timestamptz, timestamp or bigint."""
+
+    def __init__(self, folder: Path, times: str) -> None:
+        super().__init__(folder)
+        self.times = times
+        self.zone_of_times = "America/New_York" if times == "timestamp" else None
+        self.run(f"CREATE TABLE totals (id VARCHAR, at {times})".replace(" at ", ' "at" '))
+
+    def put(self, rows: Sequence[tuple[str, datetime | None]]) -> None:
+        for key, time in rows:
+            told: object = time
+            if time is not None and self.times == "bigint":
+                told = int(time.timestamp())
+            self.run("INSERT INTO totals VALUES (?, ?)", key, told)
 
 
 class PostgresDatabase:

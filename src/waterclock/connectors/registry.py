@@ -15,6 +15,7 @@ GROUP = "waterclock.connectors"
 
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
+        "duckdb": "waterclock.connectors.duckdb.connector:CONNECTOR",
         "files": "waterclock.connectors.files.connector:CONNECTOR",
         "postgres": "waterclock.connectors.postgres.connector:CONNECTOR",
         "sqlite": "waterclock.connectors.sqlite.connector:CONNECTOR",

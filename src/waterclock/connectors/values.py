@@ -101,7 +101,7 @@ def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
 
     wanted = arrow_type(type_name)
     convert = _converter(wanted, times)
-    if convert is None and pa.types.is_integer(wanted) and any(isinstance(value, float) for value in values):
+    if convert is None and pa.types.is_integer(wanted) and any(isinstance(value, float | Decimal) for value in values):
         convert = _integer  # Arrow would cut the fraction off without a word
     if convert is None:
         try:

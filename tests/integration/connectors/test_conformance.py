@@ -8,6 +8,7 @@ import pytest
 
 from tests.other_project import OtherProject
 from tests.systems import (
+    DuckDatabase,
     HeldFolder,
     JsonFolder,
     LandingFolder,
@@ -15,6 +16,7 @@ from tests.systems import (
     PostgresDatabase,
     SqliteDatabase,
     TimedDatabase,
+    TimedDuck,
     TimedFolder,
     TimedPostgres,
 )
@@ -52,6 +54,18 @@ class TestSqliteAsSnapshot(SnapshotConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> SqliteDatabase:
         return SqliteDatabase(tmp_path)
+
+
+class TestDuckdbByDataTime(WindowConformance):
+    @pytest.fixture(params=["timestamptz", "timestamp", "bigint"])
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> TimedDuck:
+        return TimedDuck(tmp_path, request.param)
+
+
+class TestDuckdbAsSnapshot(SnapshotConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> DuckDatabase:
+        return DuckDatabase(tmp_path)
 
 
 class TestPostgresByDataTime(WindowConformance):

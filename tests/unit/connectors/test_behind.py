@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,28 +14,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.systems import PostgresDatabase, SqliteDatabase, unit_of
+from tests.systems import DuckDatabase, PostgresDatabase, SqliteDatabase, unit_of
 from waterclock.connectors.behind import BEHIND
 from waterclock.connectors.interface import Deliverer, Delivery, Outcome, PartKeeper
-from waterclock.connectors.postgres.connector import CONNECTOR as POSTGRES
-from waterclock.connectors.sqlite.connector import CONNECTOR as SQLITE
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow.choices import Mode
 from waterclock.timelabel.label import label_of
 
 Row = tuple[str, int]
-Database = SqliteDatabase | PostgresDatabase
+Database = SqliteDatabase | DuckDatabase | PostgresDatabase
+DATABASES: dict[str, Callable[[Path], Database]] = {
+    "sqlite": SqliteDatabase, "duckdb": DuckDatabase, "postgres": PostgresDatabase,
+}  # fmt: skip
 START = datetime(2013, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+@pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.slow)])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
-    return SqliteDatabase(tmp_path) if request.param == "sqlite" else PostgresDatabase(tmp_path)
+    return DATABASES[request.param](tmp_path)
 
 
 def deliverer_of(database: Database) -> Deliverer:
-    return (SQLITE if isinstance(database, SqliteDatabase) else POSTGRES).deliverer(database.setting)
+    return database.connector.deliverer(database.setting)
 
 
 def keeper_of(database: Database) -> PartKeeper:
@@ -79,11 +81,10 @@ def shown(database: Database, columns: str = "id, amount") -> list[Any]:
 
 
 def tables(database: Database) -> list[str]:
-    sql = (
-        "SELECT name FROM sqlite_master WHERE type = 'table'"
-        if isinstance(database, SqliteDatabase)
-        else f"SELECT tablename FROM pg_tables WHERE schemaname = '{database.schema}'"
-    )
+    if isinstance(database, PostgresDatabase):
+        sql = f"SELECT tablename FROM pg_tables WHERE schemaname = '{database.schema}'"
+    else:
+        sql = "SELECT name FROM sqlite_master WHERE type = 'table'"
     return sorted(row[0] for row in database.run(sql) if row[0].startswith("_totals"))
 
 

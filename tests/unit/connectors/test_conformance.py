@@ -8,7 +8,7 @@ import pytest
 
 from tests.other_project import OtherProject
 from tests.stores import PublishedBucket
-from tests.systems import LandingFolder, PostgresDatabase, PublishedFolder, SqliteDatabase
+from tests.systems import DuckDatabase, LandingFolder, PostgresDatabase, PublishedFolder, SqliteDatabase
 from waterclock.flow.declarations import Value
 from waterclock.testing.connectors import ConnectorConformance
 from waterclock.testing.deliveries import DeliveryConformance
@@ -30,6 +30,18 @@ class TestSqliteDeliveries(DeliveryConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> SqliteDatabase:
         return SqliteDatabase(tmp_path)
+
+
+class TestDuckdbConnector(ConnectorConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> DuckDatabase:
+        return DuckDatabase(tmp_path)
+
+
+class TestDuckdbDeliveries(DeliveryConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> DuckDatabase:
+        return DuckDatabase(tmp_path)
 
 
 class TestWaterclockConnector(ConnectorConformance):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,23 +14,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.systems import PostgresDatabase, SqliteDatabase, unit_of
+from tests.systems import DuckDatabase, PostgresDatabase, SqliteDatabase, unit_of
 from waterclock.connectors.interface import Delivery, Outcome
 from waterclock.connectors.overwrites import note_of
-from waterclock.connectors.postgres.connector import CONNECTOR as POSTGRES
-from waterclock.connectors.sqlite.connector import CONNECTOR as SQLITE
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.conditions import Condition, Term
 
 Row = tuple[str | None, int | None]
-Database = SqliteDatabase | PostgresDatabase
+Database = SqliteDatabase | DuckDatabase | PostgresDatabase
+DATABASES: dict[str, Callable[[Path], Database]] = {
+    "sqlite": SqliteDatabase, "duckdb": DuckDatabase, "postgres": PostgresDatabase,
+}  # fmt: skip
 _COMPARE: dict[str, Any] = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, ">=": operator.ge}
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+@pytest.fixture(params=["sqlite", *(pytest.param(name, marks=pytest.mark.slow) for name in ("duckdb", "postgres"))])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
-    return SqliteDatabase(tmp_path) if request.param == "sqlite" else PostgresDatabase(tmp_path)
+    return DATABASES[request.param](tmp_path)
 
 
 def term(op: str, column: str, value: Any = None) -> Term:
@@ -70,7 +72,7 @@ def deliver(
         where=of,
         note=note_of(of),
     )
-    deliverer = (SQLITE if isinstance(database, SqliteDatabase) else POSTGRES).deliverer(database.setting)
+    deliverer = database.connector.deliverer(database.setting)
     return deliverer.deliver(unit_of("ops", "totals", **options), [made])[-1].outcome
 
 

@@ -1,0 +1,3 @@
+"""The connector of DuckDB databases."""
+
+from __future__ import annotations

@@ -1,0 +1,225 @@
+"""Brings rows of a DuckDB database into a Spark frame, as Arrow, in bounded memory and of one moment.
+
+A small result is handed to Spark as it is. A big one is read by one Python worker of Spark: DuckDB itself reads with
+all cores. The file stays open here meanwhile, so that nobody writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.column_matching import Taken, misfit
+from waterclock.connectors.duckdb.database import Database, first_of, quoted
+from waterclock.connectors.duckdb.types import SqlColumn
+from waterclock.connectors.interface import Collected
+from waterclock.connectors.local_times import instants_in, instants_of
+from waterclock.connectors.values import EPOCH_UNITS, Misfit, Times, column
+from waterclock.connectors.window_bounds import WindowFilter, labels_of, within
+from waterclock.connectors.windowing import NO_TIME
+from waterclock.connectors.worker_errors import carrying
+from waterclock.errors import WaterclockError
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    import duckdb
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+DIRECT_ROWS = 50_000
+BATCH_ROWS = 20_000
+_MICROS = "_waterclock_micros"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A column that is taken, and what it is in the database."""
+
+    taken: Taken
+    column: SqlColumn
+
+    @property
+    def is_as_it_is(self) -> bool:
+        """Whether it becomes what its type becomes by itself: nothing of a value has to be looked at."""
+        return self.column.spark is not None and _kind(self.taken.type) == _kind(self.column.spark)
+
+    @property
+    def sql(self) -> str:
+        """What is asked for it: its value as it is, else its text where it becomes one."""
+        is_text = _kind(self.taken.type) == "string" and not self.is_as_it_is
+        return self.column.text if is_text else self.column.asked
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """All that is needed to read some rows, here or in a Python worker of Spark."""
+
+    database: Database
+    where: str
+    source: str
+    wanted: tuple[Wanted, ...]
+    times: Times
+    by_window: WindowFilter | None = None
+
+
+def collected(
+    spark: SparkSession,
+    connection: duckdb.DuckDBPyConnection,
+    close: Callable[[], None],
+    extract: Extract,
+    left_out: tuple[str, ...],
+) -> Collected:
+    """Read what `extract` asks for within the open transaction if it is small, else leave it to a worker of Spark.
+
+    `close` ends the transaction: here for a small result, else when the counts of `set_aside` are asked for, which is
+    after the frame was evaluated, or when the frame is given up.
+    """
+    import pyarrow as pa
+
+    counts = set_aside(connection, extract)
+    read: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches(connection, extract):
+        read.append(batch)
+        rows += batch.num_rows
+        if rows > DIRECT_ROWS:
+            break
+    source: dict[str, Any] = {"path": extract.database.path}
+    if rows <= DIRECT_ROWS:
+        close()
+        if not read:
+            return Collected(_empty(spark, extract), lambda: counts, left_out, {**source, "rows": 0}, is_empty=True)
+        frame = spark.createDataFrame(pa.Table.from_batches(read))
+        return Collected(frame, lambda: counts, left_out, {**source, "rows": rows})
+
+    def counts_at_the_end() -> Mapping[str, int]:
+        close()
+        return counts
+
+    return Collected(_by_worker(spark, extract), counts_at_the_end, left_out, source, close=close)
+
+
+def _empty(spark: SparkSession, extract: Extract) -> DataFrame:
+    return spark.createDataFrame([], _ddl(extract))
+
+
+def _by_worker(spark: SparkSession, extract: Extract) -> DataFrame:
+    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in numbers:
+            with carrying(), extract.database.reading(extract.where) as connection:
+                yield from batches(connection, extract)
+
+    return spark.range(0, 1, 1, 1).mapInArrow(read, _ddl(extract))
+
+
+def _ddl(extract: Extract) -> str:
+    fields = [(one.taken.name, one.taken.type) for one in extract.wanted]
+    if extract.by_window:
+        fields.append((TIMELABEL, "STRING"))
+    return ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in fields)
+
+
+def batches(connection: duckdb.DuckDBPyConnection, extract: Extract) -> Iterator[pa.RecordBatch]:
+    """Yield the rows wanted, with their labels where they are wanted by window, at most `BATCH_ROWS` at a time.
+
+    Raises  E812 for a value that does not fit its column's type
+    """
+    for batch in connection.sql(_query(extract)).to_arrow_reader(BATCH_ROWS):
+        made = _made(batch, extract)
+        if made.num_rows:
+            yield made
+
+
+def _query(extract: Extract) -> str:
+    selected = [f"{one.sql} AS {quoted(str(at))}" for at, one in enumerate(extract.wanted)]
+    condition = ""
+    if extract.by_window:
+        name = quoted(extract.by_window.time_column)
+        selected.append(f"{_micros(name, extract.by_window)} AS {_MICROS}")
+        condition = f" WHERE {within(name, extract.by_window, extract.times)}"
+    return f"SELECT {', '.join(selected) or '1'} FROM {extract.source}{condition}"
+
+
+def _micros(name: str, by_window: WindowFilter) -> str:
+    """Write a row's time as a number: microseconds since 1970, of a time without a zone as if it were in UTC."""
+    if by_window.is_number:
+        return f"CAST({name} AS BIGINT)"
+    return f"epoch_us(CAST({name} AS {'TIMESTAMP' if by_window.is_local else 'TIMESTAMPTZ'}))"
+
+
+def _made(batch: pa.RecordBatch, extract: Extract) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = [batch.column(at) for at in range(len(extract.wanted))]
+    if extract.by_window is None:
+        arrays = [_array(values, one, extract) for values, one in zip(columns, extract.wanted, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, [one.taken.name for one in extract.wanted])
+    micros = batch.column(len(extract.wanted)).to_numpy(zero_copy_only=False).astype("int64")
+    labels, kept = labels_of(_instants(micros, extract.by_window, extract.times), extract.by_window.windows)
+    arrays = [_array(values.filter(kept), one, extract) for values, one in zip(columns, extract.wanted, strict=True)]
+    names = [one.taken.name for one in extract.wanted]
+    return pa.RecordBatch.from_arrays([*arrays, labels.filter(kept)], [*names, TIMELABEL])
+
+
+def _instants(micros: npt.NDArray[np.int64], by_window: WindowFilter, times: Times) -> npt.NDArray[np.int64]:
+    if by_window.is_number:
+        return micros * (EPOCH_UNITS[times.epoch] // timedelta(microseconds=1))
+    return instants_of(micros, times.zone) if by_window.is_local else micros
+
+
+def _array(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
+    """Turn what was read into the column's type.
+
+    Raises  E812 for a value that does not fit
+    """
+    import pyarrow as pa
+
+    try:
+        if not one.is_as_it_is:
+            return column(values.to_pylist(), one.taken.type, extract.times)
+        if one.column.is_local:
+            return instants_in(values.cast(pa.timestamp("us")), extract.times.zone)
+        if one.column.time_kind == "timestamptz":
+            return instants_in(values.cast(pa.int64()).cast(pa.timestamp("us")), "UTC")
+        return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    except Misfit as error:
+        raise misfit(one.taken, str(error.value), extract.where) from None
+    except (pa.ArrowInvalid, OverflowError, ValueError) as error:
+        raise misfit(one.taken, str(error), extract.where) from error
+
+
+def set_aside(connection: duckdb.DuckDBPyConnection, extract: Extract) -> Mapping[str, int]:
+    """Count the rows without a time, which no window will ever take. Cost: one look at that column."""
+    if extract.by_window is None:
+        return {}
+    name = quoted(extract.by_window.time_column)
+    row = first_of(connection, f"SELECT count(*) FROM {extract.source} WHERE {name} IS NULL")
+    missing = int(row[0]) if row else 0
+    return {NO_TIME: missing} if missing else {}
+
+
+def require_time(found: SqlColumn, source: str, unit: str) -> str:
+    """Return the kind of time that a column says.
+
+    Raises  E815 for one that says none
+    """
+    if found.time_kind is not None:
+        return found.time_kind
+    raise WaterclockError(
+        "E815",
+        f"{found.name} is of type {found.kind}, which is no time",
+        where=unit,
+        why="BY DATA TIME needs a timestamp, a date, or a whole number since 1970",
+        fix=f"collect BY DATA TIME {found.name}_time FROM … QUERY"
+        f" 'SELECT *, {quoted(found.name)}::timestamptz AS {quoted(f'{found.name}_time')} FROM {source}'",
+    )
+
+
+def _kind(type_name: str) -> str:
+    """Return a Spark type so that two ways to write one are equal."""
+    said = type_name.strip().lower().replace(", ", ",")
+    return {"integer": "int", "long": "bigint", "timestamp_ltz": "timestamp", "real": "float"}.get(said, said)

@@ -1,0 +1,286 @@
+"""Delivers a sealed slice to a DuckDB database: as Arrow, in one transaction, once a claim.
+
+The table `waterclock_deliveries` is the record of them (`delivery_record`). One process writes a file at a time, and
+two threads of one that deliver the same claim are told apart by the record's key.
+
+REPLACE   of a regular table: all rows of the destination are replaced, or with WHERE those of its condition.
+MERGE     of a regular table: keys that went are deleted, rows are put in place of those with their key. Columns of the
+          destination that the publish does not name keep their values.
+APPEND    and anything from a partitioned table: the destination has a column `timelabel`; a label's rows replace the
+          rows of that label. A MERGE never changes a row that bears a newer label.
+
+`destination` makes the table fit first. What its types would round or cut is refused, by bringing each value back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from waterclock.connectors.behind import is_behind, refuse_kind, whole
+from waterclock.connectors.delivery_record import DELIVERIES, INDEX, Record, no_record
+from waterclock.connectors.duckdb.behind import Tables
+from waterclock.connectors.duckdb.database import Database, first_of, kind_at, quoted, record_in, table_of
+from waterclock.connectors.duckdb.destination import DIALECT, columns_there, settle_table, wanted_columns
+from waterclock.connectors.interface import Delivered, Delivery, Outcome
+from waterclock.connectors.overwrites import refuse_changed, rows_of
+from waterclock.connectors.parts import begin_part, drop_labels, drop_old_versions, labels_there, show
+from waterclock.connectors.sealed import batches_of, plain_text
+from waterclock.connectors.values import is_plain
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+_STAGED = "waterclock_staged"
+_GONE = "waterclock_gone"
+_SLICE = "waterclock_slice"
+_Told = TypeVar("_Told")
+
+_CREATE = (
+    f"CREATE TABLE IF NOT EXISTS {DELIVERIES} ("
+    "project VARCHAR NOT NULL, claim BIGINT NOT NULL, publish VARCHAR NOT NULL, label VARCHAR NOT NULL,"
+    " outcome VARCHAR NOT NULL, mode VARCHAR NOT NULL, row_count BIGINT NOT NULL, deleted_count BIGINT NOT NULL,"
+    " note VARCHAR NOT NULL, delivered_at TIMESTAMPTZ NOT NULL DEFAULT now(), PRIMARY KEY (project, claim, label))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DuckdbDeliverer:
+    """Delivers to a database file."""
+
+    database: Database
+
+    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
+        """Bring the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
+
+        Raises  E820 for a table that holds rows of somebody else, E811 (transient) for a locked database, E810, E812,
+                E813, E821; nothing has changed then
+        """
+        where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
+        with self.database.writing(where) as connection:
+            record = _prepare(connection)
+            stands = record.find(deliveries[0].project, deliveries[0].claim)
+            if stands:
+                return stands
+            delivered = tuple(_deliver_one(connection, unit, delivery) for delivery in deliveries)
+            fault("deliver.rows")
+        self._clean(unit, deliveries[0])
+        fault("deliver.done")
+        return delivered
+
+    def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
+        """Return the labels that have a table of their own behind the unit's view."""
+        return self._read(unit, lambda connection: labels_there(Tables(connection), unit, project, publish)) or ()
+
+    def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
+        """Drop the tables of labels behind the unit's view, in one transaction; gives how many there were."""
+        with self.database.writing(str(unit)) as connection:
+            _prepare(connection)
+            return drop_labels(Tables(connection), unit, project, publish, labels)
+
+    def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
+        """Write the claim's row without rows of data, unless it is there."""
+        with self.database.writing(str(unit)) as connection:
+            return _prepare(connection).kill(project, publish, claim)
+
+    def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
+        """What stands under a claim; None where nothing does, or the database is not there yet."""
+        del publish
+        return self._read(unit, lambda connection: (record_in(connection).find(project, claim) or (None,))[-1])
+
+    def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
+        """The newest label's newest delivery."""
+        return self._read(unit, lambda connection: record_in(connection).newest(project, publish))
+
+    def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
+        """Look for the claim's rows of `waterclock_deliveries`, the table, and what the newest label brought there."""
+        path = Path(self.database.path)
+        if self.database.may_create and not path.exists():
+            return f"the file {path.name} is gone"
+
+        def ask(connection: duckdb.DuckDBPyConnection) -> str | None:
+            there = {name: quoted(spelt) for name, (spelt, _) in columns_there(connection, unit).items()}
+            return record_in(connection).lost(unit, table_of(unit), project, publish, claim, there)
+
+        return self._read(unit, ask, otherwise=no_record(claim))
+
+    def _clean(self, unit: Unit, delivery: Delivery) -> None:
+        """Drop versions that are kept no longer; where a reader holds the file, another delivery does."""
+        if is_behind(unit) and not delivery.is_by_label:
+            with suppress(WaterclockError), self.database.writing(str(unit)) as connection:
+                drop_old_versions(Tables(connection), unit, delivery.project, delivery.publish)
+
+    def _read(
+        self, unit: Unit, ask: Callable[[duckdb.DuckDBPyConnection], _Told | None], *, otherwise: _Told | None = None
+    ) -> _Told | None:
+        if self.database.may_create and not Path(self.database.path).exists():
+            return otherwise
+        with self.database.reading(str(unit)) as connection:
+            sql = "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database() AND table_name = ?"
+            return ask(connection) if first_of(connection, sql, (DELIVERIES,)) else otherwise
+
+
+def _prepare(connection: duckdb.DuckDBPyConnection) -> Record:
+    first_of(connection, _CREATE)
+    first_of(connection, INDEX)
+    return record_in(connection)
+
+
+def _deliver_one(connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery) -> Delivered:
+    record = record_in(connection)
+    newest = record.newest(delivery.project, delivery.publish)
+    if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
+        delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
+    elif is_behind(unit):
+        refuse_kind(unit, delivery, kind_at(connection, unit), newest)
+        delivered = _bring_behind(connection, unit, delivery)
+    else:
+        refuse_kind(unit, delivery, kind_at(connection, unit), newest)
+        refuse_changed(unit, delivery, newest)
+        there = settle_table(connection, unit, delivery, is_ours=newest is not None)
+        delivered = _bring(connection, unit, delivery, there)
+    record.put(delivery, delivered)
+    return delivered
+
+
+def _bring_behind(connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery) -> Delivered:
+    """Fill the table of a version or of a label, and have the view show it."""
+    part, is_ours = begin_part(Tables(connection), unit, delivery)
+    there = settle_table(connection, part, whole(delivery), is_ours=is_ours)
+    delivered = _bring(connection, part, whole(delivery), there)
+    show(Tables(connection), unit, delivery, part)
+    return delivered
+
+
+def _bring(
+    connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
+) -> Delivered:
+    table = table_of(unit)
+    _stage(connection, delivery)
+    _refuse_cut(connection, unit, delivery, there)
+    deleted = 0
+    if delivery.is_by_label:
+        sql = f"DELETE FROM {table} WHERE {quoted(there[TIMELABEL][0])} = ?"
+        deleted = _count(connection, sql, (delivery.label_text,))
+    elif delivery.mode is Mode.REPLACE:
+        some, values = rows_of(delivery, DIALECT, {name: spelt for name, (spelt, _) in there.items()})
+        deleted = _count(connection, f"DELETE FROM {table} WHERE {some}", values)
+    if delivery.mode is Mode.MERGE:
+        deleted += _merge(connection, table, delivery, there)
+    else:
+        names = list(wanted_columns(delivery))
+        listed = ", ".join(quoted(there[name.lower()][0]) for name in names)
+        taken = ", ".join(map(quoted, names))
+        first_of(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM temp.{_STAGED}")
+    row = first_of(connection, f"SELECT count(*) FROM temp.{_STAGED} WHERE NOT {_GONE}")
+    first_of(connection, f"DROP TABLE temp.{_STAGED}")
+    rows = row[0] if row else 0
+    return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
+
+
+def _merge(
+    connection: duckdb.DuckDBPyConnection, table: str, delivery: Delivery, there: Mapping[str, tuple[str, str]]
+) -> int:
+    """Delete keys that went, and put rows in place of those with their keys; give how many went."""
+    spelt = {name: quoted(there[name.lower()][0]) for name in wanted_columns(delivery)}
+    keys = {key.lower() for key in delivery.keys}
+    same = " AND ".join(f"s.{quoted(key)} = t.{spelt[key]}" for key in delivery.keys)
+    gone = _count(connection, f"DELETE FROM {table} AS t USING temp.{_STAGED} AS s WHERE s.{_GONE} AND {same}")
+    if delivery.is_whole and not delivery.is_by_label:
+        kept = f"SELECT 1 FROM temp.{_STAGED} AS s WHERE NOT s.{_GONE} AND {same}"
+        gone += _count(connection, f"DELETE FROM {table} AS t WHERE NOT EXISTS ({kept})")
+    changed = [name for name in spelt if name.lower() not in keys]
+    guard = ""
+    if delivery.is_by_label and TIMELABEL not in keys:
+        guard = f" AND (t.{spelt[TIMELABEL]} IS NULL OR t.{spelt[TIMELABEL]} <= s.{quoted(TIMELABEL)})"
+    update = ", ".join(f"{spelt[name]} = s.{quoted(name)}" for name in changed)
+    matched = f"WHEN MATCHED{guard} THEN UPDATE SET {update} " if changed else ""
+    listed, values = ", ".join(spelt.values()), ", ".join(f"s.{quoted(name)}" for name in spelt)
+    first_of(
+        connection,
+        f"MERGE INTO {table} AS t USING (SELECT * FROM temp.{_STAGED} WHERE NOT {_GONE}) AS s ON {same}"
+        f" {matched}WHEN NOT MATCHED THEN INSERT ({listed}) VALUES ({values})",
+    )
+    return gone
+
+
+def _stage(connection: duckdb.DuckDBPyConnection, delivery: Delivery) -> None:
+    """Put the slice into a table of our own, of the types that it would make itself."""
+    import pyarrow as pa
+
+    wanted = wanted_columns(delivery)
+    listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.items())
+    first_of(connection, f"CREATE TEMP TABLE {_STAGED} ({listed}, {_GONE} BOOLEAN NOT NULL)")
+    names = ", ".join(map(quoted, [*wanted, _GONE]))
+    for batch in _batches(delivery):
+        connection.register(_SLICE, pa.Table.from_batches([batch]))
+        first_of(connection, f"INSERT INTO temp.{_STAGED} ({names}) SELECT * FROM {_SLICE}")
+        connection.unregister(_SLICE)
+
+
+def _batches(delivery: Delivery) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a slice: its columns, nested ones as JSON; its label where it is kept; whether the key went."""
+    import pyarrow as pa
+
+    names = [name for name, _ in delivery.columns]
+    marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
+    for batch in batches_of(delivery.files, names + marks):
+        arrays = [_flat(batch.column(at), kind) for at, (_, kind) in enumerate(delivery.columns)]
+        columns = list(names)
+        if delivery.is_by_label:
+            own = pa.repeat(pa.scalar(delivery.label_text), batch.num_rows)
+            said = batch[delivery.label_column].cast(pa.string()) if delivery.label_column else None
+            arrays.append(own if said is None else said.fill_null(delivery.label_text))
+            columns.append(TIMELABEL)
+        gone = batch[delivery.deleted_column].fill_null(False) if delivery.deleted_column else None  # noqa: FBT003 - Arrow's
+        arrays.append(pa.repeat(pa.scalar(value=False), batch.num_rows) if gone is None else gone)
+        yield pa.RecordBatch.from_arrays(arrays, [*columns, _GONE])
+
+
+def _flat(values: pa.Array, kind: str) -> pa.Array:
+    import pyarrow as pa
+
+    if is_plain(kind):
+        return values
+    plain = values.to_pylist(maps_as_pydicts="lossy")
+    return pa.array([None if value is None else plain_text(value) for value in plain], pa.string())
+
+
+def _refuse_cut(
+    connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
+) -> None:
+    """Refuse values of which the destination's own types would keep less.
+
+    Raises  E812, with the first such value
+    """
+    for name, kind in wanted_columns(delivery).items():
+        spelt, kept = there[name.lower()]
+        if kept == kind or kept in {"VARCHAR", "DOUBLE"}:  # a text keeps all; DOUBLE is rounded as the column says
+            continue
+        value = quoted(name)
+        back = f"TRY_CAST(TRY_CAST({value} AS {kept}) AS {kind})"
+        cut = f"NOT {_GONE} AND {back} IS DISTINCT FROM {value}"
+        row = first_of(connection, f"SELECT CAST({value} AS VARCHAR) FROM temp.{_STAGED} WHERE {cut} LIMIT 1")
+        if row:
+            raise WaterclockError(
+                "E812",
+                f"{spelt} cannot keep {row[0]!r}",
+                where=f"{unit}@{delivery.label_text}",
+                why=f"the destination's column is {kept}, and would keep less of it",
+                fix=f"ALTER TABLE {unit.path} ALTER {quoted(spelt)} TYPE {kind}; or cast in the transform",
+            )
+
+
+def _count(connection: duckdb.DuckDBPyConnection, sql: str, values: Sequence[Any] = ()) -> int:
+    """Carry out a statement and return how many rows it changed."""
+    row = first_of(connection, sql, values)
+    return int(row[0]) if row else 0

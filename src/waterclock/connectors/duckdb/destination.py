@@ -1,0 +1,95 @@
+"""Makes a table of a DuckDB database fit what is delivered there, and refuses what is somebody else's.
+
+The destination is created by the first delivery; columns that it lacks are added. Types are Spark's own, nested values
+JSON. A destination that is there keeps its own types and columns.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.duckdb.database import first_of, kind_at, quoted, record_in, table_of
+from waterclock.connectors.foreign_rows import foreign_rows
+from waterclock.connectors.interface import Delivery
+from waterclock.connectors.overwrites import Dialect, rows_of
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    import duckdb
+
+_TYPES = {
+    **dict.fromkeys(("tinyint", "byte"), "TINYINT"),
+    **dict.fromkeys(("smallint", "short"), "SMALLINT"),
+    **dict.fromkeys(("int", "integer"), "INTEGER"),
+    **dict.fromkeys(("bigint", "long"), "BIGINT"),
+    **dict.fromkeys(("float", "real"), "FLOAT"),
+    **dict.fromkeys(("timestamp", "timestamp_ltz"), "TIMESTAMP WITH TIME ZONE"),
+    "double": "DOUBLE",
+    "timestamp_ntz": "TIMESTAMP",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "binary": "BLOB",
+}
+
+
+def sql_type(spark_type: str) -> str:
+    """Return the type of a column that takes values of a Spark type, as DuckDB writes it."""
+    kind = spark_type.strip().lower()
+    if decimal := re.fullmatch(r"(?:decimal|dec|numeric)(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", kind):
+        return f"DECIMAL({int(decimal[1] or 10)},{int(decimal[2] or 0)})"
+    return _TYPES.get(kind, "JSON" if kind.startswith(("array", "struct", "map", "variant")) else "VARCHAR")
+
+
+def _bound(value: Any) -> Any:
+    return str(value) if isinstance(value, Decimal) else value
+
+
+DIALECT = Dialect(quoted, "?", "CAST({} AS VARCHAR)", _bound)
+
+
+def wanted_columns(delivery: Delivery) -> dict[str, str]:
+    """Return the columns that a delivery brings, with the types that it would make them of."""
+    wanted = {name: sql_type(kind) for name, kind in delivery.columns}
+    if delivery.is_by_label:
+        wanted[TIMELABEL] = "VARCHAR"
+    return wanted
+
+
+def columns_there(connection: duckdb.DuckDBPyConnection, unit: Unit) -> dict[str, tuple[str, str]]:
+    """Return the names of the table's columns and their types by the names in lower case; none of no table."""
+    if not kind_at(connection, unit):
+        return {}
+    relation = connection.sql(f"SELECT * FROM {table_of(unit)} LIMIT 0")
+    return {name.lower(): (name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)}
+
+
+def settle_table(
+    connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, *, is_ours: bool
+) -> dict[str, tuple[str, str]]:
+    """Make the destination fit: create it, add columns it lacks; gives its columns as `columns_there`.
+
+    Raises  E820 for a table that is somebody else's
+    """
+    table, wanted = table_of(unit), wanted_columns(delivery)
+    known = columns_there(connection, unit)
+    if not known:
+        listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.items())
+        first_of(connection, f"CREATE TABLE {table} ({listed})")
+        return columns_there(connection, unit)
+    _refuse_foreign(connection, unit, delivery, is_ours=is_ours)
+    lacking = {name: kind for name, kind in wanted.items() if name.lower() not in known}
+    for name, kind in lacking.items():
+        first_of(connection, f"ALTER TABLE {table} ADD COLUMN {quoted(name)} {kind}")
+    return columns_there(connection, unit) if lacking else known
+
+
+def _refuse_foreign(connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
+    other = record_in(connection).other_project(delivery)
+    some, values = rows_of(delivery, DIALECT)
+    has_rows = is_ours or first_of(connection, f"SELECT 1 FROM {table_of(unit)} WHERE {some} LIMIT 1", values)
+    if not other and (is_ours or not has_rows or unit.options.get("adopt")):
+        return
+    raise foreign_rows(unit, delivery, of=other)

@@ -1,0 +1,148 @@
+"""Which Spark type a column of DuckDB becomes, and how it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.column_matching import Found, Matched
+from waterclock.connectors.duckdb.database import quoted, require_table, source_of
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Unit
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SIMPLE = {
+    "boolean": "BOOLEAN",
+    "tinyint": "TINYINT",
+    "smallint": "SMALLINT",
+    "integer": "INT",
+    "bigint": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "varchar": "STRING",
+    "blob": "BINARY",
+    "date": "DATE",
+}
+# what has a counterpart that is wider, or is text to everybody but DuckDB
+_CAST = {
+    "utinyint": ("SMALLINT", "SMALLINT"),
+    "usmallint": ("INTEGER", "INT"),
+    "uinteger": ("BIGINT", "BIGINT"),
+    "ubigint": ("DECIMAL(20,0)", "DECIMAL(20,0)"),
+    "hugeint": ("DECIMAL(38,0)", "DECIMAL(38,0)"),
+    **dict.fromkeys(("uuid", "enum", "time", "time with time zone", "json", "bit"), ("VARCHAR", "STRING")),
+}
+_LOCAL = frozenset({"timestamp", "timestamp_s", "timestamp_ms"})
+_INSTANT = "timestamp with time zone"
+_INTEGERS = frozenset({"tinyint", "smallint", "integer", "bigint"})
+
+
+@dataclass(frozen=True, slots=True)
+class SqlColumn:
+    """A column of a table or query. `kind` is DuckDB's name of its type, `asked` the SQL by which it is read.
+
+    `spark` is the Spark type that it becomes by itself, None where that has to be declared for the reason in `why`.
+    `text` is the SQL of its text, which a column that is declared STRING takes whatever it is.
+    """
+
+    name: str
+    kind: str
+    asked: str
+    text: str
+    spark: str | None
+    why: str = ""
+
+    @property
+    def found(self) -> Found:
+        """The column as declarations are matched with it."""
+        return Found(self.name, self.spark)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it holds times without a zone."""
+        return self.kind in _LOCAL
+
+    @property
+    def time_kind(self) -> str | None:
+        """Which kind of time it holds, as windows are bounded by it; None for what is no time."""
+        if self.kind == _INSTANT:
+            return "timestamptz"
+        if self.is_local:
+            return "timestamp"
+        return "date" if self.kind == "date" else "int8" if self.kind in _INTEGERS else None
+
+
+def columns_of(connection: duckdb.DuckDBPyConnection, unit: Unit) -> list[SqlColumn]:
+    """List the columns of a table or query.
+
+    Raises  E804 for a table that is not there
+    """
+    require_table(connection, unit)
+    relation = connection.sql(f"SELECT * FROM {source_of(unit)} LIMIT 0")
+    return [_column(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True)]
+
+
+def _column(name: str, kind: Any) -> SqlColumn:
+    sql, of = quoted(name), str(kind).lower()
+    text = f"CAST({sql} AS VARCHAR)"
+    base = of.partition("(")[0]
+    if kind.id == "decimal":
+        return SqlColumn(name, "decimal", sql, text, of.upper())
+    if of in _SIMPLE:
+        # DuckDB's own text of bytes has their codes; a text that is declared of them is what they say in UTF-8
+        return SqlColumn(name, of, sql, f"decode({sql})" if of == "blob" else text, _SIMPLE[of])
+    if of == _INSTANT or of in _LOCAL:
+        return SqlColumn(name, of, sql, text, "TIMESTAMP")
+    if base in _CAST:
+        cast, spark = _CAST[base]
+        return SqlColumn(name, base, f"CAST({sql} AS {cast})", text, spark)
+    if kind.id in {"list", "array", "struct", "map"}:
+        json = f"CAST(to_json({sql}) AS VARCHAR)"
+        spark_type = _nested(kind)
+        return SqlColumn(name, kind.id, sql if spark_type else json, json, spark_type or "STRING")
+    return SqlColumn(name, of, sql, text, None, f"{of} has no counterpart in Spark")
+
+
+def _nested(kind: Any) -> str | None:
+    """Return the Spark type of a nested one, None where a part of it is not read as it is."""
+    if kind.id in {"list", "array"}:
+        inner = _nested(dict(kind.children)["child"])
+        return inner and f"ARRAY<{inner}>"
+    if kind.id == "struct":
+        parts = [(name, _nested(child)) for name, child in kind.children]
+        if any(part is None for _, part in parts):
+            return None
+        return f"STRUCT<{', '.join(f'{_spark_name(name)}: {part}' for name, part in parts)}>"
+    if kind.id == "map":
+        key, value = (_nested(child) for _, child in kind.children)
+        return f"MAP<{key}, {value}>" if key and value else None
+    if kind.id == "decimal":
+        return str(kind).upper()
+    return _SIMPLE.get(str(kind).lower())
+
+
+def _spark_name(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def refuse_unsaid(matched: Matched, columns: Sequence[SqlColumn], unit: Unit) -> None:
+    """Refuse columns whose types nobody has said and nothing tells, all of them at once.
+
+    Raises  E815
+    """
+    by_name = {column.name: column for column in columns}
+    unsaid = [taken for taken in matched.taken if not taken.is_typed and by_name[taken.source].spark is None]
+    if not unsaid:
+        return
+    listed = ", ".join(f"{taken.name} STRING" for taken in unsaid)
+    raise WaterclockError(
+        "E815",
+        f"{unit}: {', '.join(taken.source for taken in unsaid)}"
+        f" {'has a type' if len(unsaid) == 1 else 'have types'} that must be declared",
+        where=str(unit),
+        why="; ".join(dict.fromkeys(by_name[taken.source].why for taken in unsaid)),
+        fix=f"declare the columns, as ({listed}, *); STRING takes any type as its text",
+    )
