@@ -17,7 +17,7 @@ from waterclock.engine.batch.commit import commit_group, refuse_foreign
 from waterclock.engine.batch.destinations import refuse_lost
 from waterclock.engine.batch.expectations import (
     Verdict,
-    has_batch_rules,
+    has_unasked,
     held_back,
     judge,
     left_aside,
@@ -239,7 +239,8 @@ class _Attempt:
         measures: dict[datetime, Mapping[str, Any]] = {}
         sifted: dict[datetime, Sifted] = {}
         for part in made.parts:
-            of_rows = [*row_measures(self.table), *measure_columns(self.table, part.frame.schema)]
+            at_rest = len(part.labels) > 1 or part.through is not None
+            of_rows = [*row_measures(self.table, at_rest=at_rest), *measure_columns(self.table, part.frame.schema)]
             written = write_slices(
                 part.frame,
                 folder=self.folder,
@@ -268,8 +269,8 @@ class _Attempt:
         verdicts: dict[datetime, Verdict] = {}
         judging = Judging(self.work, self.table, claim.request.labels)
         for manifest in sorted(written.manifests, key=lambda each: each.label):
-            rows = frame_of_slices(self.spark, self.folder, [manifest]) if has_batch_rules(self.table) else None
             own, sifted = written.measures[manifest.label], written.sifted.get(manifest.label)
+            rows = frame_of_slices(self.spark, self.folder, [manifest]) if has_unasked(self.table, own) else None
             of_table = [*table_findings(self.work, self.spark, self.table, self._up_to(written, manifest))]
             if judging.is_needed:
                 compared, self.kept[manifest.label] = judging.of(self.spark, self.folder, manifest, own)
