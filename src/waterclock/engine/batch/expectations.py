@@ -144,15 +144,26 @@ def refusal(table: Table, where: str, verdict: Verdict) -> WaterclockError:
     )
 
 
-def held_back(table: Table, where: str, verdict: Verdict) -> WaterclockError:
-    """Return the error of a batch that its audit holds back: sealed, and shown to nobody until it is released."""
-    return WaterclockError(
+class HeldBackError(WaterclockError):
+    """A batch, or `labels` of a group, that a rule holds back."""
+
+    labels: frozenset[datetime] = frozenset()
+
+
+def held_back(table: Table, where: str, verdict: Verdict, labels: Iterable[datetime] = ()) -> HeldBackError:
+    """Return the error of a batch that its audit holds back: sealed, and shown to nobody until it is released.
+
+    `labels`: all of a group that are held.
+    """
+    error = HeldBackError(
         HELD_BACK,
         f"{table.name} is held: {verdict.holds[0]}",
         where=where,
         why="; ".join(verdict.holds[1:]) or f"declared at {table.place}",
         fix=f"look at it, then `waterclock release {where} --because ...`, or mend the source and `waterclock retry`",
     )
+    error.labels = frozenset(labels)
+    return error
 
 
 def with_past(verdicts: Mapping[datetime, Verdict], own: datetime) -> Verdict:

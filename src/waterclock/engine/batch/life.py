@@ -281,9 +281,9 @@ class _Attempt:
                 raise refusal(self.table, where, verdict)
             if manifest.label in notes.holds:
                 verdict = replace(verdict, holds=(notes.holds[manifest.label], *verdict.holds))
-            if verdict.holds and len(self.group.batches) > 1:
-                raise held_back(self.table, where, verdict)  # the group is parted
             verdicts[manifest.label] = replace(verdict, warnings=verdict.warnings + told_late(self.table, manifest))
+        if len(self.group.batches) > 1 and (held := [label for label, it in verdicts.items() if it.holds]):
+            raise held_back(self.table, self._where(), verdicts[held[0]], held)  # the group is parted
         # once all are judged: what is released later was held to each rule itself, whatever a LOOKBACK found before it
         if (verdict := with_past(verdicts, self.group.batches[0].label)).holds:
             self._keep_held(claim, written, notes, verdict)
