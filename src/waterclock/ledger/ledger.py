@@ -184,6 +184,7 @@ class Past(Section):
     durations = on_its_database(durations.durations)
     at_work = on_its_database(watching.at_work)
     began = on_its_database(watching.began)
+    began_by = on_its_database(watching.began_by)
     newest_made = on_its_database(watching.newest_made)
     newest_rows = on_its_database(watching.newest_rows)
     empty_at_last = on_its_database(watching.empty_at_last)
