@@ -110,7 +110,7 @@ def deadlines(at: Reading, names: Collection[str]) -> Deadlines:
     """Return which windows of some tables have missed their deadlines or are near them, upstream first, oldest first.
 
     Cost: nothing where no table has a deadline; else a plan of these tables and of all upstream of them, and up to
-    three questions to the ledger.
+    four questions to the ledger.
     """
     meant = with_deadlines(at.flow, names)
     if not meant or at.ledger is None:
@@ -135,7 +135,9 @@ def deadlines_of(
     work = past.at_work(sorted(with_upstream(flow, names)))
     found = [*due_of(flow, snapshot, plan, names, _elapsed(work, clock))]
     if any(due.stand is Stand.MISSED for due in found):
-        began = past.began(sorted({due.table for due in found}))
+        began = past.began_by(sorted({due.table for due in found}))
+        if older := {due.table for due in found if due.table in began and is_history(due, began[due.table])}:
+            began |= past.began(sorted(older))
         found = [due for due in found if not is_history(due, began.get(due.table))]
     newest = past.newest_made(timed, 1) if timed else {}
     found += long_ones(flow, snapshot, newest, [each for each in work if each.table in timed], clock)

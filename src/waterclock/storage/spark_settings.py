@@ -32,6 +32,8 @@ SESSION_CONFS: Mapping[str, str] = MappingProxyType(
         # the default of 50 tasks for each look at a Delta version costs seconds
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.shuffle.partitions": "8",
+        # Java compiles no method that is longer, as forty rules on rows are: many short ones are to be made of it then
+        "spark.sql.codegen.hugeMethodLimit": "8000",
         # up to here file lists are read by the driver, not by a Spark job
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "512",
         # VACUUM lists by that many tasks: 10,000 by default, which takes 20 s where 32 take 2 s

@@ -80,6 +80,45 @@ def test_what_is_measured_and_compared_costs_no_job(tmp_path: Path, spark: Spark
     assert jobs_of_a_batch(tmp_path / "measured", spark, said) == bare
 
 
+def queries_of(tiny: Tiny, spark: SparkSession, now: int) -> int:
+    """Run, and count the queries that took a job."""
+    store = spark._jsparkSession.sharedState().statusStore()
+    settled = spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty
+    settled()
+    last = max((each.executionId() for each in executions(store)), default=-1)
+    assert not (outcome := tiny.run(day(now))).failed, described(outcome)
+    settled()
+    return sum(each.executionId() > last and each.jobs().size() > 0 for each in executions(store))
+
+
+def executions(store: Any) -> list[Any]:
+    found = store.executionsList()
+    return [found.apply(at) for at in range(found.size())]
+
+
+def test_all_that_is_asked_of_a_batch_whose_rows_are_parted_is_one_scan(tmp_path: Path, spark: SparkSession) -> None:
+    asked = """count(DISTINCT id) > 0 AS ids ELSE WARN, count(DISTINCT amount) > 0 AS amounts ELSE WARN,
+      count(*) >= 0.1 * last_good(count(*)) AS not_shrunk ELSE WARN MEASURE PROFILE, min(id) AS least"""
+    counts = []
+    for name, said in (("bare", ""), ("asked", f", {asked}")):
+        tiny = shop(tmp_path / name, spark, {1: 3, 2: 2}, f"EXPECT id <> 1 ELSE QUARANTINE{said}")
+        tiny.run(day(2))
+        counts.append(queries_of(tiny, spark, 3))
+    assert counts == [1, 2]
+
+
+def test_rules_of_the_batch_are_asked_of_all_labels_of_a_group_at_once(tmp_path: Path, spark: SparkSession) -> None:
+    said = "EXPECT count(DISTINCT id) > 1 AS ids ELSE WARN, count(*) > 2 AS many ELSE WARN"
+    counts = []
+    for name, days in (("two", 2), ("eight", 8)):
+        tiny = shop(tmp_path / name, spark, dict.fromkeys(range(1, days + 1), 3) | {2: 1}, said)
+        counts.append(queries_of(tiny, spark, days + 1))
+        warned = [f"{at}" for at in range(1, days + 1) if measures(tiny, at)["warnings"]]
+        assert warned == ["2"]
+        assert len(measures(tiny, 2)["warnings"]) == 2
+    assert counts[0] == counts[1] == 2  # the write, and what is asked of its rows
+
+
 def restate(tiny: Tiny, number: int) -> None:
     with tiny.ledger() as ledger:
         ledger.decisions.request_restate("shop.orders", [day(number)], "recollect", who="ann")

@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.engine.upkeep.test_ledger_rebuild import lose, rebuilt
 from tests.tiny import Tiny, day, described, labels
+from waterclock.engine.query.quarantine import quarantine_frame
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import AsOf
 from waterclock.planner.plan import RECOLLECT
@@ -75,3 +76,35 @@ def test_rows_set_aside_stay_with_their_batch(tmp_path: Path, spark: SparkSessio
 def counts(tiny: Tiny, table: str) -> dict[str, int]:
     with tiny.ledger() as ledger:
         return {labels(label.day)[0]: rows for label, (rows, _) in ledger.reads.set_aside(table).items()}
+
+
+def test_what_is_set_aside_is_one_scan_of_all_labels_that_were_held_to_the_same_rules(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    rows = [(at, f"{at if at % 2 else 'x'}", AT.format(at)) for at in range(1, 10)]
+    tiny.source("orders", "id INTEGER, amount TEXT, at TEXT", rows)
+    tiny.declare(FLOW.partition("TRANSFORM")[0])
+    assert not tiny.run(day(6)).failed
+    assert scans(tiny, spark, "shop.orders") == 1
+    assert [label for label, _, _ in aside(tiny, "shop.orders")] == labels(2, 4)
+    tiny.declare(FLOW.partition("TRANSFORM")[0].replace("at;", "at EXPECT amount < 9 AS small ELSE QUARANTINE;"))
+    assert not tiny.run(day(10)).failed
+    assert scans(tiny, spark, "shop.orders") == 2
+    found = aside(tiny, "shop.orders")
+    first, last = labels(2, 4, 6, 8), labels(9)[0]
+    assert found == [
+        *((it, "x", ["amount INT"]) for it in first[:2]),
+        *((it, "x", ["amount INT", "small"]) for it in first[2:]),
+        (last, "9", ["small"]),
+    ]
+    asked = "SELECT q.timelabel FROM shop.orders_quarantine q JOIN waterclock.batches b "
+    asked += "ON b.table = 'shop.orders' AND b.timelabel = q.timelabel AND b.claim = q.claim AND b.code = q.code"
+    assert len(tiny.rows(asked)) == 5
+
+
+def scans(tiny: Tiny, spark: SparkSession, name: str) -> int:
+    """Count the scans of files of all that is set aside of a table."""
+    with tiny.opened() as work:
+        rows = quarantine_frame(work, spark, work.flow.tables[name], None)
+        return str(rows._jdf.queryExecution().optimizedPlan().toString()).count("Relation [")

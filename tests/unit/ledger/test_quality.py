@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from tests.counting import calls_of
 from tests.ledgers import day, desk, result, table
 from waterclock.batches.facts import BatchStatus
 
@@ -25,6 +26,22 @@ def test_held_labels_are_found_with_the_claim_that_sealed_them() -> None:
     at.ledger.claims.record_failed(failed, error="E1", is_transient=False)
     at.ledger.claims.record_failed(held, error="E755 held", is_transient=False, status=BatchStatus.HELD)
     assert at.ledger.reads.held("raw.a") == {day(2): held.number}
+    assert [at.ledger.reads.held_at("raw.a", day(label)) for label in range(4)] == [None, None, held.number, None]
     again = at.claim("raw.a", 2)
     at.ledger.claims.close_lost(again, why="not released")
     assert at.ledger.reads.held("raw.a") == {day(2): held.number}
+
+
+def test_slices_of_which_rows_are_set_aside_are_read_alone_whatever_the_history() -> None:
+    at = desk()
+    at.apply(table("raw.a", partitioned=True))
+    at.done("raw.a", *range(50))
+    claim = at.claim("raw.a", 50, 60)
+    results = [result(label, measures={"quarantined": 1}) for label in (50, 60)]
+    at.ledger.claims.record_done(claim, results)
+    at.ledger.reads.slices_aside("raw.a")  # compiles its statement
+    found, calls = calls_of(lambda: at.ledger.reads.slices_aside("raw.a"))
+    assert [(it.label, it.claim) for it in found] == [(day(50), claim.number), (day(60), claim.number)]
+    at.done("raw.a", *range(100, 300))
+    again, later = calls_of(lambda: at.ledger.reads.slices_aside("raw.a"))
+    assert (again, later) == (found, calls)

@@ -54,10 +54,11 @@ class Verdict:
     holds: tuple[str, ...] = ()
 
 
-def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
+def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, Column]]:
     """Return the aggregates that answer, in the write's own pass, how many rows break a rule, and what the batch is.
 
-    Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A rule holds where it is TRUE: NULL breaks it.
+    Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A rule holds where it is TRUE: NULL breaks it. With
+    `at_rest` they are asked of the sealed rows, by one scan for all labels: then no rule of the batch needs its own.
     """
     from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
@@ -69,8 +70,7 @@ def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
     ]
     measures.extend(
         (f"batch:{rule.name}", F.expr(in_sparks_words(rule.expression)))
-        for rule in all_rules(table)
-        if _is_in_pass(rule)
+        for rule in asked_of_batch(table, at_rest=at_rest)
     )
     measures.extend(
         (f"null:{name}", F.expr(f"sum(CASE WHEN `{name}` IS NULL THEN 1L ELSE 0L END)"))
@@ -83,10 +83,14 @@ def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
     return measures
 
 
-def has_batch_rules(table: Table) -> bool:
-    """Tell whether a rule asks what only a job of its own can answer of the whole batch."""
-    rules = (rule for rule in all_rules(table) if rule.scope is Scope.BATCH and rule.comparison is None)
-    return not all(map(_is_in_pass, rules))
+def asked_of_batch(table: Table, *, at_rest: bool = False) -> list[Rule]:
+    """Return the rules of the batch that are among `row_measures`: those that Spark can observe; of sealed rows all."""
+    return [rule for rule in all_rules(table) if (_is_of_batch(rule) if at_rest else _is_in_pass(rule))]
+
+
+def has_unasked(table: Table, measures: Mapping[str, Any]) -> bool:
+    """Tell whether a rule of the batch is not answered by what was measured: a job of its own asks it."""
+    return any(_is_of_batch(rule) and f"batch:{rule.name}" not in measures for rule in all_rules(table))
 
 
 def judge(  # noqa: PLR0913 - each is a part of what is judged
@@ -104,7 +108,7 @@ def judge(  # noqa: PLR0913 - each is a part of what is judged
 
     `measures` are `row_measures` as counted, `sifted` what the sieve found, where there is one: rules of the batch are
     asked of the rows that stay. `of_table`: what was found of rules of the table, and of those that compare. `rows` is
-    the sealed slice, read only where `has_batch_rules` (one job). KEY costs one group-by on the slice, of small ones
+    the sealed slice, read only where `has_unasked` (one job). KEY costs one group-by on the slice, of small ones
     without a Spark job.
     """
     warnings: list[str] = []
@@ -140,15 +144,26 @@ def refusal(table: Table, where: str, verdict: Verdict) -> WaterclockError:
     )
 
 
-def held_back(table: Table, where: str, verdict: Verdict) -> WaterclockError:
-    """Return the error of a batch that its audit holds back: sealed, and shown to nobody until it is released."""
-    return WaterclockError(
+class HeldBackError(WaterclockError):
+    """A batch, or `labels` of a group, that a rule holds back."""
+
+    labels: frozenset[datetime] = frozenset()
+
+
+def held_back(table: Table, where: str, verdict: Verdict, labels: Iterable[datetime] = ()) -> HeldBackError:
+    """Return the error of a batch that its audit holds back: sealed, and shown to nobody until it is released.
+
+    `labels`: all of a group that are held.
+    """
+    error = HeldBackError(
         HELD_BACK,
         f"{table.name} is held: {verdict.holds[0]}",
         where=where,
         why="; ".join(verdict.holds[1:]) or f"declared at {table.place}",
         fix=f"look at it, then `waterclock release {where} --because ...`, or mend the source and `waterclock retry`",
     )
+    error.labels = frozenset(labels)
+    return error
 
 
 def with_past(verdicts: Mapping[datetime, Verdict], own: datetime) -> Verdict:
@@ -218,7 +233,7 @@ def left_aside(counts: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _batch_findings(table: Table, measures: Mapping[str, Any], rows: DataFrame | None) -> Iterator[tuple[Action, str]]:
-    rules = [rule for rule in all_rules(table) if rule.scope is Scope.BATCH and rule.comparison is None]
+    rules = [rule for rule in all_rules(table) if _is_of_batch(rule)]
     found = {rule.name: measures[f"batch:{rule.name}"] for rule in rules if f"batch:{rule.name}" in measures}
     asked = [rule for rule in rules if rule.name not in found]
     if rows is not None and asked:
@@ -238,13 +253,16 @@ def answers(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
     return {rule.name: found[f"r{index}"] if found else None for index, rule in enumerate(rules)}
 
 
+def _is_of_batch(rule: Rule) -> bool:
+    """Tell whether a rule asks the whole batch, and that alone."""
+    return rule.scope is Scope.BATCH and rule.comparison is None
+
+
 def _is_in_pass(rule: Rule) -> bool:
     """Tell whether Spark can observe a rule of the batch while it writes: plain aggregates, none of them DISTINCT."""
     called = {name.lower() for name in _CALLED.findall(rule.expression)}
     is_plain = bool(called & _AGGREGATES) and called <= _AGGREGATES | _OF_VALUES
-    return (
-        rule.scope is Scope.BATCH and rule.comparison is None and is_plain and not _NOT_OBSERVED.search(rule.expression)
-    )
+    return _is_of_batch(rule) and is_plain and not _NOT_OBSERVED.search(rule.expression)
 
 
 def _key_findings(spark: SparkSession, table: Table, folder: str, manifest: Manifest) -> Iterator[str]:

@@ -17,7 +17,7 @@ from waterclock.engine.batch.commit import commit_group, refuse_foreign
 from waterclock.engine.batch.destinations import refuse_lost
 from waterclock.engine.batch.expectations import (
     Verdict,
-    has_batch_rules,
+    has_unasked,
     held_back,
     judge,
     left_aside,
@@ -239,7 +239,8 @@ class _Attempt:
         measures: dict[datetime, Mapping[str, Any]] = {}
         sifted: dict[datetime, Sifted] = {}
         for part in made.parts:
-            of_rows = [*row_measures(self.table), *measure_columns(self.table, part.frame.schema)]
+            at_rest = len(part.labels) > 1 or part.through is not None
+            of_rows = [*row_measures(self.table, at_rest=at_rest), *measure_columns(self.table, part.frame.schema)]
             written = write_slices(
                 part.frame,
                 folder=self.folder,
@@ -268,8 +269,8 @@ class _Attempt:
         verdicts: dict[datetime, Verdict] = {}
         judging = Judging(self.work, self.table, claim.request.labels)
         for manifest in sorted(written.manifests, key=lambda each: each.label):
-            rows = frame_of_slices(self.spark, self.folder, [manifest]) if has_batch_rules(self.table) else None
             own, sifted = written.measures[manifest.label], written.sifted.get(manifest.label)
+            rows = frame_of_slices(self.spark, self.folder, [manifest]) if has_unasked(self.table, own) else None
             of_table = [*table_findings(self.work, self.spark, self.table, self._up_to(written, manifest))]
             if judging.is_needed:
                 compared, self.kept[manifest.label] = judging.of(self.spark, self.folder, manifest, own)
@@ -280,9 +281,9 @@ class _Attempt:
                 raise refusal(self.table, where, verdict)
             if manifest.label in notes.holds:
                 verdict = replace(verdict, holds=(notes.holds[manifest.label], *verdict.holds))
-            if verdict.holds and len(self.group.batches) > 1:
-                raise held_back(self.table, where, verdict)  # the group is parted
             verdicts[manifest.label] = replace(verdict, warnings=verdict.warnings + told_late(self.table, manifest))
+        if len(self.group.batches) > 1 and (held := [label for label, it in verdicts.items() if it.holds]):
+            raise held_back(self.table, self._where(), verdicts[held[0]], held)  # the group is parted
         # once all are judged: what is released later was held to each rule itself, whatever a LOOKBACK found before it
         if (verdict := with_past(verdicts, self.group.batches[0].label)).holds:
             self._keep_held(claim, written, notes, verdict)

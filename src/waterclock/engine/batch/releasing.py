@@ -65,7 +65,7 @@ def find_held(work: Workplace, table: Table, group: Group, pins: Mapping[datetim
     [batch], label = group.batches, group.batches[0].label
     reads = pins[label]
     folder = work.folder(table)
-    audit, claim = work.ledger.past.audit(table.name, label), work.ledger.reads.held(table.name).get(label)
+    audit, claim = work.ledger.past.audit(table.name, label), work.ledger.reads.held_at(table.name, label)
     is_asked = is_release(audit.cell.requested)
     if batch.reason == TO_BE_RELEASED and not is_asked:
         raise _not_released(table, label, "nobody asks for that any more")

@@ -8,12 +8,13 @@ from datetime import datetime
 
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
+from waterclock.engine.batch.expectations import HeldBackError
 from waterclock.engine.batch.life import carry_out
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.spark.errors import lost_spark
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.planner.plan import Group
+from waterclock.planner.plan import Batch, Group
 
 _LONGEST_WHY = 120
 
@@ -23,7 +24,8 @@ def carry_out_with_retries(work: Workplace, group: Group, now: datetime) -> tupl
 
     Transient errors are tried again with a growing wait; permanent ones are not, nor is what needs a JVM that is gone.
     A group of several labels that fails is split into halves, these again, until each bad label stands alone and holds
-    no others. After it, no claim of the group is open.
+    no others; labels that a rule holds back are known as such, and stand alone at once. After it, no claim of the
+    group is open.
 
     Raises  E701 to E704 where Spark does not start: before any claim, and the same for every group of the run
     """
@@ -37,10 +39,28 @@ def _in_parts(work: Workplace, group: Group, now: datetime) -> Iterator[GroupRep
     if report.error is None or _is_final(report) or count == 1:
         yield report
         return
-    how = "one by one" if count == 2 else "in two parts"
-    work.listener.said(f"{group.table}: {count} labels failed together ({_in_one_line(report.error)}); taken {how}")
-    for batches in (group.batches[: count // 2], group.batches[count // 2 :]):
+    parts, said = _parted(group, report.error, in_order=work.flow.tables[group.table].in_label_order)
+    work.listener.said(f"{group.table}: {said}")
+    for batches in parts:
         yield from _in_parts(work, dataclasses.replace(group, batches=batches), now)
+
+
+def _parted(group: Group, error: WaterclockError, *, in_order: bool) -> tuple[list[tuple[Batch, ...]], str]:
+    """Part a group that failed, and say how: in halves; or what is not held, and each label that is by itself.
+
+    `in_order`: its labels wait for those before them, which stay before them in halves.
+    """
+    batches, count = group.batches, len(group.batches)
+    if isinstance(error, HeldBackError) and not in_order:
+        held = [batch for batch in batches if batch.label in error.labels]
+        others = tuple(batch for batch in batches if batch.label not in error.labels)
+        if held:  # not past windows alone
+            how = "without them, these one by one" if others else "one by one"
+            parts = [*([others] if others else []), *((batch,) for batch in held)]
+            return parts, f"{len(held)} of {count} labels are held back; taken {how}"
+    how = "one by one" if count == 2 else "in two parts"
+    said = f"{count} labels failed together ({_in_one_line(error)}); taken {how}"
+    return [batches[: count // 2], batches[count // 2 :]], said
 
 
 def _try(work: Workplace, group: Group, now: datetime) -> GroupReport:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING
+
+from pyspark.sql.functions import broadcast
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.batches.records import Slice
@@ -35,30 +39,31 @@ def quarantine_frame(work: Workplace, spark: SparkSession, table: Table, moment:
     """Return what was set aside: the row as it came in JSON, the rules that it broke, label, claim, code and file.
 
     Of a REPLACE table what was set aside of the state that it shows, of all others that of all labels. Cost: a look at
-    the manifest of each slice of which rows are set aside; as of a tick, of each slice before it.
+    the manifest of each slice of which rows are set aside; as of a tick, of each slice before it. One scan of all that
+    were held to the same rules.
     """
     folder = work.folder(table)
     paths = _paths_now(work, table) if moment is None else _paths_then(work, table, moment)
     found = [manifest for path in paths if (manifest := read_manifest(folder, path)).aside]
     if not found:
         return spark.createDataFrame([], _EMPTY)
-    return reduce(lambda left, right: left.unionByName(right), (_rows(spark, folder, each) for each in found))
+    return reduce(lambda left, right: left.unionByName(right), (_rows(spark, folder, each) for each in _alike(found)))
 
 
 def _paths_now(work: Workplace, table: Table) -> list[str]:
-    aside: Collection[object] = work.ledger.reads.set_aside(table.name)
     dropped = work.ledger.keeping.dropped_before(table.name, by=FOREVER) or BEGINNING
-    kept = _kept(work, table, [it for it in work.ledger.reads.slices(table.name, dropped, FOREVER) if it.slice_path])
-    return [piece.slice_path for piece in kept if piece.label in aside]
+    pieces = [it for it in work.ledger.reads.slices_aside(table.name) if it.slice_path and it.label >= dropped]
+    return [piece.slice_path for piece in _kept(work, table, pieces)]
 
 
 def _kept(work: Workplace, table: Table, pieces: list[Slice]) -> list[Slice]:
     if table.mode is Mode.REPLACE:
         head = work.ledger.reads.table(table.name).head_label
         return [piece for piece in pieces if piece.label == head]
-    if table.retain is None or table.mode is not Mode.APPEND or not pieces:
+    newest = work.ledger.reads.newest(table.name) if table.retain is not None else None
+    if table.retain is None or table.mode is not Mode.APPEND or newest is None:
         return pieces
-    since = table.cadence.ceil(table.retain.before(pieces[-1].end, table.cadence.zone))
+    since = table.cadence.ceil(table.retain.before(newest.end, table.cadence.zone))
     return [piece for piece in pieces if piece.label >= since]
 
 
@@ -67,15 +72,22 @@ def _paths_then(work: Workplace, table: Table, moment: Moment) -> list[str]:
     return [step.slice_path for step in found.steps if step.slice_path]
 
 
-def _rows(spark: SparkSession, folder: str, manifest: Manifest) -> DataFrame:
-    names = ", ".join(map(sql_text, manifest.aside_rules))
+def _alike(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
+    """Part slices by the rules that they were held to, those of one label from each other."""
+    found: dict[tuple[tuple[str, ...], int], list[Manifest]] = {}
+    seen: Counter[tuple[tuple[str, ...], datetime]] = Counter()
+    for manifest in manifests:
+        own = manifest.aside_rules, manifest.label
+        found.setdefault((manifest.aside_rules, seen[own]), []).append(manifest)
+        seen[own] += 1
+    return list(found.values())
+
+
+def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
+    """Return what was set aside of slices that were held to the same rules, no two of them of one label."""
+    names = ", ".join(map(sql_text, manifests[0].aside_rules))
     broken = f"filter(array({names}), (it, at) -> ({MASK} & shiftleft(1L, at)) != 0)"
-    return aside_frame(spark, folder, [manifest]).selectExpr(
-        f"'{label_of(manifest.label)}' AS {TIMELABEL}",
-        f"`{ROW}`",
-        f"{broken} AS broken",
-        f"{manifest.claim}L AS claim",
-        f"{sql_text(manifest.code)} AS code",
-        FILE,
-        FILE_ROW,
-    )
+    of_claims = [(label_of(it.label), it.claim, it.code) for it in manifests]
+    claims = spark.createDataFrame(of_claims, f"{TIMELABEL} STRING, claim BIGINT, code STRING")
+    rows = aside_frame(spark, folder, manifests).join(broadcast(claims), TIMELABEL)
+    return rows.selectExpr(TIMELABEL, f"`{ROW}`", f"{broken} AS broken", "claim", "code", FILE, FILE_ROW)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -62,9 +64,15 @@ _STANDING = _READ_SLICES.where(
 _SPAN = sa.select(batches.c.label, batches.c.end, batches.c.stands_from, batches.c.current_claim).where(
     batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at")
 )
+_SPANS = sa.select(
+    batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from, batches.c.current_claim
+).where(
+    batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
+    batches.c.label.in_(sa.bindparam("labels", expanding=True)),
+)
 _READERS = with_readers(
     sa.select(batches.c.table_name, batches.c.label, batches.c.current_claim.label("claim"), batches.c.rows,
-              batches.c.code, claims.c.claimed_sequence)
+              batches.c.code, claims.c.claimed_sequence, inputs.c.table_name.label("of_table"))
     .join(claims, claims.c.number == batches.c.current_claim)
     .join(
         inputs,
@@ -79,11 +87,16 @@ _READERS = with_readers(
 
 
 _REVISIONS = (
-    sa.select(revisions.c.recorded_sequence, _DIFFERS.label("is_replaced"))
+    sa.select(revisions.c.table_name, revisions.c.label, revisions.c.recorded_sequence, _DIFFERS.label("is_replaced"))
     .join(_NOW, _OF_NOW)
-    .where(revisions.c.table_name == sa.bindparam("of"), revisions.c.label == sa.bindparam("at"))
+    .where(
+        revisions.c.table_name.in_(sa.bindparam("names", expanding=True)),
+        revisions.c.label.in_(sa.bindparam("labels", expanding=True)),
+    )
     .order_by(revisions.c.recorded_sequence.desc())
 )
+_CHUNK = 200  # tables that are asked of at once
+_Batch = tuple[str, datetime]
 
 
 def upstream(
@@ -122,11 +135,7 @@ def downstream(database: Database, table: str, label: datetime, *, depth: int | 
         away = 0
         while edge and (depth is None or away < depth):
             away += 1
-            rows = [
-                pair
-                for name, at, is_replaced in edge
-                for pair in _readers_of(connection, name, at, is_replaced=is_replaced)
-            ]
+            rows = _readers_of(connection, {(name, at): is_replaced for name, at, is_replaced in edge})
             edge = [(link.table, link.label, link.is_replaced) for link in _new(found, rows, away)]
     return list(found.values())
 
@@ -155,13 +164,44 @@ def _read_by(connection: sa.Connection, label: datetime, claim: int) -> Iterator
             yield from connection.execute(_SUMMED, values | {"high": read.high})
 
 
-def _readers_of(
-    connection: sa.Connection, table: str, label: datetime, *, is_replaced: bool
-) -> Iterator[tuple[AnyRow, bool]]:
-    """Yield the readers of a batch, each with whether it rests on rows that others have replaced since."""
-    which = {"of": table, "at": label}
-    row = connection.execute(_SPAN, which).one()
-    made = connection.execute(_REVISIONS, which).all()
-    for reader in connection.execute(_READERS, overlapping([table], row.stands_from or row.label, row.end)):
-        seen = next((each for each in made if each.recorded_sequence < reader.claimed_sequence), None)
-        yield reader, is_replaced or (seen is not None and bool(seen.is_replaced))
+def _readers_of(connection: sa.Connection, edge: Mapping[_Batch, bool]) -> Iterator[tuple[AnyRow, bool]]:
+    """Yield the readers of batches, each with whether it rests on rows that others have replaced since.
+
+    `edge`: whether a batch rests on such rows itself. Cost: two statements for tables of the same labels, and one for
+    each span of time that they stand for, however many tables.
+    """
+    spans: dict[_Batch, AnyRow] = {}
+    made: defaultdict[_Batch, list[AnyRow]] = defaultdict(list)
+    for which in _together(edge):
+        spans |= {(row.table_name, row.label): row for row in connection.execute(_SPANS, which)}
+        for row in connection.execute(_REVISIONS, which):
+            made[row.table_name, row.label].append(row)
+    of_span: defaultdict[tuple[datetime, datetime], list[str]] = defaultdict(list)
+    for name, label in edge:
+        row = spans[name, label]
+        of_span[row.stands_from or label, row.end].append(name)
+    readers: defaultdict[tuple[str, datetime, datetime], list[AnyRow]] = defaultdict(list)
+    for (low, high), names in of_span.items():
+        for start in range(0, len(names), _CHUNK):
+            for reader in connection.execute(_READERS, overlapping(names[start : start + _CHUNK], low, high)):
+                readers[reader.of_table, low, high].append(reader)
+    for (name, label), is_replaced in edge.items():
+        row = spans[name, label]
+        for reader in readers[name, row.stands_from or label, row.end]:
+            seen = next((it for it in made[name, label] if it.recorded_sequence < reader.claimed_sequence), None)
+            yield reader, is_replaced or (seen is not None and bool(seen.is_replaced))
+
+
+def _together(edge: Iterable[_Batch]) -> Iterator[dict[str, list[Any]]]:
+    """Yield what is asked of at once: tables of the same labels."""
+    labels: defaultdict[str, set[datetime]] = defaultdict(set)
+    for name, label in edge:
+        labels[name].add(label)
+    alike: defaultdict[frozenset[datetime], list[str]] = defaultdict(list)
+    for name, of_table in labels.items():
+        alike[frozenset(of_table)].append(name)
+    for same, names in alike.items():
+        for start in range(0, len(names), _CHUNK):
+            for first in range(0, len(same), _CHUNK):
+                some = sorted(same)[first : first + _CHUNK]
+                yield {"names": names[start : start + _CHUNK], "labels": some}

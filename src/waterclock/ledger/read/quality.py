@@ -7,6 +7,8 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from waterclock.batches.facts import BatchStatus
+from waterclock.batches.records import Slice
+from waterclock.ledger.read.states import PIECES, slice_of
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.schema import batches
 
@@ -15,8 +17,19 @@ _HELD = sa.select(batches.c.label, batches.c.claim).where(
     sa.text("batches.status IN ('failed', 'held')"),
     batches.c.status == BatchStatus.HELD.value,
 )
+_HELD_AT = _HELD.where(batches.c.label == sa.bindparam("at"))
 _ASIDE = sa.select(batches.c.label, batches.c.aside, batches.c.code).where(
     batches.c.table_name == sa.bindparam("of"), sa.text("batches.aside IS NOT NULL")
+)
+
+_SLICES_ASIDE = (
+    sa.select(*PIECES)
+    .where(
+        batches.c.table_name == sa.bindparam("of"),
+        sa.text("batches.aside IS NOT NULL"),
+        batches.c.current_claim.is_not(None),
+    )
+    .order_by(batches.c.label)
 )
 
 
@@ -27,8 +40,21 @@ def held(database: Database, table: str) -> dict[datetime, int]:
         return {row.label: row.claim for row in sorted(rows, key=lambda row: row.label)}
 
 
+def held_at(database: Database, table: str, label: datetime) -> int | None:
+    """Return the claim that sealed what is held of a label; None where nothing is held of it."""
+    with database.read() as connection:
+        row = connection.execute(_HELD_AT, {"of": table, "at": label}).first()
+        return None if row is None else int(row.claim)
+
+
 def set_aside(database: Database, table: str) -> dict[datetime, tuple[int, str]]:
     """Return the labels of which rows are set aside, oldest first: how many, and the code that did it."""
     with database.read() as connection:
         rows = connection.execute(_ASIDE, {"of": table}).all()
         return {row.label: (row.aside, row.code) for row in sorted(rows, key=lambda row: row.label)}
+
+
+def slices_aside(database: Database, table: str) -> list[Slice]:
+    """Return the current slices of which rows are set aside, by label. Cost: nothing for the others."""
+    with database.read() as connection:
+        return [slice_of(row) for row in connection.execute(_SLICES_ASIDE, {"of": table})]

@@ -21,13 +21,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FIELDS = {ROW: StringType(), MASK: LongType(), FILE: StringType(), FILE_ROW: LongType()}
-_READ = StructType([StructField(ASIDE, StructType([StructField(name, kind) for name, kind in _FIELDS.items()]))])
+_NOTED = StructType([StructField(name, kind) for name, kind in _FIELDS.items()])
+_READ = StructType([StructField(TIMELABEL, StringType()), StructField(ASIDE, _NOTED)])
 
 
 def aside_frame(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
-    """Return what was set aside of slices: the row as JSON, the bits of what it broke, and where it came from."""
+    """Return what was set aside of slices: label, the row as JSON, the bits of what it broke, and where it came from.
+
+    Cost: no job here; one scan.
+    """
     paths = [file.path for manifest in manifests for file in manifest.aside]
-    return frame_of_files(spark, folder, paths, _READ.json()).select(*(f"{ASIDE}.{name}" for name in _FIELDS))
+    return frame_of_files(spark, folder, paths, _READ.json()).select(
+        TIMELABEL, *(f"{ASIDE}.{name}" for name in _FIELDS)
+    )
 
 
 def rows_as_they_came(spark: SparkSession, folder: str, manifest: Manifest) -> DataFrame | None:

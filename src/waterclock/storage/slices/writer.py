@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +30,7 @@ from waterclock.storage.slices.digest import (
     digest_texts,
     digests,
     row_hash,
+    row_hash_text,
     rows_of,
 )
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
@@ -52,7 +53,7 @@ from waterclock.storage.types import schema_text
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from waterclock.flow.folds import Merge
 
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
 # to take by label, one grouped scan of the sealed files is as quick for few rows and quicker for many: 24 labels of a
 # million rows 17 s and 13 s, 48 labels 25 s and 14 s; 4 labels of a hundred rows 0.6 s and 0.7 s.
 MOST_LABELS_IN_PASS = 16
+_FATES = len((STAYS, SET_ASIDE, DROPPED))
+_WRITERS_AT_ONCE = "spark.sql.maxConcurrentOutputFileWriters"
 _FOLDER_COLUMN = "_waterclock_label"
 _HASH_COLUMN = "_waterclock_hash"
 _OWN = ("_deletes", "_order_high", "_order_low", "_delete_high", ROWS, HIGH, LOW)
@@ -106,6 +109,8 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
 ) -> Written:
     """Write and seal one slice per label: one Spark job, and a scan where a group has measures or more than 16 labels.
 
+    Measures of one label whose rows go through a sieve are a scan of the columns that they name.
+
     No job where a frame that was made `of_nothing` has no rows: Spark mostly sees that in its plan.
 
     A frame for several labels holds theirs as text in the column `timelabel`; one label's is set here. A label without
@@ -124,11 +129,12 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
     draft = _Draft(folder, name or _table_of(folder), claim, schema_text(shown), code, through)
     taken = [*measures, *(order_measures(merge) if merge else ())]
     aside: Mapping[datetime, Aside] = {}
-    if of_nothing and _is_empty(ordered, draft.table):
+    is_nothing = of_nothing and _is_empty(ordered, draft.table)
+    if is_nothing:
         found = _write_nothing(frame, draft, paths, measures)
         aside = {label: Aside() for label in labels} if through else {}
     elif through is not None:
-        found, aside = _write_through(ordered, draft, paths, taken, through)
+        found, aside = _write_through(ordered, draft, paths, through, is_measured=bool(taken))
     elif len(labels) == 1:
         row = _write_one(ordered, at(folder, paths[labels[0]]), taken, draft.table)
         found = {labels[0]: row} if row else {}
@@ -138,6 +144,9 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
     files = {label: read_files(at(folder), path) for label, path in paths.items()}
     if not found:
         found = _scan(frame, draft, paths, files, taken)
+    elif through is not None and taken and not is_nothing:
+        [label] = labels
+        found[label] = {**found[label], **_measured(frame, draft, label, paths[label], files[label], taken)}
     if through is not None:
         aside = {label: _told_apart(draft, paths[label], files[label], aside[label]) for label in labels}
     manifests = tuple(
@@ -234,22 +243,22 @@ def _observing(frame: DataFrame, seen: Observation, columns: Sequence[Column]) -
 
 
 def _write_through(
-    frame: DataFrame, draft: _Draft, paths: Mapping[datetime, str], measures: Measures, through: Through
+    frame: DataFrame, draft: _Draft, paths: Mapping[datetime, str], through: Through, *, is_measured: bool
 ) -> tuple[dict[datetime, Mapping[str, Any]], dict[datetime, Aside]]:
     """Write all labels in one job, the rows of each parted by what becomes of them; give digests, and what went.
 
     Rows that are dropped are written without their values, counted and removed: so their number is exact whatever
-    tasks ran twice. Digests are left to a scan as in a group, and where there are measures, which are of what stays.
+    tasks ran twice. Measures are of what stays, and left to a scan, in a group with the digests.
     """
     scratch_path = f"{STAGE}/c={draft.claim}"
     scratch = at(draft.folder, scratch_path)
     remove_folder(scratch)
-    in_pass = len(paths) <= MOST_LABELS_IN_PASS and not measures
+    is_group = len(paths) > 1
+    in_pass = not is_group or (len(paths) <= MOST_LABELS_IN_PASS and not is_measured)
     rows = sift(frame, through)
     seen = Observation()
     fault("make")
-    is_group = len(paths) > 1
-    with _told(draft.table):
+    with _told(draft.table), nullcontext() if is_group else _files_kept_open(frame.sparkSession, _FATES):
         rows = _observed(rows, seen, list(paths)) if in_pass else rows
         if is_group:
             rows = rows.hint("rebalance", TIMELABEL).withColumn(_FOLDER_COLUMN, F.col(TIMELABEL))
@@ -322,6 +331,20 @@ def _write_group(
 
 
 @contextmanager
+def _files_kept_open(spark: SparkSession, folders: int) -> Iterator[None]:
+    """Let each task write to so many folders side by side: Spark sorts all rows by their folders otherwise.
+
+    Labels are not written so: a file that is open holds up to 128 MiB of its rows in memory.
+    """
+    before = spark.conf.get(_WRITERS_AT_ONCE, "0") or "0"
+    spark.conf.set(_WRITERS_AT_ONCE, str(folders))
+    try:
+        yield
+    finally:
+        spark.conf.set(_WRITERS_AT_ONCE, before)
+
+
+@contextmanager
 def _told(table: str) -> Iterator[None]:
     """Turn a value that could not be cast into an error that names its column."""
     try:
@@ -335,6 +358,9 @@ def _told(table: str) -> Iterator[None]:
 
 def _observed(frame: DataFrame, seen: Observation, labels: Sequence[datetime]) -> DataFrame:
     shown = StructType([field for field in frame.schema.fields if not is_hidden(field.name)])
+    if len(labels) == 1:  # a column of the hash would be one more copy of each row, to be rid of it
+        own = f"if({FATE} = {STAYS}, {row_hash_text(shown)}, NULL)"
+        return frame.observe(seen, *map(F.expr, digest_texts(own, suffix="0")))
     hashed = frame.withColumn(_HASH_COLUMN, row_hash(shown))
     stays = f" AND {FATE} = {STAYS}" if FATE in frame.columns else ""
     texts: list[str] = []
@@ -384,6 +410,22 @@ def _scan(
     rows = digests(frame_of_slices(frame.sparkSession, draft.folder, drafts, draft.schema), measures)
     nothing = _of_no_rows(frame, measures) if len(rows) < len(paths) else {}
     return {label: rows.get(label_of(label), nothing) for label in paths}
+
+
+def _measured(
+    frame: DataFrame,
+    draft: _Draft,
+    label: datetime,
+    path: str,
+    files: tuple[DataFile, ...],
+    measures: Measures,
+) -> dict[str, Any]:
+    """Measure the sealed rows of one label. Cost: one job, of the columns that the measures name."""
+    sealed = frame_of_slices(
+        frame.sparkSession, draft.folder, [draft.manifest(label, path, files, {}, {})], draft.schema
+    )
+    [row] = sealed.agg(*(column.alias(name) for name, column in measures)).collect()
+    return dict(row.asDict())
 
 
 def _of_no_rows(frame: DataFrame, measures: Measures) -> dict[str, Any]:

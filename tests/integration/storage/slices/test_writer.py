@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +24,10 @@ from waterclock.storage.slices import writer
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import is_sealed, read_manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices, no_rows, table_schema
+from waterclock.storage.slices.sieve import SET_ASIDE, Mesh, Sieve, Through
+from waterclock.storage.slices.sifting import sift
 from waterclock.storage.slices.writer import Written, write_slices
+from waterclock.storage.spark_settings import SESSION_CONFS
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -97,6 +101,76 @@ def test_one_label_costs_one_spark_job(spark: SparkSession, lake: Lake) -> None:
         jobs = spark.sparkContext.statusTracker().getJobIdsForGroup(group)
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
     assert len(jobs) == 1
+
+
+def through_rules(frame: DataFrame, *rules: str) -> Through:
+    meshes = tuple(Mesh(f"r{at}", rule, SET_ASIDE) for at, rule in enumerate(rules))
+    return Through(Sieve(meshes), {name: name for name in frame.columns}, frame.schema.json())
+
+
+def last_description(spark: SparkSession) -> str:
+    """Return the plan that ran last, with what it says of each node."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    found = spark._jsparkSession.sharedState().statusStore().executionsList()
+    return str(found.apply(found.size() - 1).physicalPlanDescription())
+
+
+def plan_of_last(spark: SparkSession) -> str:
+    """Return the tree of the plan that ran last, from its write down."""
+    return last_description(spark).partition("\n\n\n")[0].partition("== Initial Plan ==")[0]
+
+
+def test_rows_of_one_label_are_parted_without_a_sort_and_without_a_copy_behind_the_count(
+    spark: SparkSession, lake: Lake, folder: str
+) -> None:
+    spark.range(20).selectExpr("id", "concat('x', id) AS name").write.parquet(str(Path(lake.root, "rows")))
+    frame = spark.read.parquet(str(Path(lake.root, "rows")))
+    parted = write(lake, frame, through=through_rules(frame, "id % 5 <> 2", "name <> 'x3'"))
+    plan = plan_of_last(spark)
+    assert [plan.count(it) for it in ("Scan parquet", "CollectMetrics", "Sort (", "Exchange")] == [1, 1, 0, 0]
+    assert "Project" not in plan.partition("CollectMetrics")[0]
+    assert spark.conf.get("spark.sql.maxConcurrentOutputFileWriters") == "0"
+    [manifest] = parted.manifests
+    assert (manifest.rows, manifest.aside_rows) == (15, 5)
+    plain = write(lake, frame.where("id % 5 <> 2 AND id <> 3"), 8).manifests[0]
+    assert manifest.digest == plain.digest
+    sealed = frame_of_slices(spark, folder, [manifest])
+    assert manifest.digest == digest_of_row(digests(sealed)[label_of(T)])
+
+
+def test_what_is_measured_of_parted_rows_is_one_scan_of_the_columns_that_are_named(
+    spark: SparkSession, lake: Lake
+) -> None:
+    frame = spark.range(20).selectExpr("id", "concat('x', id) AS name", "id * 2 AS twice")
+    measures = [("most", F.max("id")), ("names", F.expr("count(DISTINCT name)"))]
+    through = through_rules(frame, "id < 15")
+    measured = write(lake, frame, measures=measures, through=through)
+    schema = re.findall(r"ReadSchema: struct<(.*)>", last_description(spark))
+    assert schema == ["id:bigint,name:string"]
+    assert measured.measures == {T: {"most": 14, "names": 15}}
+    assert measured.manifests[0].digest == write(lake, frame, 8, through=through).manifests[0].digest
+    none = write(lake, frame.where("id < 0"), 9, measures=measures, through=through)
+    assert (none.measures, none.manifests[0].digest) == ({T: {"most": None, "names": 0}}, "0:0:0")
+
+
+def test_java_would_not_compile_the_method_of_sixty_rules_so_spark_is_to_part_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    spark.range(5).write.parquet(str(tmp_path / "rows"))
+    frame = spark.read.parquet(str(tmp_path / "rows"))
+    rules = [f"id + {at} * id < {1000 + at}" for at in range(60)]
+    compiling = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+    before = {name: spark.conf.get(name) or "" for name in compiling}
+    for name, value in compiling.items():
+        spark.conf.set(name, value)
+    try:
+        plan = sift(frame, through_rules(frame, *rules))._jdf.queryExecution().executedPlan()
+        code = spark._jvm.org.apache.spark.sql.execution.debug.package.codegenString(plan)  # type: ignore[union-attr]
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+    longest = max(map(int, re.findall(r"maxMethodCodeSize:(\d+)", code)))
+    assert longest > int(SESSION_CONFS["spark.sql.codegen.hugeMethodLimit"]) == 8000
 
 
 @pytest.mark.parametrize("query", ["id < 0", "false"])

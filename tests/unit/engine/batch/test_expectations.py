@@ -10,7 +10,15 @@ import pytest
 
 from tests.ledgers import SOMEWHERE, table
 from tests.unit.engine.fakes import manifest
-from waterclock.engine.batch.expectations import Verdict, has_batch_rules, judge, left_aside, refusal, with_past
+from waterclock.engine.batch.expectations import (
+    Verdict,
+    asked_of_batch,
+    has_unasked,
+    judge,
+    left_aside,
+    refusal,
+    with_past,
+)
 from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Action, Mode, Scope
 from waterclock.flow.declarations import Column, Columns, Rule, Table
@@ -66,8 +74,10 @@ def test_keys_and_not_null_columns_hold_a_value_in_every_row() -> None:
 
 
 def test_rules_of_the_batch_are_known_as_such() -> None:
-    assert not has_batch_rules(audited(rule("a", action=Action.FAIL)))
-    assert has_batch_rules(audited(rule("a", action=Action.FAIL, scope=Scope.BATCH)))
+    assert not has_unasked(audited(rule("a", action=Action.FAIL)), {})
+    of = audited(rule("a", action=Action.FAIL, scope=Scope.BATCH))
+    assert has_unasked(of, {"expect:a": 0})
+    assert not has_unasked(of, {"batch:a": None})
 
 
 BATCH_RULES = [
@@ -85,7 +95,8 @@ BATCH_RULES = [
 @pytest.mark.parametrize(("expression", "is_in_pass"), BATCH_RULES)
 def test_what_spark_observes_while_it_writes_costs_no_job_of_its_own(expression: str, *, is_in_pass: bool) -> None:
     of = audited(Rule(expression, "r", Scope.BATCH, Action.FAIL, SOMEWHERE))
-    assert has_batch_rules(of) is not is_in_pass
+    assert has_unasked(of, {f"batch:{each.name}": True for each in asked_of_batch(of)}) is not is_in_pass
+    assert asked_of_batch(of, at_rest=True) == list(of.rules), "one scan of the sealed rows asks all"
 
 
 def test_a_rule_of_the_batch_that_was_observed_holds_only_where_it_is_true() -> None:

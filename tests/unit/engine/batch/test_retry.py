@@ -11,6 +11,7 @@ import pytest
 from tests.ledgers import day
 from tests.unit.engine.fakes import FakeSessions, group, table, work_of
 from waterclock.engine.batch import retry
+from waterclock.engine.batch.expectations import Verdict, held_back
 from waterclock.engine.progress import GroupReport
 from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import ClaimRefused
@@ -82,6 +83,33 @@ def test_a_group_that_fails_is_split_and_only_the_bad_label_fails(monkeypatch: p
         "a.b: 3 labels failed together (division by zero); taken in two parts",
         "a.b: 2 labels failed together (division by zero); taken one by one",
     ]
+
+
+def test_labels_that_are_held_back_are_taken_out_of_their_group_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = {day(number) for number in (3, 17, 30)}
+
+    def answer(tried: Group) -> WaterclockError | None:
+        found = held & {one.label for one in tried.batches}
+        if not found:
+            return None
+        return held_back(table("a.b"), "a.b", Verdict(holds=("few: 1 row",)), found)
+
+    attempts, reports, work = carried(monkeypatch, answer, group("a.b", *range(1, 32)))
+    others = [number for number in range(1, 32) if day(number) not in held]
+    assert attempts == [[*range(1, 32)], others, [3], [17], [30]]
+    assert [report.is_held for report in reports] == [False, True, True, True]
+    assert work.listener.said_ == ["a.b: 3 of 31 labels are held back; taken without them, these one by one"]
+    held = {day(1), day(2)}
+    attempts, reports, _ = carried(monkeypatch, answer, group("a.b", 1, 2))
+    assert (attempts, [report.is_held for report in reports]) == ([[1, 2], [1], [2]], [True, True])
+
+
+def test_of_a_group_of_which_past_windows_alone_are_held_halves_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(tried: Group) -> WaterclockError | None:
+        return held_back(table("a.b"), "a.b", Verdict(holds=("few",)), [day(0)]) if len(tried.batches) > 1 else None
+
+    attempts, _, _ = carried(monkeypatch, answer, group("a.b", 1, 2, 3))
+    assert attempts == [[1, 2, 3], [1], [2, 3], [2], [3]]
 
 
 def test_what_is_tried_again_and_taken_apart_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

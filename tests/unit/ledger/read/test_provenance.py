@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pytest
+import sqlalchemy as sa
 
 from tests.ledgers import Desk, day, table
 from waterclock.batches.audit_trail import Link
@@ -102,3 +106,34 @@ def test_a_self_reading_chain_is_followed_to_its_start(at_desk: Desk) -> None:
         at_desk.done("core.s", n, reads={n: [at_desk.read("core.s", n - 1, n)]})
     assert steps(at_desk.ledger.past.upstream("core.s", day(4))) == {(d, "core.s", 4 - d) for d in range(1, 5)}
     assert steps(at_desk.ledger.past.downstream("core.s", day(0))) == {(d, "core.s", d) for d in range(1, 5)}
+
+
+def test_readers_are_asked_for_all_at_once_however_many_tables_they_are(at_desk: Desk) -> None:
+    counts = {}
+    for count in (3, 30):
+        names = [f"wide.of{count}_{at}" for at in range(count)]
+        first, last = f"raw.of{count}", f"last.of{count}"
+        made = (table(name, partitioned=True, reads=[first]) for name in names)
+        ends = table(last, partitioned=True, reads=names)
+        at_desk.apply(table(first, partitioned=True), *made, ends, fingerprint=f"flow of {count}")
+        at_desk.done(first, 0, 1)
+        for name in names:
+            at_desk.done(name, 0, reads={0: [at_desk.read(first, 0, 1)]})
+        at_desk.done(last, 0, reads={0: [at_desk.read(name, 0, 1) for name in names]})
+        at_desk.done(first, 0, restates="a mistake", digest="2:7:7")
+        asked: list[str] = []
+        engine = at_desk.ledger._database._engine
+        listener = partial(_heard, asked)
+        sa.event.listen(engine, "before_cursor_execute", listener)
+        found = at_desk.ledger.past.downstream(first, day(0))
+        sa.event.remove(engine, "before_cursor_execute", listener)
+        counts[count] = sum(text.startswith("SELECT") for text in asked)
+        assert [(link.table, link.depth, link.is_replaced) for link in found] == [
+            *((name, 1, True) for name in sorted(names)),
+            (last, 2, True),
+        ]
+    assert counts[30] == counts[3] <= 10
+
+
+def _heard(asked: list[str], *told: Any) -> None:
+    asked.append(told[2])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
-from tests.ledgers import ZERO, Desk, day, result, table
+from tests.ledgers import ZERO, Desk, day, desk, result, table
 from tests.unit.ledger.read.test_states import statements_of
 from waterclock.batches.watching import AtWork, LabelRows
 
@@ -61,6 +62,7 @@ def test_a_table_began_with_its_first_claim_whatever_came_of_it(at_desk: Desk) -
     at_desk.ledger.claims.record_failed(failed, error="no", is_transient=False)
     made(at_desk, "raw.a", 0, now=day(7))
     assert at_desk.ledger.past.began(["raw.a", "raw.b"]) == {"raw.a": day(6)}
+    assert at_desk.ledger.past.began_by(["raw.a", "raw.b"]) == {"raw.a": day(7)}
 
 
 def test_tables_that_brought_nothing_at_last_are_told_until_they_do(at_desk: Desk) -> None:
@@ -87,7 +89,25 @@ def test_each_question_is_one_statement_for_any_number_of_tables(at_desk: Desk) 
         lambda: past.empty_at_last(names),
         lambda: past.at_work(names),
         lambda: past.began(names),
+        lambda: past.began_by(names),
     ):
         said = [text for text in statements_of(at_desk, ask) if "SELECT" in text and "FROM" in text]
         assert len(said) == 1
     assert past.began(names)["raw.t3"] == ZERO
+
+
+def test_that_a_table_had_begun_is_known_from_its_oldest_label_whatever_its_history() -> None:
+    at, steps = desk(), []
+    at.apply(table("raw.a", partitioned=True), table("raw.b", partitioned=True))
+    raw = at.ledger._database._engine.raw_connection().driver_connection
+    assert raw is not None
+    for first, last in ((0, 20), (20, 2000)):
+        at.done("raw.a", *range(first, last))
+        at.done("raw.b", *range(first, last))
+        at.ledger.past.began_by(["raw.a", "raw.b"])
+        looked: list[int] = []
+        raw.set_progress_handler(partial(looked.append, 1), 1)
+        assert set(at.ledger.past.began_by(["raw.a", "raw.b"])) == {"raw.a", "raw.b"}
+        raw.set_progress_handler(None, 0)
+        steps.append(len(looked))
+    assert steps[1] <= 1.2 * steps[0]
