@@ -8,10 +8,12 @@ from datetime import datetime
 
 from waterclock.batches.audit_trail import Audit, Link, PauseEvent
 from waterclock.batches.facts import BEGINNING, FOREVER, Closing
+from waterclock.batches.records import BatchResult
 from waterclock.batches.schemas import SchemaVersion
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import closing_of
+from waterclock.operations.kept_back import kept_back, stage_of
 from waterclock.operations.opening import Reading, labels_known
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
@@ -21,7 +23,10 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One batch: its record, its window, the batches it was made from and into, and when its table was paused."""
+    """One batch: its record, its window, the batches it was made from and into, and when its table was paused.
+
+    `held` is what waits for a release, which lies below `stage`.
+    """
 
     table: str
     label: datetime
@@ -35,6 +40,8 @@ class Found:
     pauses: tuple[PauseEvent, ...]
     closing: Closing | None = None
     schemas: tuple[SchemaVersion, ...] = ()
+    held: BatchResult | None = None
+    stage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +112,6 @@ def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found
         pauses=at.ledger.past.pauses(table.name),
         closing=closing_of(at, table, label),
         schemas=at.ledger.reads.schemas(table.name),
+        held=kept_back(at, table, audit),
+        stage=stage_of(at, table),
     )
