@@ -285,5 +285,6 @@ def _refused(one: Wanted, value: str, extract: Extract) -> WaterclockError:
         f"{one.taken.source} holds {shown!r}, which is no {one.taken.type}",
         where=extract.where,
         why="a value must be of its column's type, and none is rounded, cut or left out unseen",
-        fix=f"mend the value at the source, convert it in a QUERY, or collect the column as {one.taken.name} STRING",
+        fix=f"mend the value at the source, convert it in a QUERY, set such rows aside: {one.taken.name} "
+        f"{one.taken.type} ELSE QUARANTINE, or collect the column as {one.taken.name} STRING",
     )
