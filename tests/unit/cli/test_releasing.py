@@ -51,6 +51,11 @@ def test_a_release_of_what_is_not_held_says_what_is(busy_shop: Shop) -> None:
     assert found.exit_code == 1
     assert "E440 nothing of shop.orders@2024-11-18 is held" in found.stdout + found.stderr
     assert "no batch of it is held back by a rule" in found.stdout + found.stderr
+    apart = busy_shop.ask("release", "shop.orders", "2024-11-18", "--because", "it is right", "--yes")
+    assert apart.stdout + apart.stderr == found.stdout + found.stderr
+    twice = busy_shop.ask("release", "shop.orders@2024-11-18", "2024-11-18", "--because", "it is right", "--yes")
+    assert twice.exit_code == 2
+    assert "names labels" in twice.stderr
 
 
 def test_a_release_needs_a_reason(busy_shop: Shop) -> None:
