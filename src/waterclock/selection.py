@@ -306,7 +306,7 @@ def _no_table(flow: Flow, item: _Item) -> WaterclockError:
             "E511",
             f"{item.text} is the quarantine of {of}, and no table of its own",
             why=f"what is set aside belongs to the batches of {of}",
-            fix=f"`waterclock query 'SELECT * FROM {item.text}'` shows it, `waterclock replay {of}` tries it again",
+            fix=f"`waterclock query 'SELECT * FROM {item.text}'` shows it, `waterclock replay {of}` retries it",
         )
     bare = item.text.replace("*", "").strip(".")
     near = nearest(item.text, flow.tables) or nearest(bare, flow.tables) or _by_last_part(bare, flow.tables)

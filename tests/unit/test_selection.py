@@ -97,7 +97,7 @@ class TestTables:
             (
                 "raw.a_quarantine",
                 "raw.a_quarantine is the quarantine of raw.a, and no table of its own",
-                "`waterclock query 'SELECT * FROM raw.a_quarantine'` shows it, `waterclock replay raw.a` tries it again",
+                "`waterclock query 'SELECT * FROM raw.a_quarantine'` shows it, `waterclock replay raw.a` retries it",
             ),
             ("mart.x", "no table matches mart.x", "did you mean marts.x or marts.z or marts.y?"),
             ("mats.*", "no table matches mats.*", "did you mean marts.z or marts.y or marts.x?"),
