@@ -80,6 +80,13 @@ def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None,
     )
 
 
+def _how_it_stands(now: LabelState | None) -> str:
+    if now is None:
+        return "it is not due yet"
+    is_told = now.reason.startswith(str(now.status))  # blocked by ...
+    return f"it is {now.reason}" if is_told else f"it is {now.status}{f': {now.reason}' if now.reason else ''}"
+
+
 def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found:
     end = table.cadence.next(label)
     stored = [] if at.ledger is None else at.ledger.past.grid([table.name], label, end)
@@ -89,7 +96,7 @@ def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found
         raise WaterclockError(
             "E516",
             f"{table.name}@{label_of(label)} was not made",
-            why=f"it is {now.status}{f': {now.reason}' if now.reason else ''}" if now else "it is not due yet",
+            why=_how_it_stands(now),
             fix=f"waterclock plan {table.name}@{label_of(label)} says more",
         )
     audit = at.ledger.past.audit(table.name, label)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from waterclock.engine.workplace import Workplace
 
 
-_OF_BATCHES = frozenset({"recompute", "recollect", "replay"})
+_OF_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
 
 
 @dataclass(frozen=True, slots=True)
