@@ -112,7 +112,8 @@ QUALITY_AT_WORK: Mapping[str, Code] = {
     "E757": Code(
         "a rule without an answer",
         "A rule is TRUE of a row, or it is not; a division by zero or a cast of what is no number is neither, and "
-        "stops the batch. Functions such as try_divide and try_cast give NULL instead, which is not TRUE.",
+        "stops the batch. Functions such as try_divide and try_cast give NULL instead, which is not TRUE. So does a "
+        "rule that is no condition, as a bare number, or that calls what is no function.",
     ),
 }
 QUALITY_COMMANDS: Mapping[str, Code] = {

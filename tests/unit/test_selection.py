@@ -94,6 +94,11 @@ class TestTables:
         ("text", "what", "fix"),
         [
             ("raw.c", "no table matches raw.c", "did you mean raw.b or raw.a?"),
+            (
+                "raw.a_quarantine",
+                "raw.a_quarantine is the quarantine of raw.a, and no table of its own",
+                "`waterclock query 'SELECT * FROM raw.a_quarantine'` shows it, `waterclock replay raw.a` retries it",
+            ),
             ("mart.x", "no table matches mart.x", "did you mean marts.x or marts.z or marts.y?"),
             ("mats.*", "no table matches mats.*", "did you mean marts.z or marts.y or marts.x?"),
             ("RAW.A", "no table matches RAW.A", "did you mean raw.a or raw.b?"),

@@ -32,6 +32,14 @@ def audit_json(found: Found) -> dict[str, Any]:
         "went_into": [_link_json(link) for link in found.down],
         "pauses": _pauses_json(found.pauses),
         "closing": None if found.closing is None else found.closing.to_dict(),
+        "held": None
+        if found.held is None
+        else {
+            "rows": found.held.rows,
+            "bytes": found.held.bytes,
+            "folder": f"{found.stage}/{found.held.slice_path}",
+            "measures": dict(found.held.measures),
+        },
         "schemas": {str(side): version.number for side, version in _versions(found).items()},
     }
 

@@ -8,10 +8,12 @@ from datetime import datetime
 
 from waterclock.batches.audit_trail import Audit, Link, PauseEvent
 from waterclock.batches.facts import BEGINNING, FOREVER, Closing
+from waterclock.batches.records import BatchResult
 from waterclock.batches.schemas import SchemaVersion
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import closing_of
+from waterclock.operations.kept_back import kept_back, stage_of
 from waterclock.operations.opening import Reading, labels_known
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
@@ -21,7 +23,10 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One batch: its record, its window, the batches it was made from and into, and when its table was paused."""
+    """One batch: its record, its window, the batches it was made from and into, and when its table was paused.
+
+    `held` is what waits for a release, which lies below `stage`.
+    """
 
     table: str
     label: datetime
@@ -35,6 +40,8 @@ class Found:
     pauses: tuple[PauseEvent, ...]
     closing: Closing | None = None
     schemas: tuple[SchemaVersion, ...] = ()
+    held: BatchResult | None = None
+    stage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,13 @@ def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None,
     )
 
 
+def _how_it_stands(now: LabelState | None) -> str:
+    if now is None:
+        return "it is not due yet"
+    is_told = now.reason.startswith(str(now.status))  # blocked by ...
+    return f"it is {now.reason}" if is_told else f"it is {now.status}{f': {now.reason}' if now.reason else ''}"
+
+
 def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found:
     end = table.cadence.next(label)
     stored = [] if at.ledger is None else at.ledger.past.grid([table.name], label, end)
@@ -82,7 +96,7 @@ def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found
         raise WaterclockError(
             "E516",
             f"{table.name}@{label_of(label)} was not made",
-            why=f"it is {now.status}{f': {now.reason}' if now.reason else ''}" if now else "it is not due yet",
+            why=_how_it_stands(now),
             fix=f"waterclock plan {table.name}@{label_of(label)} says more",
         )
     audit = at.ledger.past.audit(table.name, label)
@@ -105,4 +119,6 @@ def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found
         pauses=at.ledger.past.pauses(table.name),
         closing=closing_of(at, table, label),
         schemas=at.ledger.reads.schemas(table.name),
+        held=kept_back(at, table, audit),
+        stage=stage_of(at, table),
     )

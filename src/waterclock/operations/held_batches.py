@@ -41,6 +41,15 @@ def held_labels(at: Reading, which: str) -> tuple[str, tuple[datetime, ...]]:
     return name, meant
 
 
+def ways_on(table: str, first: str, last: str) -> str:
+    """Say by which commands held labels are looked at, the first of them, and shown, from the first to the last."""
+    which = first if first == last else f"{first}..{last}"
+    return (
+        f"waterclock audit {table}@{first} says what it holds; "
+        f"waterclock release {table}@{which} --because '…' shows it"
+    )
+
+
 def _held(at: Reading, table: Table, said: Labels | None) -> tuple[datetime, ...]:
     low, high = said.bounds(table.cadence) if said is not None else (None, None)
     troubles = at.snapshot.of(table.name).troubles

@@ -7,12 +7,13 @@ from datetime import datetime
 
 from waterclock.batches.facts import FOLLOW, LedgerSnapshot
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import LINKED, Batching, Kind
+from waterclock.flow.choices import LINKED, Batching, Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.flow.graph import late_tables
 from waterclock.ledger import refusals
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.opening import Reading, selected
+from waterclock.operations.words import count_words
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
@@ -27,6 +28,22 @@ def done_labels(at: Reading, selection: str, labels: str | None, most: int | Non
             RETAIN has dropped; E525 where there are more than `most`
     """
     return _done(at, selection, labels, lambda _table, _code: True, most)
+
+
+def hidden_lines(at: Reading, found: Found) -> list[str]:
+    """Say of which labels the rows are behind what RETAIN shows: they can be made again, and no query has them."""
+    lines = []
+    for name, labels in found.items():
+        table = at.flow.tables[name]
+        newest = at.ledger.reads.newest(name) if at.ledger is not None else None
+        if table.retain is None or table.mode is not Mode.APPEND or newest is None:
+            continue
+        shown = table.cadence.ceil(table.retain.before(newest.end, table.cadence.zone))
+        if hidden := sum(label < shown for label in labels):
+            count = count_words(hidden, "label")
+            said = f"RETAIN {table.retain} of {name} shows nobody what is before {label_of(shown)}"
+            lines.append(f"{said}: {count} of these, which batches alone may still read")
+    return lines
 
 
 def labels_behind(at: Reading, selection: str, labels: str | None) -> Found:

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from starlette.testclient import TestClient
 
 from tests import stocks
 from waterclock.alerts.looking import RunSaid, tell
 from waterclock.batches.facts import BatchStatus
+from waterclock.batches.records import BatchResult
+from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.operations.opening import open_project
 from waterclock.planner.plan import Batch, Group, Status
+from waterclock.storage.lake import Lake
 from waterclock.timelabel.window import Window
 
 HERE = {"Origin": "http://localhost"}
@@ -27,6 +31,11 @@ def hold(shop: stocks.Stocks) -> None:
     with shop.ledger() as ledger:
         ledger.decisions.retry("raw.inventory", [FAILED], who="ann")
         claim = stocks.take(ledger, shop.project, group, stocks.NOW)
+        lake = Lake(shop.project.storage)
+        folder, path = lake.folder("raw.inventory"), lake.slice_path(FAILED, claim.number)
+        Path(folder, path).mkdir(parents=True)
+        counts = {"in": 5, "quarantined": 3}
+        put_claim_record(folder, claim, [BatchResult(FAILED, window.end, -1, 2, 2400, None, path, measures=counts)])
         ledger.claims.record_failed(claim, error="E755 few rows", is_transient=False, status=BatchStatus.HELD)
 
 
@@ -63,6 +72,14 @@ def test_what_people_were_told_stands_on_the_page_of_today_until_it_is_over(
     known = alerts[-1]["acknowledged"]
     assert (known["by"], known["why"]) == ("bo", "MUC2 sends its file tonight")
     assert "MUC2 sends its file tonight" in page.get("/today").text
+
+
+def test_what_is_held_back_is_told_before_it_is_released(shop: stocks.Stocks, page: TestClient) -> None:
+    hold(shop)
+    told = page.get("/batches/raw.inventory/2026-11-09.json").json()
+    facts = {fact["name"]: fact["text"] for fact in told["facts"]}
+    assert facts["Held back"] == "2 rows, and 3 rows set aside: shown to nobody"
+    assert "Holds" not in facts
 
 
 def test_a_held_batch_is_released_for_a_reason(shop: stocks.Stocks, page: TestClient) -> None:

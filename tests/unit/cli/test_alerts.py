@@ -92,6 +92,8 @@ def test_a_failure_is_told_once_with_what_it_holds_up_and_once_that_it_is_over(t
     assert alert["annotations"]["blocks"] == "sales.by_country (1), sales.best_customers (1), web.per_order (1)"
     assert "amount is no number" in alert["annotations"]["summary"]
     assert alert["endsAt"] == "0001-01-01T00:00:00Z"
+    told = telling.shop.ask("alerts", width=40).stdout  # who reads a file breaks no line of it
+    assert "   holds up 3 batches of sales.best_customers, sales.by_country, web.per_order\n" in told
 
     telling.shop.ledger.decisions.retry("shop.orders", [day(19)], who="ann")
     telling.look()

@@ -2,8 +2,48 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from tests.unit.cli.conftest import Shop, day
 from waterclock.batches.facts import BatchStatus
+from waterclock.batches.records import BatchResult
+from waterclock.engine.batch.claim_record import put_claim_record
+from waterclock.storage.lake import Lake
+
+SAID = "E755 shop.orders is held: positive: 3 of 5 rows are not (amount > 0)"
+
+
+def hold(shop: Shop, **measures: Any) -> str:
+    """Have the batch of the 19th held back as its runner leaves it, and return the folder of its slice."""
+    shop.ledger.decisions.retry("shop.orders", [day(19)], who="ann")
+    claim = shop.ledger.claims.take(shop._request(shop._batch("shop.orders", 19)))
+    lake = Lake(shop.project.storage)
+    path = lake.slice_path(day(19), claim.number)
+    sealed = BatchResult(day(19), day(20), -1, 2, 2400, None, path, measures=measures)
+    Path(lake.folder("shop.orders"), path).mkdir(parents=True)
+    put_claim_record(lake.folder("shop.orders"), claim, [sealed])
+    shop.ledger.claims.record_failed(claim, error=SAID, is_transient=False, status=BatchStatus.HELD)
+    return f"{lake.folder('shop.orders')}/{path}"
+
+
+def test_an_audit_of_what_is_held_says_what_a_release_would_show(busy_shop: Shop) -> None:
+    counts: dict[str, Any] = {"in": 5, "quarantined": 3, "broken": {"positive": 3}, "dropped": 0}
+    folder = hold(busy_shop, **counts)
+    said = " ".join(busy_shop.ask("audit", "shop.orders@2024-11-19", width=400).stdout.split())
+    assert (
+        f"held back 2 rows, 2.4 kB, shown to nobody until released its files {folder} in 5 quarantined 3 broken" in said
+    )
+    assert "◆ held claim" in said
+    told = busy_shop.json("audit", "shop.orders@2024-11-19")["held"]
+    assert told == {"rows": 2, "bytes": 2400, "folder": folder, "measures": counts}
+
+
+def test_an_audit_of_what_is_held_and_lost_tells_the_rest(busy_shop: Shop) -> None:
+    folder = hold(busy_shop)
+    Path(folder, "_claim.json").unlink()
+    assert busy_shop.json("audit", "shop.orders@2024-11-19")["held"] is None
+    assert SAID in busy_shop.ask("audit", "shop.orders@2024-11-19", width=400).stdout
 
 
 def test_a_release_of_what_is_not_held_says_what_is(busy_shop: Shop) -> None:
@@ -11,6 +51,11 @@ def test_a_release_of_what_is_not_held_says_what_is(busy_shop: Shop) -> None:
     assert found.exit_code == 1
     assert "E440 nothing of shop.orders@2024-11-18 is held" in found.stdout + found.stderr
     assert "no batch of it is held back by a rule" in found.stdout + found.stderr
+    apart = busy_shop.ask("release", "shop.orders", "2024-11-18", "--because", "it is right", "--yes")
+    assert apart.stdout + apart.stderr == found.stdout + found.stderr
+    twice = busy_shop.ask("release", "shop.orders@2024-11-18", "2024-11-18", "--because", "it is right", "--yes")
+    assert twice.exit_code == 2
+    assert "names labels" in twice.stderr
 
 
 def test_a_release_needs_a_reason(busy_shop: Shop) -> None:
@@ -31,6 +76,9 @@ def test_what_is_held_and_what_it_holds_up_is_told(busy_shop: Shop) -> None:
     assert f"shop.orders@20241119000000 held: {said}" in " ".join(busy_shop.ask("status").stdout.split())
     assert "blocks" in busy_shop.ask("status").stdout
     assert "1 held" in busy_shop.ask("plan").stdout
+    way = "waterclock release shop.orders@20241119000000 --because '…' shows it"
+    for command in ("status", "plan"):
+        assert way in " ".join(busy_shop.ask(command).stdout.split())
 
 
 def test_a_replay_of_labels_of_which_no_row_is_set_aside_is_refused(busy_shop: Shop) -> None:

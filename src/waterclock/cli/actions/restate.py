@@ -19,7 +19,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.held_batches import held_of
 from waterclock.operations.opening import Reading, reading
 from waterclock.operations.pauses import kept_lines
-from waterclock.operations.restating import Found, asking_of, taken_late
+from waterclock.operations.restating import Found, asking_of, hidden_lines, taken_late
 from waterclock.operations.words import count_words, label_range, local_range
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.planner.plan import Ripple
@@ -73,7 +73,7 @@ def restated(
         cost = cost_of({name: len(windows) for name, windows in ripple.all.items()}, at.snapshot)
         print_ripple(to, at, wish.word, ripple, cost)
         kept = kept_lines(at.snapshot, ripple.all, at.zone)
-        for line in kept:
+        for line in (*hidden_lines(at, found), *kept):
             to.print(Text(line), soft_wrap=True)
         count = count_words(sum(map(len, found.values())), "batch", "batches")
         confirm(f"{wish.word.capitalize()} {count}?", yes=yes)

@@ -12,6 +12,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rich.text import Text
+
 from waterclock.cli.actions.listening import address_of, listening
 from waterclock.cli.actions.watch import watch
 from waterclock.cli.stopping import INTERRUPTED, stoppable
@@ -28,6 +30,9 @@ from waterclock.engine.runner import Runner, RunOutcome
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.operations.opening import now_of, zone_of
+from waterclock.operations.words import count_words
+from waterclock.planner.plan import Status
+from waterclock.planner.planning import Planner
 from waterclock.selection import Labels
 
 if TYPE_CHECKING:
@@ -36,6 +41,9 @@ if TYPE_CHECKING:
     from waterclock.dpl.project import Project
     from waterclock.engine.spark.session import Sessions
     from waterclock.engine.workplace import Workplace
+
+
+_OF_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +71,21 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a run came to, with what is needed to tell of it."""
+    """What a run came to, with what is needed to tell of it; `beside`: what is ready that it was not asked for."""
 
     outcome: RunOutcome
     flow: Flow
     now: datetime
     until: datetime | None
     seconds: float
+    beside: int = 0
 
     def draw(self, to: Console) -> None:
         """Print errors, what they block, and a line that sums up."""
         print_outcome(to, self.outcome, self.flow, zone_of(self.flow), self.seconds)
+        if self.beside:
+            count = count_words(self.beside, "batch is", "batches are")
+            to.print(Text(f"beside what was asked for {count} ready: `waterclock run` makes them", style="quiet"))
 
     def to_json(self) -> dict[str, Any]:
         """Return what the run came to, for scripts."""
@@ -141,7 +153,23 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
                     _tell_of_stop(work, error, now)
                     raise
                 noted.append("failed" if outcome.has_failed else "interrupted" if outcome.was_stopped else "done")
-        yield Ran(outcome, project.flow, now, until, time.perf_counter() - begun)
+            beside = _ready_beside(work, asked, outcome, now)
+        yield Ran(outcome, project.flow, now, until, time.perf_counter() - begun, beside)
+
+
+def _ready_beside(work: Workplace, asked: Asked, outcome: RunOutcome, now: datetime) -> int:
+    """Count the batches that are ready and no part of what was asked for: `nothing is due` says nothing of them.
+
+    Cost: a plan of all tables, where a command was about batches that are made again.
+    """
+    if asked.command not in _OF_BATCHES or asked.only is None or asked.is_json or asked.is_beside or outcome.away:
+        return 0
+    known = {(each.table, each.label) for each in outcome.plan.batches} if outcome.plan else set()
+    try:
+        plan = Planner(work.flow).plan(work.ledger.reads.snapshot(work.flow), now)
+    except WaterclockError:  # the ledger is away: what was asked for is done all the same
+        return 0
+    return sum(each.status is Status.READY and (each.table, each.label) not in known for each in plan.batches)
 
 
 def _carry_on(work: Workplace, progress: Progress) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from waterclock.cli.completion import tables_from
-from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir, Yes
+from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir, SomeLabels, Yes
 
 OfTable = Annotated[
     str,
@@ -18,8 +18,9 @@ Reason = Annotated[
 ]
 
 
-def release(
+def release(  # noqa: PLR0913 - each is an option
     which: OfTable,
+    labels: SomeLabels = None,
     *,
     because: Reason,
     project: ProjectDir = HERE,
@@ -29,6 +30,10 @@ def release(
     json: AsJson = False,
 ) -> None:
     """Release held batches as they were sealed; what waited for them becomes due."""
+    if labels is not None:
+        if "@" in which:
+            raise typer.BadParameter(f"{which} names labels, and {labels} does too")
+        which = f"{which}@{labels}"
     from waterclock.cli.actions.release import released
 
     raise typer.Exit(released(project, env, which, because, now, yes=yes, is_json=json))

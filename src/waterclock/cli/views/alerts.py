@@ -54,7 +54,10 @@ def print_known(to: Console, known: Known) -> None:
         why = next((f": {message.error}" for message in waiting if message.error), "")
         is_there = target in known.project.alerts.targets
         gone = "" if is_there else ", which is declared no more"
-        to.print(Text(f"{count_words(len(waiting), 'message waits', 'messages wait')} for {target}{gone}{why}"))
+        to.print(
+            Text(f"{count_words(len(waiting), 'message waits', 'messages wait')} for {target}{gone}{why}"),
+            soft_wrap=True,
+        )
     _print_rules(to, known.project)
 
 
@@ -67,7 +70,7 @@ def _print_alert(to: Console, words: Words, alert: Alert, now: datetime) -> None
     trouble = alert.trouble
     since = seconds_words((now - alert.opened).total_seconds())
     head = Text.assemble((f"{alert.number}", "name"), "  ", (str(trouble.severity), _STYLES[trouble.severity]), "  ")
-    to.print(head.append(words.line(trouble)))
+    to.print(head.append(words.line(trouble)), soft_wrap=True)
     lines = [f"open for {since}"]
     if held := words.blocks(trouble):
         lines.append(f"holds up {held}")
@@ -78,7 +81,7 @@ def _print_alert(to: Console, words: Words, alert: Alert, now: datetime) -> None
     if alert.acknowledged is not None:
         lines.append(f"acknowledged by {alert.acknowledged.who}: {alert.acknowledged.why}")
     for line in lines:
-        to.print(Text(f"   {line}"))
+        to.print(Text(f"   {line}"), soft_wrap=True)
 
 
 def _print_rules(to: Console, project: Project) -> None:
@@ -91,7 +94,7 @@ def _print_rules(to: Console, project: Project) -> None:
         tables = count_words(len(rule.tables), "table")
         quiet = "" if rule.quiet is None else ", but in quiet hours"
         said = f"{', '.join(rule.targets)}: {rule.severity} and louder of {tables}{quiet} (rule {rule.name})"
-        to.print(Text(said, style="quiet"))
+        to.print(Text(said, style="quiet"), soft_wrap=True)
 
 
 def known_json(known: Known) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def print_audit(to: Console, flow: Flow, found: Found) -> None:
     to.print(line, soft_wrap=True)
     pairs = [("window", f"{instant_words(found.label, zone)} to {instant_words(found.end, zone)}")]
     pairs += [] if found.closing is None else [("books", books_words(found.closing, table.cadence.zone))]
-    pairs += _made(found, table)
+    pairs += [*_held(found), *_made(found, table)]
     _print_pairs(to, pairs)
     if found.audit.current is not None:
         _print_inputs(to, flow, found.audit.current.inputs)
@@ -136,6 +136,18 @@ def _batch_cells(to: Console, table: Table, audit: Audit, unsettled: LabelState 
     ]
 
 
+def _held(found: Found) -> list[tuple[str, str]]:
+    """Say what was sealed and is held back: how much, where it can be looked at, and what its rules counted."""
+    held = found.held
+    if held is None:
+        return []
+    return [
+        ("held back", f"{count_words(held.rows, 'row')}, {bytes_words(held.bytes)}, shown to nobody until released"),
+        ("its files", f"{found.stage}/{held.slice_path}"),
+        *_counted(held.measures),
+    ]
+
+
 def _made(found: Found, table: Table) -> list[tuple[str, str]]:
     """Say what the current revision is and how it came about."""
     current = found.audit.current
@@ -162,11 +174,16 @@ def _made(found: Found, table: Table) -> list[tuple[str, str]]:
     pairs += [("columns" if at == 0 else "", line) for at, line in enumerate(told)]
     others = {key: value for key, value in made.source.items() if key not in {"choice", "missing", "closing", SCHEMA}}
     pairs += [pair for key, value in others.items() for pair in _source_pairs(key, value)]
-    pairs += [("warned", warning) for warning in warnings_of(made.measures)]
+    return pairs + _counted(made.measures)
+
+
+def _counted(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Say what the rules of a batch warned of and counted, and what was measured."""
     told_apart = {WARNINGS, MEASURED, PASSED_OVER}
-    pairs += [(key, _measure(value)) for key, value in made.measures.items() if key not in told_apart and value]
-    pairs += [(PASSED_OVER, str(rule)) for rule in made.measures.get(PASSED_OVER, ())]
-    pairs += [("measured" if at == 0 else "", line) for at, line in enumerate(measured_lines(made.measures))]
+    pairs = [("warned", warning) for warning in warnings_of(measures)]
+    pairs += [(key, _measure(value)) for key, value in measures.items() if key not in told_apart and value]
+    pairs += [(PASSED_OVER, str(rule)) for rule in measures.get(PASSED_OVER, ())]
+    pairs += [("measured" if at == 0 else "", line) for at, line in enumerate(measured_lines(measures))]
     return pairs
 
 
@@ -209,8 +226,7 @@ def _print_attempts(to: Console, audit: Audit) -> None:
     to.print(Text(f"\n{count_words(len(attempts), 'attempt')}", style="head"))
     for attempt in attempts:
         state = State.OK if attempt.status == "done" else State.FAILED
-        if attempt.status == "open":
-            state = State.RUNNING
+        state = {"open": State.RUNNING, "held": State.HELD}.get(attempt.status, state)
         line = Text.assemble(
             (f"  {sign(state, to)} {attempt.status:<7}", LOOKS[state].word),
             f"claim {attempt.claim}  {attempt.claimed_at:%Y-%m-%d %H:%M:%SZ} by {attempt.who}",

@@ -222,6 +222,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "went_into": "the same, of what was made from it; is_replaced: it was made of a revision that is replaced",
             "pauses": "list of {at, kind, all, who, why}, oldest first: when its table, or all, was paused and resumed",
             "closing": "{tick, looked, at, reason, behind, who, why} of its books, or null where none are closed",
+            "held": "what was sealed and waits for a release, {rows, bytes, folder, measures}, or null",
             "schemas": "which version of the columns it had: of its `source`, and of its `table`",
         },
         "lineage": {

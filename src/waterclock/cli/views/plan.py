@@ -16,6 +16,7 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.flow.shared import readers_of_shared
 from waterclock.operations.first_windows import FirstWindow, not_begun_lines
+from waterclock.operations.held_batches import ways_on
 from waterclock.operations.looks import looks_lines
 from waterclock.operations.pauses import pause_lines
 from waterclock.operations.states import State, look_of
@@ -215,6 +216,8 @@ def _print_stretch(to: Console, run: Stretch, flow: Flow) -> None:
     to.print(line, soft_wrap=True)
     if run.reason:
         to.print(_indented(to, run.reason))
+    if first.status is Status.HELD:
+        to.print(_indented(to, ways_on(first.table, first.window.label, last.window.label)))
 
 
 def _indented(to: Console, text: str) -> Text:

@@ -184,7 +184,8 @@ class Progress:
             line.stylize("quiet")
             return line
         if report.error is not None:
-            mark = (f"{sign(State.FAILED, self.to)} ", LOOKS[State.FAILED].style)
+            state = State.HELD if report.is_held else State.FAILED
+            mark = (f"{sign(state, self.to)} ", LOOKS[state].style)
             line = Text.assemble(mark, name, labels, (f"{report.error.code} {report.error.what}", "fail"))
             if self.to.is_terminal:
                 line.truncate(self.to.width, overflow="ellipsis")  # the whole of it is told at the end

@@ -25,6 +25,7 @@ from waterclock.operations.blockers import blockers
 from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.grid import Grid, bounds, column_cadence, make_grid, newest_span, parse_columns, wider
+from waterclock.operations.held_batches import ways_on
 from waterclock.operations.json import instant_text
 from waterclock.operations.lag import Lag, lags
 from waterclock.operations.looks import last_looks, looks_json
@@ -224,6 +225,9 @@ def _print_problems(to: Console, plan: Plan) -> None:
             shown = ", ".join(each.window.label for each in alike[:_MOST_PROBLEMS])
             more = f" and {len(alike) - _MOST_PROBLEMS} more" if len(alike) > _MOST_PROBLEMS else ""
             to.print(Text(f"  and the same of {shown}{more}", style="quiet"), soft_wrap=True)
+        if batch.status is Status.HELD:
+            last = max(each.window.label for each in (batch, *alike))
+            to.print(Text(f"  {ways_on(batch.table, batch.window.label, last)}", style="quiet"), soft_wrap=True)
     if rest := sum(map(len, list(troubled.values())[_MOST_PROBLEMS:])):
         to.print(Text(f"  and {rest} more: waterclock plan", style="quiet"))
     if troubled:

@@ -186,7 +186,8 @@ def _array(values: list[Any], taken: Taken, extract: Extract) -> pa.Array:
             f"{taken.source} holds {misfit.value!r}, which is no {taken.type}",
             where=extract.where,
             why="a value must be of its column's type; SQLite itself does not see to that",
-            fix=f"mend the value at the source, or collect the column as {taken.name} STRING",
+            fix=f"mend the value at the source, set such rows aside: {taken.name} {taken.type} ELSE QUARANTINE, "
+            f"or collect the column as {taken.name} STRING",
         ) from None
 
 

@@ -67,7 +67,7 @@ def _doubled(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
             name = rule.name or rule.expression.text
             if name in seen:
                 yield rule.expression.span.refuse(
-                    "E212", f"two rules are called {name}", fix="name one of them: EXPECT (...) AS name"
+                    "E212", f"two rules are called {name}", fix="give one another name: EXPECT (...) AS name"
                 )
             seen.add(name)
 

@@ -17,7 +17,7 @@ def take_otherwise(cursor: Cursor) -> Ladder:
     """Take the ELSEs behind a rule, if there are any; none means that the batch fails.
 
     Raises  E270 for a step that is never reached, E271 for steps in an order that no pass over the rows can keep,
-            E273 for a limit that is none
+            E273 for a limit that is none, E209 for a place of its own for rows that are set aside
     """
     found: list[Rung] = []
     while cursor.at("ELSE") and not cursor.at("ELSE", "AS"):
@@ -46,9 +46,18 @@ def _rung(cursor: Cursor) -> Rung:
             fix=did_you_mean(word.upper, _ACTIONS),
         )
     action = _ACTIONS[cursor.take().upper]
+    if action in SETS_ASIDE and cursor.at("INTO"):
+        raise cursor.here().refuse(
+            "E209",
+            f"{action.name} INTO is not said here",
+            why="what is set aside of a table lies beside it, under its own name and _quarantine",
+            fix=f"leave it out: ELSE {action.name}",
+        )
     if not cursor.accept("AT", "MOST"):
         return Rung(action)
     most, span = _number(cursor)
+    if cursor.peek().text == "%":
+        raise cursor.here().refuse("E273", "a share is said by a word", fix=f"say {span.text} PERCENT")
     is_percent = cursor.accept("PERCENT")
     if most < 0 or (is_percent and most > 100):
         raise span.refuse(

@@ -8,6 +8,7 @@ from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.statements import MeasureSaid
+from waterclock.errors import did_you_mean
 
 
 def take_measures(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> tuple[MeasureSaid, ...]:
@@ -29,5 +30,6 @@ def _measure(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> Measur
         cursor.take()
         return MeasureSaid(None, None, cursor.since(start))
     expression = take_expression(cursor, "an aggregate, as in sum(amount) AS revenue, or PROFILE", is_clause)
-    cursor.need("AS", fix="name it: MEASURE sum(amount) AS revenue")
+    near = did_you_mean(expression.text.upper(), ("PROFILE",))
+    cursor.need("AS", fix=near or "name it: MEASURE sum(amount) AS revenue")
     return MeasureSaid(expression, cursor.name("a measure's name").text, cursor.since(start))

@@ -160,7 +160,8 @@ def held_back(table: Table, where: str, verdict: Verdict, labels: Iterable[datet
         f"{table.name} is held: {verdict.holds[0]}",
         where=where,
         why="; ".join(verdict.holds[1:]) or f"declared at {table.place}",
-        fix=f"look at it, then `waterclock release {where} --because ...`, or mend the source and `waterclock retry`",
+        fix=f"look at it with `waterclock audit {where}`, then `waterclock release {where} --because ...`, "
+        "or mend the source and `waterclock retry`",
     )
     error.labels = frozenset(labels)
     return error

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import BEGINNING
 from waterclock.dpl.query.aggregates import in_sparks_words
+from waterclock.engine.batch.rule_errors import first_line
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Rule, Table
@@ -241,7 +242,7 @@ def _answers(spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapp
             "E757",
             f"rule {rule.name} has no answer: {rule.expression}",
             where=str(rule.place),
-            why=str(raised).strip().partition("\n")[0].partition(" SQLSTATE")[0],
+            why=first_line(str(raised)),
             fix="let it be NULL where there is no answer, by try_divide: what is not TRUE breaks the rule",
         ) from raised
     return list(row)

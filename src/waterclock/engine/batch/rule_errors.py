@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from waterclock.errors import WaterclockError
+from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import all_rules
 from waterclock.flow.declarations import Rule, Table
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
+
+_OF_RULES = ("last_good", "usual", "skew")
+_ROUTINE = re.compile(r"UNRESOLVED_ROUTINE\] Cannot resolve routine `([^`]*)`")
+_CASE = re.compile(
+    r'Cannot resolve "CASE WHEN (.*) THEN 0 ELSE 1 END" due to data type mismatch: .*"BOOLEAN" type, '
+    r'however .* has the type "([^"]*)"'
+)
 
 
 def rule_error(table: Table, raised: BaseException) -> WaterclockError | None:
@@ -21,17 +29,52 @@ def rule_error(table: Table, raised: BaseException) -> WaterclockError | None:
 
     if not isinstance(raised, PySparkException):
         return None
+    if (of_type := _no_condition(table, str(raised))) is not None:
+        return of_type
     said = _fragment(raised)
     query = table.query.text if table.query else ""
     rule = next((each for each in all_rules(table) if said and said in each.expression), None)
     if rule is None or said in query:
         return None
+    if (routine := _ROUTINE.search(str(raised))) is not None:
+        return _no_function(table, rule, routine[1])
     return WaterclockError(
         "E757",
         f"rule {rule.name} of {table.name} has no answer: {said}",
         where=str(rule.place),
-        why=_first_line(str(raised)),
+        why=first_line(str(raised)),
         fix=_fix(rule),
+    )
+
+
+def _no_condition(table: Table, said: str) -> WaterclockError | None:
+    """Return the error of a rule that is neither true nor false, such as a bare column of numbers; None for others."""
+    found = _CASE.search(said)
+    if found is None:
+        return None
+    rule = next((each for each in all_rules(table) if _bare(each.expression) == _bare(found[1])), None)
+    if rule is None:
+        return None
+    return WaterclockError(
+        "E757",
+        f"rule {rule.name} of {table.name} is no condition: {rule.expression} is {found[2]}",
+        where=str(rule.place),
+        why="a rule holds where it is TRUE, so it must be BOOLEAN",
+        fix=f"compare it with something: EXPECT {rule.expression} IS NOT NULL",
+    )
+
+
+def _bare(expression: str) -> str:
+    return re.sub(r"[\s()`\"]", "", expression).lower()
+
+
+def _no_function(table: Table, rule: Rule, routine: str) -> WaterclockError:
+    return WaterclockError(
+        "E757",
+        f"rule {rule.name} of {table.name} calls {routine}, which is no function",
+        where=str(rule.place),
+        why="it is none of Spark SQL's, and none of those that a rule has beside them: " + ", ".join(_OF_RULES),
+        fix=did_you_mean(routine, _OF_RULES) or "write a function of Spark SQL",
     )
 
 
@@ -45,8 +88,10 @@ def _fragment(raised: PySparkException) -> str:
     return next((text for text in found if text), "")
 
 
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0].partition(" SQLSTATE")[0]
+def first_line(text: str) -> str:
+    """Return what Spark says first of an error of a rule."""
+    # Spark's own last advice is to turn ANSI mode off, which nobody can do here, and nobody should
+    return text.strip().partition("\n")[0].partition(" SQLSTATE")[0].partition(" If necessary set ")[0]
 
 
 def _fix(rule: Rule) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from waterclock.batches.audit_trail import CLOSED, Audit
 from waterclock.batches.facts import lacking, missing_of
+from waterclock.batches.records import QUARANTINED
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.checks import keeps_aside
 from waterclock.flow.choices import Kind
@@ -14,6 +15,7 @@ from waterclock.flow.declarations import Table
 from waterclock.operations.audit_json import audit_parts
 from waterclock.operations.closings import books_words, closing_of
 from waterclock.operations.json import instant_text
+from waterclock.operations.kept_back import kept_back
 from waterclock.operations.opening import Reading, labels_known, one_table
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import labels_of_sources
@@ -156,6 +158,11 @@ def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
     current = None if audit is None else audit.current
     made = current.revision if current else None
     usual = at.snapshot.of(table.name).seconds_per_batch
+    held = kept_back(at, table, audit)
+    if held is not None:
+        aside = held.measures.get(QUARANTINED)
+        beside = f", and {count_words(aside, 'row')} set aside" if aside else ""
+        facts.append({"name": "Held back", "text": f"{count_words(held.rows, 'row')}{beside}: shown to nobody"})
     if made is not None and current is not None:
         took = seconds_words(sum(made.timings.values()))
         compared = f", usually {seconds_words(usual)}" if usual is not None else ""
@@ -176,7 +183,8 @@ def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
         for warning in made.measures.get("warnings", ()):
             facts.append({"name": "Warning", "text": str(warning)})
     else:
-        facts.append({"name": "Holds", "text": "nothing"})
+        if held is None:
+            facts.append({"name": "Holds", "text": "nothing"})
         if usual is not None:
             facts.append({"name": "Usually takes", "text": seconds_words(usual)})
     if audit is not None and len(audit.attempts) > 1:

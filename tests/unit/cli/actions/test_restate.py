@@ -33,6 +33,19 @@ def test_recompute_asks_for_done_labels_and_runs_them_with_what_rests_on_them(bu
     }
 
 
+@pytest.mark.usefixtures("runs")
+def test_what_retain_shows_nobody_is_told_before_it_is_made_again(busy_shop: Shop) -> None:
+    flow = busy_shop.folder / "flows" / "1_collect.dpl"
+    said = flow.read_text(encoding="utf-8")
+    flow.write_text(
+        said.replace("BY DATA TIME ordered_at\n", "BY DATA TIME ordered_at RETAIN 1 DAY\n"), encoding="utf-8"
+    )
+    told = " ".join(busy_shop.ask("recompute", "shop.orders", "--yes").stdout.split())
+    assert "RETAIN 1 DAY of shop.orders shows nobody what is before 20241118000000: 1 label of these" in told
+    told = busy_shop.ask("recompute", "shop.orders", "2024-11-18", "--yes").stdout
+    assert "RETAIN" not in told
+
+
 def test_recompute_only_asks_where_it_is_told_so(busy_shop: Shop, runs: Runs) -> None:
     told = busy_shop.json("recompute", "sales.by_country", "2024-11-18", "--no-run", "--yes")
     assert told["verb"] == "recompute"

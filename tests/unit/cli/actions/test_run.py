@@ -7,8 +7,11 @@ import time
 
 import pytest
 
-from tests.unit.cli.conftest import Shop, ask
+from tests.unit.cli.conftest import NOW, Shop, ask
 from waterclock.cli.actions import run as running
+from waterclock.engine.runner import RunOutcome
+from waterclock.planner.plan import Plan, Status
+from waterclock.planner.planning import Planner
 
 
 @pytest.mark.slow
@@ -57,6 +60,21 @@ def test_a_run_of_what_is_not_over_yet_is_refused(
     found = busy_shop.ask("run", *arguments)
     assert found.exit_code == 1
     assert f"E904 {what}" in found.stderr
+
+
+@pytest.mark.parametrize("command", ["recompute", "recollect"])
+def test_nothing_is_due_of_what_was_asked_for_alone(
+    busy_shop: Shop, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = busy_shop.project.flow
+    plan = Planner(flow).plan(busy_shop.ledger.reads.snapshot(flow), NOW)
+    ready = sum(batch.status is Status.READY for batch in plan.batches)
+    assert ready
+    monkeypatch.setattr(running, "_driven", lambda *_: RunOutcome(done=1, plan=Plan(now=NOW)))
+    said = busy_shop.ask(command, "shop.orders@2024-11-18", "--yes", width=200).stdout
+    assert "nothing is due" in said
+    assert f"{ready} batch" in said
+    assert "ready: `waterclock run` makes them" in said
 
 
 def test_watch_takes_no_now(busy_shop: Shop) -> None:

@@ -189,3 +189,8 @@ def test_a_table_that_never_ran_and_a_label_it_does_not_have_are_refused(busy_sh
     assert "E516 nothing was made of web.per_order yet" in busy_shop.ask("audit", "web.per_order").stderr
     assert "E513" in busy_shop.ask("audit", "shop.orders@2023-01-01").stderr
     assert "E515" in busy_shop.ask("audit", "shop.*").stderr
+
+
+def test_why_a_blocked_batch_was_not_made_is_said_once(busy_shop: Shop) -> None:
+    said = busy_shop.ask("audit", "sales.by_country@2024-11-19").stderr
+    assert "why  it is blocked by shop.orders@20241119000000, failed" in said

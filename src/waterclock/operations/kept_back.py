@@ -1,0 +1,32 @@
+"""Tells what a held batch holds, as it was sealed: who is to release it asks that first, and no reader sees it yet."""
+
+from __future__ import annotations
+
+from waterclock.batches.audit_trail import Audit
+from waterclock.batches.facts import BatchStatus
+from waterclock.batches.records import BatchResult
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Table
+from waterclock.operations.opening import Reading
+
+
+def kept_back(at: Reading, table: Table, audit: Audit | None) -> BatchResult | None:
+    """Return what the newest attempt at a batch sealed where a rule holds that back; None for any other batch.
+
+    Cost: one small file. None too where what was sealed is gone, which is no reason not to tell of the rest.
+    """
+    if audit is None or audit.cell.status != BatchStatus.HELD or audit.cell.claim is None:
+        return None
+    from waterclock.engine.batch.claim_record import read_claim_record
+    from waterclock.storage.lake import Lake
+
+    lake = Lake(at.project.storage)
+    found = read_claim_record(stage_of(at, table), lake.slice_path(audit.cell.label, audit.cell.claim))
+    return next((it for it in found[1] if it.label == audit.cell.label), None) if found is not None else None
+
+
+def stage_of(at: Reading, table: Table) -> str:
+    """Return the folder below which a table's slices are sealed; a publish has one of its own."""
+    from waterclock.storage.lake import Lake
+
+    return Lake(at.project.storage).folder(f"publish/{table.name}" if table.kind is Kind.PUBLISH else table.name)

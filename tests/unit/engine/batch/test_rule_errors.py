@@ -1,0 +1,79 @@
+"""The card of a rule that Spark cannot evaluate, from what Spark says."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from pyspark.errors import AnalysisException, PySparkException
+
+from tests.ledgers import SOMEWHERE, table
+from waterclock.engine.batch.rule_errors import rule_error
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Action, Scope
+from waterclock.flow.declarations import Rule
+
+
+@dataclasses.dataclass
+class Context:
+    said: str
+
+    def fragment(self) -> str:
+        return self.said
+
+    def contextType(self) -> str:  # noqa: N802 - as PySpark has it
+        return "QueryContextType.SQL"
+
+
+class Raised(AnalysisException):
+    def __init__(self, message: str, fragment: str = "") -> None:
+        PySparkException.__init__(self, message)
+        self.said = message
+        self.fragments = [Context(fragment)] if fragment else []
+
+    def __str__(self) -> str:
+        return self.said
+
+    def getQueryContext(self) -> Any:  # noqa: N802 - as PySpark has it
+        return self.fragments
+
+
+def card(expression: str, raised: Raised) -> WaterclockError | None:
+    rule = Rule(expression, "sound", Scope.ROW, Action.WARN, SOMEWHERE)
+    return rule_error(dataclasses.replace(table("lab.samples"), rules=(rule,)), raised)
+
+
+def test_a_function_that_is_none_is_no_value_without_an_answer() -> None:
+    said = "[UNRESOLVED_ROUTINE] Cannot resolve routine `last_god` on search path [`system`.`builtin`]. SQLSTATE: 42883"
+    found = card("count(*) > last_god(count(*))", Raised(said, "last_god(count(*))"))
+    assert found is not None
+    assert (found.code, found.where) == ("E757", str(SOMEWHERE))
+    assert found.what == "rule sound of lab.samples calls last_god, which is no function"
+    assert found.fix == "did you mean last_good?"
+    far = card("foo(id) > 2", Raised(said.replace("last_god", "foo"), "foo(id)"))
+    assert far is not None
+    assert far.fix == "write a function of Spark SQL"
+
+
+def test_a_rule_that_is_no_condition_is_told_in_its_own_words() -> None:
+    said = (
+        '[DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE] Cannot resolve "CASE WHEN id THEN 0 ELSE 1 END" due to data type '
+        'mismatch: The first parameter requires the "BOOLEAN" type, however "id" has the type "BIGINT". SQLSTATE: 42K09'
+    )
+    found = card("id", Raised(said))
+    assert found is not None
+    assert (found.code, found.where) == ("E757", str(SOMEWHERE))
+    assert found.what == "rule sound of lab.samples is no condition: id is BIGINT"
+    assert "CASE WHEN" not in found.render()
+    assert card("value", Raised(said)) is None  # some other expression of the table: its query's
+
+
+def test_nobody_is_told_to_turn_ansi_off() -> None:
+    said = (
+        "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead. "
+        'If necessary set "spark.sql.ansi.enabled" to "false" to bypass this error. SQLSTATE: 22012'
+    )
+    found = card("10 / id > 1", Raised(said, "10 / id"))
+    assert found is not None
+    assert "ansi" not in found.render()
+    assert "try_divide" in (found.fix or "")
