@@ -69,7 +69,7 @@ QUALITY: Mapping[str, Code] = {
     "E293": Code(
         "a measure that cannot be counted in passing",
         "A MEASURE is an aggregate that Spark counts while the rows are written: no second pass over them. DISTINCT, "
-        "FILTER, WITHIN GROUP and windows need one.",
+        "FILTER, WITHIN GROUP and windows need one. OFFLINE is a pass of its own, which takes all but windows.",
     ),
     "E294": Code(
         "nothing to compare with",
@@ -80,6 +80,12 @@ QUALITY: Mapping[str, Code] = {
         "a rule of what is not known",
         "OVER TABLE of a PUBLISH asks what the destination will hold. Of one that is replaced in part the rest is "
         "others', and none of it is known here.",
+    ),
+    "E390": Code(
+        "OFFLINE where it cannot be",
+        "MEASURE ... OFFLINE says how often one job counts all that is offline of a table: at most as often as its "
+        "windows come, and over whole windows, which are put together for each cadence. A PUBLISH has "
+        "no rows of its own.",
     ),
     "E295": Code("a measure's name twice", "Each measure of a table has a name of its own; `rows` are counted anyway."),
 }
