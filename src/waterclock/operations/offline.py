@@ -27,7 +27,7 @@ _NEWEST_SPANS = 1
 class OfflineStand:
     """How a table stands: its newest look, from when on the next is due, and how many labels wait for that.
 
-    `next_at` is None where it is due at once.
+    `next_at` is None where it is due at once. It is due only where readers see a label of it.
     """
 
     table: Table
@@ -68,9 +68,10 @@ class OfflineStand:
 
     def due_words(self) -> str:
         """Say what the next run measures; empty where that is nothing."""
-        if not self.is_due or not self.waiting:
+        if not self.is_due:
             return ""
-        return f"{self.table.name} measures {count_words(self.waiting, 'label')} offline"
+        waiting = f": {count_words(self.waiting, 'label')} wait" if self.waiting > 1 else ""
+        return f"{self.table.name} is measured offline by the next run{waiting}"
 
     def trouble_words(self) -> str:
         """Say why nothing was measured; empty where the newest look went well."""
@@ -120,6 +121,6 @@ def offline_stands(at: Reading, names: Collection[str]) -> tuple[OfflineStand, .
         waiting = to_measure(table, current, ledger.offline.kept_labels(table.name), _MOST_WAITING)
         after = next_look(table, look)
         spans = ledger.offline.newest_spans(table.name, _NEWEST_SPANS)
-        due = is_due(table, look, at.now)
+        due = bool(current) and is_due(table, look, at.now)
         found.append(OfflineStand(table, look, None if after == NEVER else after, due, len(waiting), spans))
     return tuple(found)

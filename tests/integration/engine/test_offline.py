@@ -22,8 +22,9 @@ COLLECT shop.sent PARTITIONED (id BIGINT, amount DECIMAL(8, 2), who STRING, at T
   EVERY DAY BY DATA TIME at {said};
 """
 MEASURES = """MEASURE PROFILE, sum(amount) AS revenue, count(*) AS many, count_if(amount > 5) AS big,
-    avg(amount) AS mean, min(amount) AS least, max(who) AS last_one, sum(amount) / count(*) AS ratio, approx_count_distinct(who) AS people,
-    approx_percentile(amount, array(0.0, 0.5, 1.0)) AS quartiles, approx_percentile(id, 0.5) AS middle,
+    avg(amount) AS mean, min(amount) AS least, max(who) AS last_one, sum(amount) / count(*) AS ratio,
+    approx_count_distinct(who) AS people, approx_percentile(amount, array(0.0, 0.5, 1.0)) AS quartiles,
+    approx_percentile(id, 0.5) AS middle,
     count(DISTINCT who) AS exactly"""
 
 

@@ -14,7 +14,7 @@ from waterclock.batches.records import WARNINGS, Input, warnings_of
 from waterclock.batches.schemas import SCHEMA
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.measures import MEASURED, PASSED_OVER
+from waterclock.flow.measures import MEASURED, OFFLINE, PASSED_OVER
 from waterclock.operations.audit_lookup import Found, Listed
 from waterclock.operations.closings import books_words
 from waterclock.operations.looks import look_lines
@@ -163,7 +163,7 @@ def _made(found: Found, table: Table) -> list[tuple[str, str]]:
     others = {key: value for key, value in made.source.items() if key not in {"choice", "missing", "closing", SCHEMA}}
     pairs += [pair for key, value in others.items() for pair in _source_pairs(key, value)]
     pairs += [("warned", warning) for warning in warnings_of(made.measures)]
-    told_apart = {WARNINGS, MEASURED, PASSED_OVER}
+    told_apart = {WARNINGS, MEASURED, OFFLINE, PASSED_OVER}
     pairs += [(key, _measure(value)) for key, value in made.measures.items() if key not in told_apart and value]
     pairs += [(PASSED_OVER, str(rule)) for rule in made.measures.get(PASSED_OVER, ())]
     pairs += [("measured" if at == 0 else "", line) for at, line in enumerate(measured_lines(made.measures))]
