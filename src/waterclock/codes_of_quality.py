@@ -89,16 +89,32 @@ QUALITY: Mapping[str, Code] = {
     "E293": Code(
         "a measure that cannot be counted in passing",
         "A MEASURE is an aggregate that Spark counts while the rows are written: no second pass over them. DISTINCT, "
-        "FILTER, WITHIN GROUP and windows need one.",
+        "FILTER, WITHIN GROUP and windows need one. OFFLINE is a pass of its own, which takes all but windows.",
     ),
     "E294": Code(
         "nothing to compare with",
         "last_good(aggregate) and usual(aggregate) stand in an EXPECT of the batch: the aggregate is counted of each "
         "batch while that is written, kept with it, and compared with what it came to in batches before.",
     ),
+    "E386": Code(
+        "a rule of what is not known",
+        "OVER TABLE of a PUBLISH asks what the destination will hold. Of one that is replaced in part the rest is "
+        "others', and none of it is known here.",
+    ),
+    "E390": Code(
+        "OFFLINE where it cannot be",
+        "MEASURE ... OFFLINE says how often one job counts all that is offline of a table: at most as often as its "
+        "windows come, and over whole windows, which are put together for each cadence. A PUBLISH has "
+        "no rows of its own.",
+    ),
     "E295": Code("a measure's name twice", "Each measure of a table has a name of its own; `rows` are counted anyway."),
 }
 QUALITY_AT_WORK: Mapping[str, Code] = {
+    "E387": Code(
+        "a destination whose rows are not known any more",
+        "A rule OVER TABLE of a PUBLISH by label asks all labels that were delivered, as they were staged. `maintain` "
+        "keeps those from when the rule is declared; what went before comes back by `recompute` of the publish.",
+    ),
     "E755": Code(
         "a batch that is held",
         "An audit said HOLD: the batch is sealed, shown to nobody, and whatever reads it waits. `release` shows it as "

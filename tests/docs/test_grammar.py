@@ -69,6 +69,7 @@ ACCEPTED = {
     )],
     "measure": [TRANSFORM.format(text) for text in (
         "MEASURE PROFILE", "MEASURE sum(one) AS total, PROFILE", "MEASURE max(one) AS most MEASURE min(one) AS least",
+        "MEASURE PROFILE, count(DISTINCT one) AS ones OFFLINE 1 DAY",
     )],
     "rule": [TRANSFORM.format(text) for text in (
         "EXPECT a > 0", "EXPECT a > 0 AS x ELSE WARN, count(*) > 1", "EXPECT my_sum(a) > 1 OVER BATCH",
@@ -101,7 +102,6 @@ REFUSED = {
     "`SORT BY`": TRANSFORM.format("SORT BY (a)"),
     "`BUCKET BY`": TRANSFORM.format("BUCKET BY (a) INTO 4"),
     "`ON RESTATE RESEND`": TRANSFORM.format("ON RESTATE RESEND"),
-    "`MEASURE ... OFFLINE`": TRANSFORM.format("MEASURE PROFILE OFFLINE 1 DAY"),
     "`APPEND ORDER BY`": "PUBLISH a.b TO c.d APPEND ORDER BY e",
     "`WAS`": TRANSFORM.format("WAS a.old"),
     "`AS` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",

@@ -45,8 +45,8 @@ def arguments_of(statement: Statement) -> dict[str, object]:
             arguments["when"] = [*arguments.get("when", []), pair]  # type: ignore[misc]  # a list, made here
             continue
         name, value = argument_of(clause)
-        if name == "expect":
-            value = [*arguments.get("expect", []), value]  # type: ignore[misc]  # a list, made here
+        if name in {"expect", "measure"}:
+            value = [*arguments.get(name, []), value]  # type: ignore[misc]  # a list, made here
         if isinstance(value, dict) and name == "return_":
             arguments |= value
         else:

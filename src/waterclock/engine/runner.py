@@ -16,6 +16,7 @@ from waterclock.engine.damage import older_logs
 from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.left_claims import left_claims
 from waterclock.engine.links import problems
+from waterclock.engine.offline_looks import measure_due
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.spark.errors import lost_spark, placed, to_error
 from waterclock.engine.workplace import Workplace
@@ -183,6 +184,8 @@ class Runner:
             ThreadPoolExecutor(self._work.settings.threads, thread_name_prefix="batch") as threads,
         ):
             self._drain(now, threads, outcome)
+        if not self._is_spark_lost:
+            measure_due(self._work, now, self._only, self._stop)
         outcome.was_stopped, outcome.unsettled = self.is_stopping, self._unsettled
         self._forget_shared()
         self._end_following()

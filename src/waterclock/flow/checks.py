@@ -81,6 +81,11 @@ def all_rules(table: Ruled) -> tuple[Rule, ...]:
     return (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
 
 
+def asks_rows(table: Ruled) -> bool:
+    """Tell whether a rule is asked of the rows that a batch brings, one by one or together."""
+    return any(rule.scope is not Scope.TABLE for rule in all_rules(table))
+
+
 def checks_of(table: Ruled) -> tuple[Check, ...]:
     """Return what is asked of each row, in the order written, the key last: of what all others let through.
 

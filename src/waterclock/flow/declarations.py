@@ -18,7 +18,7 @@ from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import Ladder, Rung, Unread
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookbacks import Changed
-from waterclock.flow.measures import Comparison, Measure
+from waterclock.flow.measures import Comparison, Measure, Offline
 from waterclock.flow.references import Reference
 from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.flow.steps import Step
@@ -380,8 +380,8 @@ class Table(Keyed):
     `choices` are the queries between which windows choose; `reads` are those of all, `query` has all as its branches.
     `compatible`: what is promised to those that read by older or newer versions of its columns.
     `marks`: the watermark that the table keeps, of the one whose windows it reads. `late_rows`: whose it keeps.
-    `measures`: what is counted of each batch in the pass that writes it; with `is_profiled` of each column, too. The
-    code is the same with and without them, as the rows are.
+    `measures`: what is counted of each batch in the pass that writes it; with `is_profiled` of each column, too.
+    `offline`: what a job of its own counts. The code is the same with and without them, as the rows are.
     `fingerprint` names the code: the syntax tree of the query, or of the function and what it imports, and what is said
     of columns and rules; comments and spacing do not count.
     """
@@ -420,6 +420,7 @@ class Table(Keyed):
     where: Condition | None = None
     measures: tuple[Measure, ...] = ()
     is_profiled: bool = False
+    offline: Offline | None = None
     fingerprint: str = ""
 
     def choice_of(self, window: Window) -> Choice | None:
@@ -460,7 +461,7 @@ class Table(Keyed):
         """The Spark SQL of the header: rules of table and columns, measures, and which winners of a MERGE are gone."""
         rules = (*self.rules, *(rule for column in self.columns.named for rule in column.rules))
         gone = self.fold.delete_when if self.fold else None
-        measured = (measure.expression for measure in self.measures)
+        measured = (it.expression for it in (*self.measures, *(self.offline.measures if self.offline else ())))
         return (*(rule.expression for rule in rules), *measured, *([gone] if gone else []))
 
     @property

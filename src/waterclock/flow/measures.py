@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any
+
+from waterclock.timelabel.period import Period
 
 MEASURED = "measured"
 """Under which name the ledger keeps them among a revision's measures."""
+OFFLINE = "offline"
+"""Under which name what was counted offline stands beside them, where it is read together."""
 PASSED_OVER = "passed over"
 """Under which name it keeps the rules that had nothing to compare with yet."""
 GIVEN_UP = "given up: its rows were lost"
@@ -32,8 +38,9 @@ class Measured:
 
 
 def measured_in(measures: Mapping[str, Any]) -> dict[str, Measured]:
-    """Return the values that are kept among a revision's measures, by their names."""
-    return {name: Measured(said["value"], said["type"]) for name, said in measures.get(MEASURED, {}).items()}
+    """Return the values that are kept among a revision's measures, and beside them offline, by their names."""
+    found = {**measures.get(MEASURED, {}), **measures.get(OFFLINE, {})}
+    return {name: Measured(said["value"], said["type"]) for name, said in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,21 @@ class Measure:
 
     name: str
     expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """Measures that a job of their own counts of the batches that are done, once each `period`; a profile as well."""
+
+    period: Period
+    measures: tuple[Measure, ...] = ()
+    is_profiled: bool = False
+
+    @property
+    def code(self) -> str:
+        """What tells one declaration from another: what was counted under an older one is counted anew."""
+        said = [str(self.period), self.is_profiled, *([each.name, each.expression] for each in self.measures)]
+        return blake2b(json.dumps(said).encode(), digest_size=12).hexdigest()
 
 
 class Source(StrEnum):

@@ -25,6 +25,7 @@ from waterclock.ledger.read import closings as past_closings
 from waterclock.ledger.read import code_lineage as known_lineage
 from waterclock.ledger.read import codes as past_codes
 from waterclock.ledger.read import measures as past_measures
+from waterclock.ledger.read import offline as past_offline
 from waterclock.ledger.read import pauses as past_pauses
 from waterclock.ledger.read import runs as past_runs
 from waterclock.ledger.read import schemas as past_schemas
@@ -42,6 +43,7 @@ from waterclock.ledger.write import (
     code_lineage,
     completion,
     decisions,
+    offline,
     openlineage,
     pauses,
     runners,
@@ -158,6 +160,18 @@ class Lineage(Section):
     note_code = on_its_database(code_lineage.note_code)
 
 
+class OfflineMeasures(Section):
+    """What jobs of their own measured, and when they looked."""
+
+    looks = on_its_database(past_offline.looks)
+    kept_labels = on_its_database(past_offline.kept_labels)
+    states = on_its_database(past_offline.states)
+    newest_spans = on_its_database(past_offline.newest_spans)
+    take_look = on_its_database(offline.take_look)
+    keep_found = on_its_database(offline.keep_found)
+    end_look = on_its_database(offline.end_look)
+
+
 class OpenLineage(Section):
     """What became of each attempt at a batch, in order, for a tool of lineage; and how far that was told."""
 
@@ -224,6 +238,7 @@ class Ledger:
         self.past = Past(database)
         self.alerts = Alerts(database)
         self.lineage = Lineage(database)
+        self.offline = OfflineMeasures(database)
         self.openlineage = OpenLineage(database)
         self.keeping = Keeping(database)
 

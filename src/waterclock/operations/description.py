@@ -59,6 +59,7 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
     pairs += [("expects", f"{rule.expression} ({rule.name}, else {words(rule.rungs)})") for rule in rules]
     pairs += [("measures", f"{measure.expression} ({measure.name})") for measure in table.measures]
     pairs += [("measures", "each column: nulls, about how many differ, least, greatest")] if table.is_profiled else []
+    pairs += [("measures", said) for said in _offline(table)]
     said = {
         "closes": table.closes and f"when {table.closes.text}",
         "open windows of": table.open_of,
@@ -73,6 +74,14 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         "tags": ", ".join(table.about.tags),
     }
     return pairs + [(name, text) for name, text in said.items() if text]
+
+
+def _offline(table: Table) -> list[str]:
+    if table.offline is None:
+        return []
+    found = [f"{measure.expression} ({measure.name})" for measure in table.offline.measures]
+    found += ["each column: nulls, about how many differ, least, greatest"] if table.offline.is_profiled else []
+    return [f"{words}, offline each {str(table.offline.period).lower()}" for words in found]
 
 
 def _deadline(table: Table) -> str:

@@ -15,7 +15,7 @@ from waterclock.batches.audit_trail import Counted
 from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Rule, Table
-from waterclock.flow.measures import GIVEN_UP, ROWS, Measured, Source, counts_rows, measured_in
+from waterclock.flow.measures import GIVEN_UP, ROWS, Measure, Measured, Source, counts_rows, measured_in
 from waterclock.flow.usual import LONGER, MOST_BACK, MOST_OF_LONG, MOST_VALUES, Usual, usual
 
 _OF_COLUMN = ("nulls", "distinct", "min", "max")
@@ -106,7 +106,7 @@ def profile_of(kept: Sequence[Counted], labels: Collection[datetime]) -> tuple[C
 
 def rules_on(table: Table, name: str) -> tuple[str, ...]:
     """Return the names of the rules of the batch that ask a measure, whatever the blanks and case of its expression."""
-    declared = next((measure.expression for measure in table.measures if measure.name == name), name)
+    declared = next((measure.expression for measure in _measures(table) if measure.name == name), name)
     asks = re.compile(rf"(?<![\w.`]){re.escape(_plain(declared))}")
 
     def is_asked(rule: Rule) -> bool:
@@ -118,6 +118,11 @@ def rules_on(table: Table, name: str) -> tuple[str, ...]:
         )
 
     return tuple(rule.name for rule in all_rules(table) if rule.scope is Scope.BATCH and is_asked(rule))
+
+
+def _measures(table: Table) -> tuple[Measure, ...]:
+    """Return what is measured as rows are written, and what a job of its own counts."""
+    return (*table.measures, *(table.offline.measures if table.offline else ()))
 
 
 def _plain(text: str) -> str:
@@ -150,7 +155,7 @@ def _values(each: Counted) -> Mapping[str, Measured]:
 
 def _names(table: Table, shown: Iterable[Mapping[str, Measured]]) -> list[str]:
     found = {name: None for values in shown for name in values}
-    declared = [ROWS, *(measure.name for measure in table.measures)]
+    declared = [ROWS, *(measure.name for measure in _measures(table))]
     declared += [_key(of) for rule in all_rules(table) if rule.comparison for of in rule.comparison.aggregates]
     return [name for name in dict.fromkeys([*declared, *sorted(found)]) if name in found]
 

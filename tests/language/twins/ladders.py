@@ -37,6 +37,21 @@ wc.transform(
     as_="SELECT id, amount + 1 AS amount FROM raw.orders",
 )
 wc.publish("core.orders", to="ops.orders", expect=["id > 0 ELSE QUARANTINE AT MOST 3"])
+wc.transform(
+    "core.newest",
+    columns="id KEY, *",
+    mode="merge",
+    expect="count(*) > 0 AS some OVER TABLE ELSE HOLD",
+    as_="SELECT * FROM raw.orders",
+)
+wc.transform(
+    "core.versions",
+    columns="id KEY, at TIMESTAMP, *",
+    mode="temporal at at",
+    expect="count_if(rec_is_current) >= 0 AS current OVER TABLE",
+    as_="SELECT * FROM raw.orders",
+)
+wc.publish("core.newest", to="ops.newest", expect="count(DISTINCT id) = count(*) OVER TABLE ELSE WARN")
 wc.collect(
     "raw.lines",
     columns="customer BIGINT, land STRING",

@@ -30,4 +30,14 @@ wc.transform(
     ],
     as_="SELECT * FROM raw.sales",
 )
+wc.transform(
+    "marts.offline",
+    partitioned=True,
+    every="day",
+    measure=[
+        "sum(amount) AS revenue",
+        "PROFILE, count(DISTINCT id) AS ids, percentile(amount, 0.5) FILTER (WHERE id > 0) AS middle OFFLINE 1 WEEK",
+    ],
+    as_="SELECT * FROM raw.sales",
+)
 wc.publish("marts.sales", to="out.sales", measure="approx_count_distinct(id) AS ids")

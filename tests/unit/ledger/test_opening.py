@@ -90,7 +90,11 @@ def test_a_ledger_that_kept_no_sums_has_them_once_it_is_opened(tmp_path: Path) -
         database.execute("ALTER TABLE ledger DROP COLUMN rebuilding")
         for name, column in product(("tables", "ledger"), ("paused_at", "paused_by", "paused_why")):
             database.execute(f"ALTER TABLE {name} DROP COLUMN {column}")
-        for later in ("closings", "schemas", "alerts", "messages", "alerts_look", "lineage_sent", "code_lineage"):
+        for view in ("measures", "measured_spans"):
+            database.execute(f"DROP VIEW waterclock_{view}")
+        offline = ("offline_looks", "offline_measures", "offline_spans")
+        told = ("alerts", "messages", "alerts_look", "lineage_sent", "code_lineage")
+        for later in ("closings", "schemas", *told, *offline):
             database.execute(f"DROP TABLE {later}")
         database.execute("DROP INDEX batches_partial")
         database.execute("DROP INDEX batches_aside")

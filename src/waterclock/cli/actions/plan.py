@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.views.plan import plan_json, print_looks, print_plan
-from waterclock.cli.views.watching import print_deadlines
+from waterclock.cli.views.watching import print_deadlines, print_offline
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.first_windows import FirstWindow, not_begun
 from waterclock.operations.looks import last_looks, looks_json
+from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.opening import Reading, selected
 from waterclock.planner.label_states import Quiet, quiet
 from waterclock.planner.plan import Plan
@@ -34,6 +35,7 @@ class Planned:
     waiting: Mapping[str, FirstWindow]
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     deadlines: Deadlines = NO_DEADLINES
+    offline: tuple[OfflineStand, ...] = ()
 
     def draw(self, to: Console) -> None:
         """Print the plan, by table and oldest first."""
@@ -42,11 +44,18 @@ class Planned:
         if self.deadlines.found:
             to.print()
             print_deadlines(to, self.deadlines)
+        if any(stand.due_words() or stand.error for stand in self.offline):
+            to.print()
+            print_offline(to, self.offline)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan with counts by status, for scripts."""
         told = plan_json(self.plan, self.flow, self.env, self.quiet, self.waiting)
-        return told | {"looked": looks_json(self.looks), "deadlines": self.deadlines.to_json()}
+        return told | {
+            "looked": looks_json(self.looks),
+            "deadlines": self.deadlines.to_json(),
+            "offline": [stand.to_json() for stand in self.offline],
+        }
 
 
 def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Planned:
@@ -68,4 +77,5 @@ def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Pla
         not_begun(at, found.tables),
         last_looks(at, found.tables),
         deadlines(at, found.tables),
+        offline_stands(at, found.tables),
     )

@@ -14,7 +14,7 @@ from waterclock.batches.records import WARNINGS, Input, warnings_of
 from waterclock.batches.schemas import SCHEMA
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.measures import MEASURED, PASSED_OVER
+from waterclock.flow.measures import MEASURED, OFFLINE, PASSED_OVER
 from waterclock.operations.audit_lookup import Found, Listed
 from waterclock.operations.closings import books_words
 from waterclock.operations.looks import look_lines
@@ -179,7 +179,7 @@ def _made(found: Found, table: Table) -> list[tuple[str, str]]:
 
 def _counted(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Say what the rules of a batch warned of and counted, and what was measured."""
-    told_apart = {WARNINGS, MEASURED, PASSED_OVER}
+    told_apart = {WARNINGS, MEASURED, OFFLINE, PASSED_OVER}
     pairs = [("warned", warning) for warning in warnings_of(measures)]
     pairs += [(key, _measure(value)) for key, value in measures.items() if key not in told_apart and value]
     pairs += [(PASSED_OVER, str(rule)) for rule in measures.get(PASSED_OVER, ())]

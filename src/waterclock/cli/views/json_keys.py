@@ -63,6 +63,9 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "deadlines": "list of {table, label, end, by, stands, status, seconds, fresh_to, cause}: windows that have "
             "missed their deadline, are near it, or take long; seconds: what is left usually takes, or it took; cause: "
             "{table, label, status, detail} of the batch most upstream for which it waits",
+            "offline": "list of {table, every, looked_at, labels, seconds, error, next, is_due, waiting, spans}, of "
+            "tables with MEASURE ... OFFLINE: the newest look and how many labels it measured, when the next is due "
+            "(null where at once), how many labels wait; spans: the newest, {first, until, labels, measured}",
         },
         "run": {
             "now": "the instant it began with",
@@ -143,6 +146,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "open_windows": "by table that keeps its open windows: {windows, first, shown}: how many there are, the "
             "first of them, and as of when the view shows them",
             "deadlines": "as in plan",
+            "offline": "as in plan",
             "silent": "list of {table, since, labels, expected, rows_to}: collects whose newest labels are empty for "
             "unusually long; expected: of so many labels in which something mostly comes",
             "lag": "with --lag: list of {table, labels, fresh_to, behind, inputs_to, behind_inputs, rows, "
@@ -184,6 +188,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "deadline": "how long after a window it is to be done, in the language's words, or null",
             "runtime": "how long its batch may take, or null",
             "deadlines": "as in plan, of this table",
+            "offline": "as in plan, of this table, or null",
         },
         "query": {
             "columns": "list of {name, type}; types are Spark's",

@@ -21,6 +21,7 @@ from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.description import ColumnSaid, columns_said, declared_pairs
 from waterclock.operations.first_windows import FirstWindow, first_windows
 from waterclock.operations.json import instant_text
+from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import Reading, one_table, reading
 from waterclock.operations.schema_versions import OF_SIDE, change_words, told, versions_json
@@ -53,6 +54,7 @@ class Described:
     sample: Answered | None
     schemas: tuple[SchemaVersion, ...] = ()
     deadlines: Deadlines = NO_DEADLINES
+    offline: OfflineStand | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the description for scripts; `sample` as `query --json`."""
@@ -88,6 +90,7 @@ class Described:
             "deadline": None if table.deadline is None else str(table.deadline),
             "runtime": None if table.runtime is None else str(table.runtime),
             "deadlines": self.deadlines.to_json(),
+            "offline": None if self.offline is None else self.offline.to_json(),
         }
 
 
@@ -116,6 +119,9 @@ def print_described(found: Described) -> None:
     to.print()
     pairs = [*declared_pairs(table), *_standing(found)]
     pairs += [] if found.open_windows is None else [("open windows", found.open_windows.words())]
+    if found.offline is not None:
+        lines = [found.offline.words(), *found.offline.span_lines()]
+        pairs += [("offline" if at == 0 else "", line) for at, line in enumerate(lines)]
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
         to.print(Text.assemble((f"  {name:<{width}}  ", "quiet"), value), soft_wrap=True)
@@ -172,6 +178,7 @@ def _described(at: Reading, table: Table) -> Described:
         sample=None,
         schemas=() if at.ledger is None else at.ledger.reads.schemas(table.name),
         deadlines=deadlines(at, [table.name]),
+        offline=next(iter(offline_stands(at, [table.name])), None),
     )
 
 

@@ -18,7 +18,7 @@ from waterclock.cli.views.open_books import print_open
 from waterclock.cli.views.partial import print_partial
 from waterclock.cli.views.plan import next_due_words, print_looks, print_pauses, summary_words
 from waterclock.cli.views.theme import LOOKS, sign
-from waterclock.cli.views.watching import print_deadlines, print_silences
+from waterclock.cli.views.watching import print_deadlines, print_offline, print_silences
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.blockers import blockers
@@ -29,6 +29,7 @@ from waterclock.operations.held_batches import ways_on
 from waterclock.operations.json import instant_text
 from waterclock.operations.lag import Lag, lags
 from waterclock.operations.looks import last_looks, looks_json
+from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import Reading, selected
 from waterclock.operations.silence import NO_SILENCE, Silent, silent
@@ -64,6 +65,7 @@ class Seen:
     deadlines: Deadlines = NO_DEADLINES
     lags: Sequence[Lag] | None = None
     silent: Silent = NO_SILENCE
+    offline: tuple[OfflineStand, ...] = ()
 
 
 def see(
@@ -122,7 +124,8 @@ def _told(at: Reading, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -
     plan = at.planner.plan(at.snapshot, at.now, Request(only=names))
     told = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
     looks, quiet = last_looks(at, names), silent(at, names)
-    return Seen(grid, plan, at.now, at.project.env, is_asked, looks, *told, silent=quiet)
+    offline = offline_stands(at, names)
+    return Seen(grid, plan, at.now, at.project.env, is_asked, looks, *told, silent=quiet, offline=offline)
 
 
 def _grid(at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime]) -> Grid:
@@ -160,6 +163,7 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
     print_pauses(to, seen.plan, zone)
     print_looks(to, seen.looks)
     _print_open_windows(to, seen.open_windows)
+    print_offline(to, seen.offline)
     to.print(Text(f"{summary_words(seen.plan)}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
 
 
@@ -197,6 +201,7 @@ def status_json(seen: Seen) -> dict[str, Any]:
         "open_windows": {name: windows.to_json() for name, windows in seen.open_windows.items()},
         "deadlines": seen.deadlines.to_json(),
         "silent": seen.silent.to_json(),
+        "offline": [stand.to_json() for stand in seen.offline],
         "lag": None if seen.lags is None else [lag.to_json() for lag in seen.lags],
         **grid_json(seen.grid),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -9,6 +10,7 @@ from rich.text import Text
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.operations.deadline_words import gathered, left_words, stand_words, where_words
 from waterclock.operations.deadlines import Deadlines, Stand
+from waterclock.operations.offline import OfflineStand
 from waterclock.operations.silence import Silent, silence_words
 from waterclock.operations.states import State
 
@@ -38,6 +40,16 @@ def print_deadlines(to: Console, told: Deadlines, indent: str = "") -> None:
         to.print(Text(f"{indent}  and {rest} more: waterclock status --json", style="quiet"))
     if groups and not indent:
         to.print()
+
+
+def print_offline(to: Console, stands: Sequence[OfflineStand]) -> None:
+    """Print which tables are measured offline by the next run, and of which that failed."""
+    for stand in stands:
+        if said := stand.trouble_words():
+            mark = (f"{sign(State.WARNED, to)} ", LOOKS[State.WARNED].style)
+            to.print(Text.assemble(mark, (stand.table.name, "name"), f": {said}"), soft_wrap=True)
+        if said := stand.due_words():
+            to.print(Text(said, style="quiet"), soft_wrap=True)
 
 
 def print_silences(to: Console, told: Silent) -> None:

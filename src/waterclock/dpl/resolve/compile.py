@@ -30,6 +30,7 @@ from waterclock.dpl.resolve.late_rows import KEEPS_LATE, with_late_rows
 from waterclock.dpl.resolve.legality import check_cycles, check_reads
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.names import names_of
+from waterclock.dpl.resolve.offline import check_offline
 from waterclock.dpl.resolve.open_windows import check_open_windows, shown_to_queries, with_open_windows
 from waterclock.dpl.resolve.partial import check_partial
 from waterclock.dpl.resolve.publish_targets import settle_publish
@@ -123,6 +124,7 @@ class _Compiler:
         self.errors.extend(settle_closings(self.drafts, self.config.variables, functions))
         self.errors.extend(check_open_windows(self.drafts, self.statements))
         self.errors.extend(check_ladders(self.drafts.values()))
+        self.errors.extend(check_offline(self.drafts.values()))
         for draft in self.drafts.values():
             known = [queries.found.get(name) for name in (draft.name, *self._views_of(draft, queries))]
             self.errors.extend(check_reach(draft, [found for found in known if found is not None], self.drafts))
@@ -383,6 +385,7 @@ class _Compiler:
             where=draft.where,
             measures=draft.measures,
             is_profiled=draft.is_profiled,
+            offline=draft.offline,
             fingerprint=fingerprint_of(draft, queries=used, functions=functions, variables=self.config.variables),
         )
 

@@ -37,7 +37,7 @@ from waterclock.flow.closings import Closes
 from waterclock.flow.conditions import Condition
 from waterclock.flow.declarations import About, Choice, Columns, Keyed, PythonFunction, Query, Read, Rule, Source, Unit
 from waterclock.flow.folds import Merge, Temporal
-from waterclock.flow.measures import Measure
+from waterclock.flow.measures import Measure, Offline
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
 
@@ -64,6 +64,7 @@ class Draft(Keyed):
     rules: tuple[Rule, ...] = ()
     measures: tuple[Measure, ...] = ()
     is_profiled: bool = False
+    offline: Offline | None = None
     fold: Merge | Temporal | None = None
     source: Source | None = None
     destination: Unit | None = None
@@ -104,7 +105,7 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
     draft = Draft(statement, statement.name, kind, table_type, function=statement.function)
     draft.columns = columns_of(statement, config.variables, errors)
     draft.rules = _rules(statement, config.variables, errors)
-    draft.measures, draft.is_profiled = measures_of(statement, config.variables, errors)
+    draft.measures, draft.is_profiled, draft.offline = measures_of(statement, config.variables, errors)
     draft.about = _about(draft, config)
     draft.pool = _pool(draft, config, errors)
     draft.on_restate = _on_restate(draft, config)

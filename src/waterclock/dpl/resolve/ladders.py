@@ -25,9 +25,13 @@ def check_ladders(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
         yield from _of_time(draft, columns)
         yield from _of_fold(draft, columns)
         yield from _of_season(draft)
-        if (draft.fold or draft.kind is Kind.PUBLISH) and any(rule.scope is Scope.TABLE for rule in draft.rules):
-            what = "a PUBLISH" if draft.kind is Kind.PUBLISH else f"a {draft.mode.name} table"
-            yield not_yet(f"OVER TABLE of {what}", draft.at("EXPECT"), fix="ask it of a table that reads this one")
+        if draft.where is not None and any(rule.scope is Scope.TABLE for rule in draft.rules):
+            yield draft.at("EXPECT").refuse(
+                "E386",
+                f"OVER TABLE where {draft.name} is replaced in part",
+                why="the rows beyond REPLACE WHERE are others', and what they hold is not known here",
+                fix="say OVER BATCH, which asks all that is delivered, or take REPLACE WHERE away",
+            )
         yield from (
             not_yet(f"an ELSE behind {column.type}", column.span, fix="set aside by a rule on its fields")
             for column in columns

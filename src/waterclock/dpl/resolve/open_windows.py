@@ -91,6 +91,7 @@ def _beside(table: Table, tables: Mapping[str, Table]) -> Table:
         rules=tuple(rule for rule in table.rules if rule.scope is Scope.ROW),
         measures=(),
         is_profiled=False,
+        offline=None,
         retain=None,
         manifest=None,
         is_sequential=False,

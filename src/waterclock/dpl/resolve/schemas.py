@@ -196,8 +196,9 @@ class Schemas:
     def _named_in_header(self, draft: Draft, columns: Names) -> None:
         whole = {**columns, TIMELABEL: TIMELABEL}
         families = self._families[draft.name]
-        for expression in _rules(draft.statement):
-            self.errors.extend(_in_expression(expression, whole, draft.name))
+        shown = {**(_seen(draft, columns) or {}), TIMELABEL: TIMELABEL}
+        for expression, is_of_table in _rules(draft.statement):
+            self.errors.extend(_in_expression(expression, shown if is_of_table else whole, draft.name))
             self.errors.extend(
                 now_texts(
                     expression.tree, expression.span.source, lambda node: families.get(node.parts[0].name.lower())
@@ -243,7 +244,7 @@ class Schemas:
                 # the column that tells labels apart is no column of a whole state
                 published = {name: said for name, said in columns.items() if name != TIMELABEL}
                 self.errors.extend(_in_expression(mode.value.where, published, draft.statement.name))
-        for expression in _rules(draft.statement):
+        for expression, _ in _rules(draft.statement):
             self.errors.extend(_in_expression(expression, columns, draft.statement.name))
 
 
@@ -309,15 +310,16 @@ def _missing(columns: Iterable[ColumnSaid], known: Names, where: str) -> Iterato
             yield _unknown(column.span, column.name, known, where)
 
 
-def _rules(statement: Statement) -> Iterator[Expression]:
+def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
+    """Yield the expressions of a header, and whether each is asked of the table rather than of the batch's rows."""
     for clause in statement.clauses:
         if clause.word == "EXPECT":
-            yield from (rule.expression for rule in clause.value)
+            yield from ((rule.expression, rule.is_over_table) for rule in clause.value)
         elif clause.word == "MEASURE":
-            yield from (said.expression for said in clause.value if said.expression is not None)
+            yield from ((said.expression, False) for said in clause.value if said.expression is not None)
         elif clause.word == "COLUMNS":
-            yield from (rule.expression for column in clause.value.columns for rule in column.rules)
-            yield from expressions_of(clause.value.columns)
+            yield from ((rule.expression, False) for column in clause.value.columns for rule in column.rules)
+            yield from ((expression, False) for expression in expressions_of(clause.value.columns))
 
 
 def _with_made(said: ColumnsSaid | None, output: Names | None) -> Names | None:

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from waterclock.dpl.syntax.cursor import Cursor
+from waterclock.dpl.syntax.cursor import Cursor, timed
 from waterclock.dpl.syntax.expressions import take_expression
-from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.statements import MeasureSaid
 from waterclock.errors import did_you_mean
+from waterclock.timelabel.period import parse_period
 
 
 def take_measures(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> tuple[MeasureSaid, ...]:
-    """Take the measures behind MEASURE, joined by commas.
+    """Take the measures behind MEASURE, joined by commas; OFFLINE behind them is said of all of them.
 
-    Raises  E208 for OFFLINE, which is for later
+    Raises  E102 where OFFLINE says what is no length of a window
     """
     measures = [_measure(cursor, is_clause)]
     while cursor.accept(","):
         measures.append(_measure(cursor, is_clause))
-    if cursor.at("OFFLINE"):
-        raise not_yet("OFFLINE", cursor.here(), fix="leave it out: what can be counted in the write's pass is")
-    return tuple(measures)
+    start = cursor.index
+    if not cursor.accept("OFFLINE"):
+        return tuple(measures)
+    duration = cursor.duration(fix="say how often: OFFLINE 1 DAY")
+    span = cursor.since(start)
+    period = timed(span, lambda: parse_period(str(duration)))
+    return tuple(replace(measure, offline=period, offline_span=span) for measure in measures)
 
 
 def _measure(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> MeasureSaid:

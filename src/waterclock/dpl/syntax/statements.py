@@ -15,6 +15,7 @@ from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import Ladder
 from waterclock.flow.references import Reference
 from waterclock.timelabel.duration import Duration
+from waterclock.timelabel.period import Period
 
 T = TypeVar("T")
 UNREAD = "?"
@@ -119,11 +120,13 @@ class RuleSaid:
 
 @dataclass(frozen=True, slots=True)
 class MeasureSaid:
-    """One measure; PROFILE has neither expression nor name."""
+    """One measure; PROFILE has neither expression nor name. `offline`: how often a job of its own counts it."""
 
     expression: Expression | None
     name: str | None
     span: Span
+    offline: Period | None = None
+    offline_span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from waterclock.batches.facts import FOREVER
 from waterclock.batches.records import Claim
@@ -26,12 +26,15 @@ from waterclock.storage.folds.merge import merge_slice, restate_slice
 from waterclock.storage.folds.place_versions import place_slice
 from waterclock.storage.log.delta_log import foreign_commits, outcome
 from waterclock.storage.log.identity import Identity, Killed
+from waterclock.storage.log.resolving import Step
 from waterclock.storage.log.undo import is_undone
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Result = TypeVar("Result")
 
 
 def commit_group(
@@ -141,51 +144,49 @@ def taken_over(table: Table, claim: Claim) -> WaterclockError:
     )
 
 
-def _fold(
-    work: Workplace, spark: SparkSession, table: Table, identity: Identity, manifest: Manifest, at: datetime | None
-) -> None:
-    """Fold a slice into a MERGE or TEMPORAL table, without the damaged slices that are to be made again.
+def beside_damage(
+    work: Workplace, table: Table, label: datetime, do: Callable[[tuple[Step, ...], bool], Result]
+) -> Result:
+    """Return what `do` makes of the current slices of a MERGE or TEMPORAL table, without those damaged and made again.
 
-    A damaged slice is left out where it is the one that is replaced, or where its label is asked to be made again:
-    until then nobody reads the table there. Every other one stops the batch. Which are damaged shows as they are read.
+    A damaged slice is left out where it is the one that `label` replaces, of which `do` is told, or where its label is
+    asked to be made again: until then nobody reads the table there. Every other one stops the batch. Which are damaged
+    shows as they are read.
     """
     lost: set[str] = set()
     while True:
+        steps = steps_before(work.ledger, table.name, FOREVER)
+        is_whole = any(step.label == label and step.slice_path in lost for step in steps)
         try:
-            _fold_without(work, spark, table, identity, manifest, at, lost)
-            return
+            return do(tuple(step for step in steps if step.slice_path not in lost), is_whole)
         except Killed:
             raise
         except Exception as raised:
-            path = _replaceable(work, table, manifest.label, raised)
+            path = _replaceable(work, table, label, raised)
             if path is None or path in lost:
                 raise
             lost.add(path)
 
 
-def _fold_without(
-    work: Workplace,
-    spark: SparkSession,
-    table: Table,
-    identity: Identity,
-    manifest: Manifest,
-    at: datetime | None,
-    lost: Collection[str],
+def _fold(
+    work: Workplace, spark: SparkSession, table: Table, identity: Identity, manifest: Manifest, at: datetime | None
 ) -> None:
     """Merge a new label into the head, or put a late or restated one in its place."""
     is_new = at is None or manifest.label > at
-    if table.merge is not None and is_new and not may_be_beaten(table.merge):
-        merge_slice(spark, work.folder(table), manifest, table.merge, identity)
+    merge = table.merge
+    if merge is not None and is_new and not may_be_beaten(merge):
+        merge_slice(spark, work.folder(table), manifest, merge, identity)
         return
-    all_steps = steps_before(work.ledger, table.name, FOREVER)
-    steps = [step for step in all_steps if step.slice_path not in lost]
-    is_whole = any(step.label == manifest.label and step.slice_path in lost for step in all_steps)
-    if table.merge is None:
-        place_slice(spark, work.lake, table, manifest, identity, steps, is_whole=is_whole)
-    elif is_new:
-        merge_slice(spark, work.folder(table), manifest, table.merge, identity, [step.slice_path for step in steps])
-    else:
-        restate_slice(spark, work.lake, manifest, table.merge, identity, steps, is_whole=is_whole)
+
+    def put(steps: Sequence[Step], is_whole: bool) -> None:  # noqa: FBT001 - called by `beside_damage` alone
+        if merge is None:
+            place_slice(spark, work.lake, table, manifest, identity, steps, is_whole=is_whole)
+        elif is_new:
+            merge_slice(spark, work.folder(table), manifest, merge, identity, [step.slice_path for step in steps])
+        else:
+            restate_slice(spark, work.lake, manifest, merge, identity, steps, is_whole=is_whole)
+
+    beside_damage(work, table, manifest.label, put)
 
 
 def _replaceable(work: Workplace, table: Table, label: datetime, error: Exception) -> str | None:

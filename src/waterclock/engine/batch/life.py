@@ -271,7 +271,8 @@ class _Attempt:
         for manifest in sorted(written.manifests, key=lambda each: each.label):
             own, sifted = written.measures[manifest.label], written.sifted.get(manifest.label)
             rows = frame_of_slices(self.spark, self.folder, [manifest]) if has_unasked(self.table, own) else None
-            of_table = [*table_findings(self.work, self.spark, self.table, self._up_to(written, manifest))]
+            pinned = self.bound.pins.get(manifest.label, ()) if self.bound else ()
+            of_table = [*table_findings(self.work, self.spark, self.table, self._up_to(written, manifest), pinned)]
             if judging.is_needed:
                 compared, self.kept[manifest.label] = judging.of(self.spark, self.folder, manifest, own)
                 of_table += compared

@@ -20,7 +20,7 @@ from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at
-from waterclock.flow.checks import all_rules
+from waterclock.flow.checks import asks_rows
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch, Group
@@ -86,7 +86,7 @@ def _whole_slice(work: Workplace, table: Table, pinned: PinnedRead) -> Slice | N
     source = work.flow.tables[pinned.read.table]
     is_by_slice = table.is_delivered_by_label or (source.mode is Mode.REPLACE and table.mode is Mode.REPLACE)
     held = {name.lower() for name in surely_there(source)}  # the slice was held to it when it was sealed
-    is_measured = bool(all_rules(table) or table.measures or table.is_profiled)
+    is_measured = asks_rows(table) or bool(table.measures or table.is_profiled)
     has_measures = is_measured or any(name.lower() not in held for name in never_null(table))
     if not is_by_slice or not table.columns.is_open or has_measures or len(pinned.slices) != 1:
         return None

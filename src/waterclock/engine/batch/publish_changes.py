@@ -13,7 +13,7 @@ from waterclock.engine.reads.pin import PinnedRead, labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, is_there
-from waterclock.flow.checks import all_rules
+from waterclock.flow.checks import asks_rows
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch
@@ -51,7 +51,7 @@ def changed_rows(
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    now = _last_by_key(work, table, rows).drop(TIMELABEL)
+    now = last_by_key(work, table, rows).drop(TIMELABEL)
     upserts, gone = now, now.limit(0)
     read = _delivered_read(work, table, batch)
     if read is not None:
@@ -87,7 +87,7 @@ def _delivered_read(work: Workplace, table: Table, batch: Batch) -> Input | None
     return inputs[0] if inputs else None
 
 
-def _last_by_key(work: Workplace, table: Table, rows: DataFrame) -> DataFrame:
+def last_by_key(work: Workplace, table: Table, rows: DataFrame) -> DataFrame:
     """Keep the newest label's row of each key: an APPEND table holds a key once a label."""
     is_appended = work.flow.tables[table.reads[0].table].mode is Mode.APPEND
     return newest_by_key(rows, table.keys) if is_appended else rows
@@ -110,7 +110,7 @@ def _touching(work: Workplace, table: Table, pinned: PinnedRead, read: Input) ->
     source = work.flow.tables[read.table]
     merge, keys = source.merge, set(table.keys)
     never_null = {column.name for column in table.columns.named if column.is_not_null}
-    if source.mode is not Mode.MERGE or merge is None or set(merge.keys) != keys or all_rules(table):
+    if source.mode is not Mode.MERGE or merge is None or set(merge.keys) != keys or asks_rows(table):
         return None
     is_by_version = read.version >= 0 and not pinned.steps and all(it.version >= read.version for it in pinned.slices)
     if not is_by_version or not pinned.slices or never_null - keys:
@@ -154,7 +154,7 @@ def _compared(
     work: Workplace, spark: SparkSession, table: Table, now: DataFrame, read: Input
 ) -> tuple[DataFrame, DataFrame]:
     keys = list(table.keys)
-    state = _last_by_key(work, table, _state_then(work, spark, table, read))
+    state = last_by_key(work, table, _state_then(work, spark, table, read))
     then = with_all_columns(state, now.schema.json())  # columns that came since are NULL there
     gone = then.join(now.select(*keys), keys, "left_anti").select(*now.columns)
     return now.exceptAll(then), gone

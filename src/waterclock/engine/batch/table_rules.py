@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.engine.batch.commit import beside_damage
 from waterclock.engine.batch.expectations import answers
+from waterclock.engine.batch.state_delivered import state_delivered
+from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.checks import all_rules
-from waterclock.flow.choices import Action, Mode, Scope
-from waterclock.flow.declarations import Table
+from waterclock.flow.choices import Action, Kind, Mode, Scope
+from waterclock.flow.declarations import Rule, Table
+from waterclock.storage.folds.state_after import state_after
 from waterclock.storage.log.delta_log import head, table_exists
+from waterclock.storage.log.resolving import Step
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -23,23 +28,47 @@ if TYPE_CHECKING:
 
 
 def table_findings(
-    work: Workplace, spark: SparkSession, table: Table, sealed: Sequence[Manifest]
+    work: Workplace, spark: SparkSession, table: Table, sealed: Sequence[Manifest], pinned: Sequence[PinnedRead] = ()
 ) -> Iterator[tuple[Action, str]]:
     """Say which rules of the table do not hold once the last of these slices is committed, after those before it.
 
+    What is asked is the newest state, also where the slice is of an older label; `pinned` is what the last one read.
     What other batches commit meanwhile is not seen. Cost: one job over the columns that the rules name, of all labels
-    of an APPEND table; of a REPLACE table over the slice, which is the table.
+    of an APPEND table, of the state and the slice of a MERGE table, of all columns of a TEMPORAL one (`state_after`);
+    of a REPLACE table over the slice, which is the table; of a PUBLISH as `state_delivered`.
     """
     rules = [rule for rule in all_rules(table) if rule.scope is Scope.TABLE]
     if not rules:
         return
-    found = answers(_state_after(work, spark, table, sealed), rules)
+    found = _answers(work, spark, table, sealed, pinned, rules)
+    what = "the destination" if table.kind is Kind.PUBLISH else "the table"
     for rule in rules:
         if found.get(rule.name) is not True:
-            yield rule.action, f"{rule.name}: the table would not be ({rule.expression})"
+            yield rule.action, f"{rule.name}: {what} would not be ({rule.expression})"
 
 
-def _state_after(work: Workplace, spark: SparkSession, table: Table, sealed: Sequence[Manifest]) -> DataFrame:
+def _answers(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    sealed: Sequence[Manifest],
+    pinned: Sequence[PinnedRead],
+    rules: Sequence[Rule],
+) -> Mapping[str, Any]:
+    if table.kind is Kind.PUBLISH:
+        return answers(state_delivered(work, spark, table, sealed, pinned), rules)
+    if not table.is_fold:
+        return answers(_with_slices(work, spark, table, sealed), rules)
+    asked = [rule.expression for rule in rules]
+
+    def ask(steps: Sequence[Step], is_whole: bool) -> Mapping[str, Any]:  # noqa: FBT001 - as `beside_damage` calls it
+        rows = state_after(spark, work.lake, table, sealed[-1], steps, asked, is_whole=is_whole)
+        return answers(rows, rules)
+
+    return beside_damage(work, table, sealed[-1].label, ask)
+
+
+def _with_slices(work: Workplace, spark: SparkSession, table: Table, sealed: Sequence[Manifest]) -> DataFrame:
     folder = work.folder(table)
     new = frame_of_slices(spark, folder, sealed if table.mode is Mode.APPEND else sealed[-1:])
     if table.mode is not Mode.APPEND or not table_exists(folder):

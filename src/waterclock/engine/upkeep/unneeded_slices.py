@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 
 from waterclock.batches.facts import FOREVER
 from waterclock.batches.records import Claim, Input
-from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.checks import all_rules
+from waterclock.flow.choices import Kind, Mode, Scope
 from waterclock.flow.declarations import Table
 from waterclock.storage.slices.inventory import Leaf
 from waterclock.timelabel.duration import Duration, parse_duration
@@ -111,7 +112,8 @@ def _may_current_go(table: Table, label: datetime, claim: int, known: Known) -> 
     # an older state is last needed at the end of the next window; what was made since `kept_since` stays all the same
     is_old = max(table.cadence.next(later), known.made.get((label, claim), known.now)) < known.kept_since
     if table.kind is Kind.PUBLISH:
-        return is_old  # it was delivered, and is made again from what it was made of
+        # it was delivered, and is made again from what it was made of; a rule of the table asks all that are there
+        return is_old and not (table.is_delivered_by_label and any(it.scope is Scope.TABLE for it in all_rules(table)))
     if table.mode is not Mode.REPLACE or table.keep_versions is None:
         return False
     return is_old and table.cadence.next(later) <= known.needed

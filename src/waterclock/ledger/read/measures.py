@@ -5,22 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import Counted
-from waterclock.flow.measures import GIVEN_UP, Measured, measured_in
+from waterclock.flow.measures import GIVEN_UP, OFFLINE, Measured, measured_in
 from waterclock.ledger.store.database import Database
-from waterclock.ledger.store.schema import batches, revisions
+from waterclock.ledger.store.schema import AnyRow, batches, offline_measures, revisions
 
 _NEWEST = (
-    sa.select(batches.c.label, revisions.c.rows, revisions.c.measures)
+    sa.select(batches.c.label, revisions.c.rows, revisions.c.measures, offline_measures.c.found)
     .join(
         revisions,
         sa.and_(
             revisions.c.table_name == batches.c.table_name,
             revisions.c.label == batches.c.label,
             revisions.c.claim == batches.c.current_claim,
+        ),
+    )
+    .outerjoin(
+        offline_measures,
+        sa.and_(
+            offline_measures.c.table_name == batches.c.table_name,
+            offline_measures.c.label == batches.c.label,
+            offline_measures.c.claim == batches.c.current_claim,
         ),
     )
     .where(batches.c.table_name == sa.bindparam("of"))
@@ -52,7 +61,7 @@ def measured_before(
     """
     with database.read() as connection:
         rows = connection.execute(_BEFORE, {"of": table, "before": before, "low": low, "most": most})
-        return {row.label: Before(row.rows, measured_in(row.measures)) for row in rows}
+        return {row.label: Before(row.rows, measured_in(_all(row))) for row in rows}
 
 
 def newest_counted(database: Database, table: str, most: int) -> tuple[Counted, ...]:
@@ -62,4 +71,10 @@ def newest_counted(database: Database, table: str, most: int) -> tuple[Counted, 
     """
     with database.read() as connection:
         rows = connection.execute(_NEWEST, {"of": table, "most": most}).all()
-        return tuple(Counted(row.label, row.rows, row.measures) for row in reversed(rows))
+        return tuple(Counted(row.label, row.rows, _all(row)) for row in reversed(rows))
+
+
+def _all(row: AnyRow) -> Mapping[str, Any]:
+    """Return what is kept with a revision, and what a job of its own measured of it."""
+    measures: Mapping[str, Any] = row.measures
+    return {**measures, OFFLINE: row.found} if row.found else measures

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from waterclock.batches.audit_trail import Attempt, Audit, Cell, Event, Revision, Settled
 from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
 from waterclock.batches.records import warnings_of
+from waterclock.flow.measures import OFFLINE
 from waterclock.ledger import refusals
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.store.database import Database
@@ -23,6 +24,7 @@ from waterclock.ledger.store.schema import (
     claim_labels,
     claims,
     events,
+    offline_measures,
     revisions,
     tables,
 )
@@ -95,8 +97,17 @@ _ATTEMPTS = (
     .where(claim_labels.c.table_name == sa.bindparam("of"), claim_labels.c.label == sa.bindparam("at"))
     .order_by(claims.c.number)
 )
-_REVISIONS = sa.select(revisions).where(
-    revisions.c.table_name == sa.bindparam("of"), revisions.c.label == sa.bindparam("at")
+_REVISIONS = (
+    sa.select(revisions, offline_measures.c.found)
+    .outerjoin(
+        offline_measures,
+        sa.and_(
+            offline_measures.c.table_name == revisions.c.table_name,
+            offline_measures.c.label == revisions.c.label,
+            offline_measures.c.claim == revisions.c.claim,
+        ),
+    )
+    .where(revisions.c.table_name == sa.bindparam("of"), revisions.c.label == sa.bindparam("at"))
 )
 _EVENTS = (
     sa.select(events)
@@ -120,6 +131,10 @@ STATUS_TABLES: Mapping[str, Mapping[str, str]] = {
         "table": "STRING", "timelabel": "STRING", "name": "STRING", "value": "STRING", "type": "STRING",
         "claim": "BIGINT",
     },
+    "measured_spans": {
+        "table": "STRING", "first": "STRING", "until": "STRING", "labels": "BIGINT", "name": "STRING",
+        "value": "STRING", "type": "STRING",
+    },
     "inputs": {
         "table": "STRING", "timelabel": "STRING", "claim": "BIGINT", "position": "BIGINT", "input": "STRING",
         "read": "STRING", "kind": "STRING", "low": "TIMESTAMP", "high": "TIMESTAMP", "location": "STRING",
@@ -133,6 +148,7 @@ STATUS_TABLES: Mapping[str, Mapping[str, str]] = {
 _ORDER = {
     "batches": '"table", timelabel',
     "measures": '"table", timelabel, name',
+    "measured_spans": '"table", first, name',
     "inputs": '"table", timelabel, claim, position',
     "events": "id",
 }
@@ -334,7 +350,7 @@ def _revision(row: AnyRow) -> Revision:
         digest=row.digest,
         slice_path=row.slice_path,
         stands_from=row.stands_from,
-        measures=row.measures,
+        measures={**row.measures, OFFLINE: row.found} if row.found else row.measures,
         timings=row.timings,
         source=row.source,
         recorded_at=row.recorded_at,

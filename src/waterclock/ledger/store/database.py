@@ -26,7 +26,7 @@ from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.instants import from_micros, to_micros
 
-NEWEST_SCHEMA = "0016"
+NEWEST_SCHEMA = "0017"
 Clock = Callable[[], datetime]
 P = ParamSpec("P")
 R = TypeVar("R")

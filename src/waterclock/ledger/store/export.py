@@ -28,6 +28,7 @@ _PAGE = 1000
 _STANDING = (
     "ledger", "tables", "codes", "coverage", "batches", "versions", "items", "closings", "schemas",
     "alerts", "messages", "alerts_look", "lineage_sent", "code_lineage",
+    "offline_looks", "offline_measures", "offline_spans",
 )  # fmt: skip
 _GROWING = {
     "flows": "number > :flows",

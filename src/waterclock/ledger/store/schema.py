@@ -3,8 +3,8 @@
 Instants are microseconds since 1970 (`instants`). Nothing here is written for one database alone: what a partial index
 leaves out is said to SQLite here, to every dialect in `migrations/` (saying it loads the dialect, at each command).
 `claims`, `claim_labels`, `revisions`, `inputs`, `schemas` and `events` only ever grow; `batches`, `coverage`,
-`versions`, `codes`, `items`, `closings`, `alerts`, `messages`, `alerts_look`, `lineage_sent` and `code_lineage` say
-what holds now.
+`versions`, `codes`, `items`, `closings`, `alerts`, `messages`, `alerts_look`, `lineage_sent`, `code_lineage` and
+those of what is measured offline say what holds now.
 """
 
 from __future__ import annotations
@@ -361,6 +361,49 @@ code_lineage = sa.Table(
     sa.Column("table_name", TEXT, primary_key=True),
     sa.Column("code", TEXT, primary_key=True),
     sa.Column("lineage", sa.JSON, nullable=False),
+    sa.Column("at", Instant, nullable=False),
+    **_KEYED,
+)
+
+# when a table was last measured by a job of its own, by the clock that runs plan by and by the ledger's
+offline_looks = sa.Table(
+    "offline_looks",
+    metadata,
+    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("code", TEXT, nullable=False),
+    sa.Column("looked_at", Instant, nullable=False),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("labels", sa.Integer, nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("error", TEXT),
+    sa.Column("taken_until", Instant),
+    **_KEYED,
+)
+
+# what that came to of a label, as the claim showed it; `states` are what spans are put together of, while they may be
+offline_measures = sa.Table(
+    "offline_measures",
+    metadata,
+    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("label", Instant, primary_key=True),
+    sa.Column("claim", sa.BigInteger, nullable=False),
+    sa.Column("code", TEXT, nullable=False),
+    sa.Column("found", sa.JSON, nullable=False),
+    sa.Column("states", sa.JSON(none_as_null=True)),
+    sa.Column("at", Instant, nullable=False),
+    **_KEYED,
+)
+
+# what it came to of all labels of a span together
+offline_spans = sa.Table(
+    "offline_spans",
+    metadata,
+    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("low", Instant, primary_key=True),
+    sa.Column("high", Instant, nullable=False),
+    sa.Column("labels", sa.Integer, nullable=False),
+    sa.Column("code", TEXT, nullable=False),
+    sa.Column("found", sa.JSON, nullable=False),
     sa.Column("at", Instant, nullable=False),
     **_KEYED,
 )

@@ -12,7 +12,6 @@ from waterclock.storage.commit.rebuild import commit_whole_state
 from waterclock.storage.folds.commit_merged import commit_winners
 from waterclock.storage.folds.fold import (
     beating,
-    fold,
     highest_deletes,
     keys_in,
     last_rows,
@@ -21,6 +20,7 @@ from waterclock.storage.folds.fold import (
     winners_of,
 )
 from waterclock.storage.folds.older_states import beginning, manifests_of
+from waterclock.storage.folds.state_after import merged_state
 from waterclock.storage.folds.winners_at_head import Restatement, is_decided_by_head, winners_at_head
 from waterclock.storage.folds.write_state import DELETED, Winners, is_newer
 from waterclock.storage.lake import Lake
@@ -32,7 +32,7 @@ from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.types import fields_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from waterclock.flow.folds import Merge
 
@@ -104,7 +104,7 @@ def restate_slice(
         return look.done
     is_unique = _is_unique(spark, folder, manifest, merge)
     if is_whole:
-        return commit_whole_state(folder, identity, _whole(spark, lake, manifest, merge, look.schema, steps))
+        return commit_whole_state(folder, identity, merged_state(spark, lake, manifest, merge, look.schema, steps))
     old = manifests_of(folder, [step for step in steps if step.label == manifest.label])
     touching = [each for each in (*old, manifest) if each.rows]
     if not touching:
@@ -125,18 +125,6 @@ def restate_slice(
     else:
         winners = _winners_by_fold(spark, asked, touching)
     return commit_winners(spark, folder, winners, manifest, identity, look)
-
-
-def _whole(
-    spark: SparkSession, lake: Lake, manifest: Manifest, merge: Merge, schema: str, steps: Sequence[Step]
-) -> DataFrame:
-    """Return what all slices add up to, from the newest stored state before one of them."""
-    folder = lake.folder(manifest.table)
-    before = tuple(step for step in steps if step.label < manifest.label)
-    after = manifests_of(folder, [step for step in steps if step.label > manifest.label])
-    start = beginning(spark, lake, manifest.table, before, merge, schema)
-    later = [*start.manifests, manifest, *after]
-    return fold(spark, folder, later, merge, schema, start.past(folder, later, merge, schema))
 
 
 def _winners_by_fold(spark: SparkSession, asked: Restatement, touching: Sequence[Manifest]) -> Winners:

@@ -19,12 +19,13 @@ from waterclock.storage.folds.swap_keys import Make, swap_rows
 from waterclock.storage.folds.versions import EFFECTIVE, as_shown, raw_schema, temporal_of, versions_of
 from waterclock.storage.folds.write_state import DELETED, MOST_ROWS_BROADCAST, Winners
 from waterclock.storage.lake import Lake
+from waterclock.storage.log.delta_log import head
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.resolving import Step
 from waterclock.storage.slices.digest import HIGH, LOW, ROWS, digest_texts, row_hash
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.slices.read import frame_of_slices, frame_of_version
-from waterclock.storage.types import fields_of
+from waterclock.storage.slices.read import frame_of_slices, frame_of_version, table_schema
+from waterclock.storage.types import fields_of, widened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -98,6 +99,34 @@ def place_slice(
         return _put(spark, folder, make, keys, shown, identity, look)
 
 
+def versions_after(
+    spark: SparkSession, lake: Lake, table: Table, manifest: Manifest, steps: Sequence[Step], *, is_whole: bool = False
+) -> DataFrame:
+    """Return the versions that a table has once `place_slice` puts a label's sealed slice in its place.
+
+    Cost: no job here: a scan of the head, and one of the slices of which a shuffle and a sort of the touched keys' rows
+    are made; of all rows where `place_slice` makes the whole table again.
+
+    Raises  E640 where slices that are needed are gone
+    """
+    folder, shown = lake.folder(table.name), as_shown(manifest, temporal_of(table))
+    known = table_schema(folder).json()
+    schema = widened(known, shown.schema) or known
+    stands = with_all_columns(frame_of_version(spark, folder, head(folder)), schema)
+    among = _among(folder, table, manifest, steps, is_whole=is_whole)
+    if among is None:
+        return stands
+
+    def make(keys: DataFrame | None) -> DataFrame:
+        return with_all_columns(versions_of(spark, folder, among.slices, table, keys), schema)
+
+    is_whole = is_whole or (table.is_snapshot and (not among.rivals or _has_other_columns(among)))
+    if is_whole or among.most >= _WHOLE_FROM * sum(each.rows for each in among.slices):
+        return make(None)
+    keys = _keys_changed(spark, folder, table, among) if table.is_snapshot else _keys_held(spark, folder, table, among)
+    return stands.join(keys, keys.columns, "left_anti").unionByName(make(keys))
+
+
 def _among(folder: str, table: Table, manifest: Manifest, steps: Sequence[Step], *, is_whole: bool) -> _Among | None:
     """Put a slice among the others; None where it says nothing that the table does not show."""
     old = manifests_of(folder, [step for step in steps if step.label == manifest.label])
@@ -132,10 +161,7 @@ def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _Among)
     touches those of which it says something else than the one that it replaces or follows, and that is found out once.
     """
     if not table.is_snapshot:
-        slices = [among.new, *among.rivals]
-        rows = frame_of_slices(spark, folder, slices, raw_schema(slices))
-        # keys that come twice do no harm: to leave them out costs a shuffle
-        yield _broadcast_if_small(rows.select(*map(quoted, temporal_of(table).keys)), among.most)
+        yield _keys_held(spark, folder, table, among)
         return
     keys = _keys_changed(spark, folder, table, among).persist()
     try:
@@ -143,6 +169,16 @@ def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _Among)
         yield _broadcast_if_small(keys, count) if count else None
     finally:
         keys.unpersist()
+
+
+def _keys_held(spark: SparkSession, folder: str, table: Table, among: _Among) -> DataFrame:
+    """Return the keys that a slice and its rivals hold.
+
+    One that comes twice does no harm, and to leave it out would cost a shuffle.
+    """
+    slices = [among.new, *among.rivals]
+    rows = frame_of_slices(spark, folder, slices, raw_schema(slices))
+    return _broadcast_if_small(rows.select(*map(quoted, temporal_of(table).keys)), among.most)
 
 
 def _broadcast_if_small(keys: DataFrame, most: int) -> DataFrame:

@@ -9,8 +9,8 @@ import pytest
 from tests.ledgers import ZERO, day, table
 from waterclock.batches.records import Input
 from waterclock.engine.upkeep.unneeded_slices import Known, is_read, kept_since, may_go, replaced_at
-from waterclock.flow.choices import Kind, Mode
-from waterclock.flow.declarations import Table
+from waterclock.flow.choices import Action, Kind, Mode, Scope, TableType
+from waterclock.flow.declarations import Place, Rule, Table
 from waterclock.storage.slices.inventory import Leaf
 from waterclock.timelabel.duration import parse_duration
 
@@ -152,3 +152,12 @@ def test_what_is_held_may_still_be_shown_and_stays() -> None:
     claims = {"claims": {OLD: "held"}}
     assert may_go(of(), leaf(OLD, day(2)), known(**claims))
     assert not may_go(of(), leaf(OLD, day(2)), known(**claims, held={OLD}))
+
+
+@pytest.mark.parametrize(("scope", "goes"), [(Scope.BATCH, True), (Scope.TABLE, False)])
+def test_a_rule_of_the_table_keeps_what_was_staged_of_each_label(scope: Scope, goes: bool) -> None:
+    published = replace(of(Kind.PUBLISH), rules=(Rule("count(*) > 0", "some", scope, Action.FAIL, Place("f", 1, 1)),))
+    both = known(current={day(1): OLD, day(2): NEW}, made={(day(1), OLD): day(2)})
+    assert may_go(published, leaf(OLD), both) is goes
+    of_state = replace(published, mode=Mode.REPLACE, type=TableType.REGULAR)
+    assert may_go(of_state, leaf(OLD), both)  # a whole state is what the destination holds

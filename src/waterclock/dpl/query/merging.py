@@ -1,0 +1,136 @@
+"""Parts an expression at its aggregates where what they come to of parts can be put together again.
+
+`sum(a) / count(*)` is two aggregates with text around them: their states of each part are merged, and the text is asked
+of what these come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from waterclock.dpl.query.aggregates import is_aggregate
+from waterclock.dpl.syntax.tokens import dialect
+
+if TYPE_CHECKING:
+    from sqlglot.tokens import Token
+
+_SUMS = frozenset({"count", "count_if", "sum"})
+_LEAST = frozenset({"min", "bool_and", "every"})
+_GREATEST = frozenset({"max", "bool_or", "any", "some"})
+_MEANS = frozenset({"avg", "mean"})
+_DIFFERENT = frozenset({"approx_count_distinct"})
+_PERCENTILES = frozenset({"approx_percentile", "percentile_approx"})
+_MERGEABLE = _SUMS | _LEAST | _GREATEST | _MEANS | _DIFFERENT | _PERCENTILES
+_APART = frozenset({"DISTINCT", "FILTER", "OVER", "WITHIN"})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One aggregate: its name in small letters, and the texts of its arguments."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The call as Spark takes it."""
+        return f"{self.name}({', '.join(self.arguments)})"
+
+    @property
+    def merges_by(self) -> str:
+        """By which aggregate its states become one: sum, min, max, mean, hll or kll."""
+        kinds = {"sum": _SUMS, "min": _LEAST, "max": _GREATEST, "mean": _MEANS, "hll": _DIFFERENT}
+        return next((kind for kind, names in kinds.items() if self.name in names), "kll")
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """An expression with an aggregate between every two pieces of text."""
+
+    pieces: tuple[str, ...]
+    calls: tuple[Call, ...]
+
+    def rendered(self, of: Callable[[int], str]) -> str:
+        """Return the expression with a text in place of each aggregate, by its number."""
+        parts = [self.pieces[0]]
+        for at, piece in enumerate(self.pieces[1:]):
+            parts += [of(at), piece]
+        return "".join(parts)
+
+
+def parted(text: str) -> Parted | None:
+    """Part an expression at its aggregates; None where one of them cannot be put together from parts."""
+    pieces, calls, end = [], [], 0
+    for start, stop, call in _calls(text):
+        if call is None:
+            return None
+        pieces.append(text[end:start])
+        calls.append(call)
+        end = stop
+    found = Parted((*pieces, text[end:]), tuple(calls))
+    return found if calls and _is_of_these_alone(found) else None
+
+
+def _is_of_these_alone(found: Parted) -> bool:
+    """Tell whether nothing else of a row is asked for, such as by an aggregate that is not known as one."""
+    try:
+        tree = dialect().parse(f"SELECT {found.rendered(lambda _: '1')}")[0]
+    except (ParseError, TokenError):
+        return False
+    return tree is not None and tree.find(exp.Column, exp.AggFunc, exp.Star) is None
+
+
+def _calls(text: str) -> Iterator[tuple[int, int, Call | None]]:
+    """Yield where each aggregate stands, outermost only; None for one that does not merge."""
+    tokens = dialect().tokenize(text)
+    index = 0
+    while index < len(tokens):
+        last = _closing(tokens, index)
+        start, stop = tokens[index].start, tokens[last].end + 1 if last is not None else 0
+        if last is None or not _is_aggregate(text[start:stop]):
+            index += 1
+            continue
+        following = tokens[last + 1].text.upper() if last + 1 < len(tokens) else ""
+        name, inside = tokens[index].text.lower(), tokens[index + 2 : last]
+        is_plain = following not in _APART and not (inside and inside[0].text.upper() in _APART)
+        yield start, stop, Call(name, _split(text, inside)) if is_plain and name in _MERGEABLE else None
+        index = last + 1
+
+
+def _closing(tokens: Sequence[Token], index: int) -> int | None:
+    """Return which token closes the call that begins at `index`; None where none does."""
+    if index + 1 >= len(tokens) or tokens[index + 1].text != "(" or not tokens[index].text.isidentifier():
+        return None
+    depth = 0
+    for at in range(index + 1, len(tokens)):
+        depth += (tokens[at].text == "(") - (tokens[at].text == ")")
+        if depth == 0:
+            return at
+    return None
+
+
+def _split(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:
+    """Return the arguments of a call, of the tokens between its brackets."""
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token.text == "(") - (token.text == ")")
+        if token.text == "," and not depth:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return tuple(text[part[0].start : part[-1].end + 1] for part in parts if part)
+
+
+def _is_aggregate(text: str) -> bool:
+    try:
+        tree = dialect().parse(f"SELECT {text}")[0]
+    except (ParseError, TokenError):
+        return False
+    found = tree.expressions if isinstance(tree, exp.Select) else []
+    return len(found) == 1 and is_aggregate(found[0])

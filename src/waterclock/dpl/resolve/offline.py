@@ -1,0 +1,37 @@
+"""Checks OFFLINE: that a cadence of measuring holds whole windows of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.syntax.statements import MeasureSaid
+from waterclock.errors import WaterclockError
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.fitting import fits, nearest_fitting_cadence
+
+
+def check_offline(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
+    """Refuse to measure more often than windows come, or across the edges of windows."""
+    for draft in drafts:
+        if draft.offline is None or draft.cadence is None:
+            continue
+        asked = Cadence(draft.offline.period, zone=draft.cadence.zone)
+        if fits(asked, draft.cadence):
+            continue
+        nearest = nearest_fitting_cadence(asked, draft.cadence).period
+        span = next((span for said in _said(draft) if (span := said.offline_span) is not None), draft.span)
+        yield span.refuse(
+            "E390",
+            f"OFFLINE {draft.offline.period} of windows of {draft.cadence.period}",
+            why="what is measured of whole windows is put together for each cadence of OFFLINE",
+            fix=f"say OFFLINE {_as_duration(str(nearest))}",
+        )
+
+
+def _said(draft: Draft) -> list[MeasureSaid]:
+    return [said for clause in draft.statement.clauses if clause.word == "MEASURE" for said in clause.value]
+
+
+def _as_duration(period: str) -> str:
+    return period if period[0].isdigit() else f"1 {period}"

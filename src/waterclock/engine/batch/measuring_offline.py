@@ -1,0 +1,190 @@
+"""Measures tables by jobs of their own, once each cadence of OFFLINE, beside the batches that write them.
+
+A look measures the labels that were shown since the one before, those that were made again too, and puts the labels of
+a span together. What goes wrong with it is told, and is nothing that any batch knows of.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.offline import LabelFound, Look, SpanFound, cadence_of, merges, spans_of, to_measure
+from waterclock.batches.records import Slice
+from waterclock.engine.batch.offline_counts import Count, as_columns, counts_of, merged_columns, states_in
+from waterclock.engine.spark.errors import to_error
+from waterclock.engine.spark.user_functions import register_functions
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.declarations import Table
+from waterclock.flow.measures import Measured, Offline
+from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
+from waterclock.storage.slices.read import frame_of_slices, no_rows
+from waterclock.storage.types import widened
+from waterclock.timelabel.label import TIMELABEL, instant_of, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MOST_LABELS = 1000  # a look; older ones are left to the next
+_MOST_FILES = 400  # a job
+_LEASE = timedelta(minutes=30)
+_SPAN = "wc_span"
+
+
+def look_at(work: Workplace, table: Table, look: Look | None, now: datetime, current: Mapping[datetime, Slice]) -> None:
+    """Measure the labels of a table that were not measured as they are shown now, `current`, and tell how it went.
+
+    Never raises for what befalls it. Cost: a job for some hundred files, and a small one where labels are put together.
+    """
+    offline, kept = _offline(table), work.ledger.offline
+    claims = {label: piece.claim for label, piece in current.items()}
+    labels = to_measure(table, claims, kept.kept_labels(table.name), _MOST_LABELS)
+    if not kept.take_look(table.name, seen=None if look is None else look.looked_at, lease=_LEASE):
+        return
+    begun, error, spans = time.perf_counter(), None, list[SpanFound]()
+    try:
+        spans = _measured(work, table, [current[label] for label in labels], claims) if labels else []
+    except Exception as raised:  # noqa: BLE001 - whatever befalls it is told, and no batch fails for it
+        error = to_error(raised, where=table.name)
+    newest = max((cadence_of(table).floor(label) for label in current), default=None)
+    kept.end_look(
+        table.name,
+        offline.code,
+        looked_at=now,
+        labels=0 if error else len(labels),
+        seconds=round(time.perf_counter() - begun, 3),
+        spans=spans,
+        forget_before=None if newest is None or not merges(table) else cadence_of(table).floor(newest - timedelta(1)),
+        error=None if error is None else f"{error.code} {error.what}",
+    )
+    if error is not None:
+        work.listener.said(f"{table.name}: what is measured offline failed: {error.code} {error.what}")
+
+
+def _measured(
+    work: Workplace, table: Table, pieces: Sequence[Slice], claims: Mapping[datetime, int]
+) -> list[SpanFound]:
+    """Measure labels, a job for some hundred files of them, and return the spans that they lie in."""
+    spark = work.sessions.own()
+    try:
+        work.tell_of_spark()
+        register_functions(spark, work.root, work.flow, table.expressions)
+        counts: list[Count] = []
+        for manifests, gone in _shares(work.folder(table), pieces):
+            rows = _rows(spark, work.folder(table), manifests) if manifests else None
+            own = [] if rows is None else counts_of(_offline(table), rows, is_merging=merges(table))
+            found = [*_of_labels(spark, manifests, rows, own, claims), *_nothing_of(gone)]
+            work.ledger.offline.keep_found(table.name, _offline(table).code, found)
+            counts = counts or own
+        return list(_spans(work, spark, table, counts, [it.label for it in pieces], claims)) if merges(table) else []
+    finally:
+        work.sessions.release(spark)
+
+
+def _shares(folder: str, pieces: Iterable[Slice]) -> Iterator[tuple[list[Manifest], list[Slice]]]:
+    """Share slices out to jobs, by their files; slices that are gone stand beside them."""
+    manifests: list[Manifest] = []
+    gone: list[Slice] = []
+    files = 0
+    for piece in pieces:
+        if not is_sealed(folder, piece.slice_path):
+            gone.append(piece)
+            continue
+        manifest = read_manifest(folder, piece.slice_path)
+        if manifests and files + len(manifest.files) > _MOST_FILES:
+            yield manifests, gone
+            manifests, gone, files = [], [], 0
+        manifests.append(manifest)
+        files += len(manifest.files)
+    if manifests or gone:
+        yield manifests, gone
+
+
+def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
+    newest, *others = sorted(manifests, key=lambda each: each.label, reverse=True)
+    schema = newest.schema
+    for other in others:
+        schema = widened(schema, other.schema) or schema
+    return frame_of_slices(spark, folder, manifests, schema)
+
+
+def _of_labels(
+    spark: SparkSession,
+    manifests: Sequence[Manifest],
+    rows: DataFrame | None,
+    counts: Sequence[Count],
+    claims: Mapping[datetime, int],
+) -> Iterator[LabelFound]:
+    """Yield what is counted of each label: one job, and one more of no rows where a label has none."""
+    if rows is None or not counts:
+        return
+    columns = as_columns(counts)
+    by_label = {row[TIMELABEL]: row.asDict() for row in rows.groupBy(TIMELABEL).agg(*columns).collect()}
+    empty: dict[str, Any] | None = None
+    for manifest in manifests:
+        row = by_label.get(label_of(manifest.label))
+        if row is None:
+            if empty is None:
+                empty = no_rows(spark, rows.schema).agg(*columns).collect()[0].asDict()
+            row = empty
+        yield LabelFound(manifest.label, claims[manifest.label], _values(counts, row), states_in(counts, row) or None)
+
+
+def _values(counts: Iterable[Count], row: Mapping[str, Any]) -> dict[str, Measured]:
+    return {count.name: Measured(row[f"v{at}"], row[f"t{at}"]) for at, count in enumerate(counts)}
+
+
+def _nothing_of(gone: Iterable[Slice]) -> Iterator[LabelFound]:
+    """Yield labels of which the rows are gone: they are not looked for again."""
+    return (LabelFound(piece.label, piece.claim, {}) for piece in gone)
+
+
+def _spans(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    counts: Sequence[Count],
+    labels: Iterable[datetime],
+    claims: Mapping[datetime, int],
+) -> Iterator[SpanFound]:
+    """Yield what the labels of each span come to together, of the states that they left: one small job."""
+    grid, lows = cadence_of(table), sorted(spans_of(table, labels))
+    kept = work.ledger.offline.states(table.name, lows[0], grid.next(lows[-1])) if counts else {}
+    of_span: dict[datetime, list[Mapping[str, Sequence[str]]]] = {low: [] for low in lows}
+    for label, (claim, states) in sorted(kept.items()):
+        if grid.floor(label) in of_span and claims.get(label) == claim:
+            of_span[grid.floor(label)].append(states)
+    alike = {
+        at: count
+        for at, count in enumerate(counts)
+        if count.states and all(it.get(count.name, [""])[0] == count.signature for of in of_span.values() for it in of)
+    }
+    if not alike:
+        return
+    rows = _states_frame(spark, of_span, alike)
+    for row in rows.groupBy(_SPAN).agg(*merged_columns(alike)).collect():
+        low = instant_of(row[_SPAN])
+        found = {count.name: Measured(row[f"v{at}"], row[f"t{at}"]) for at, count in alike.items()}
+        yield SpanFound(low, grid.next(low), len(of_span[low]), found)
+
+
+def _states_frame(
+    spark: SparkSession, of_span: Mapping[datetime, Sequence[Mapping[str, Sequence[str]]]], alike: Mapping[int, Count]
+) -> DataFrame:
+    import pyarrow as pa
+
+    told = [(label_of(low), states) for low, of in of_span.items() for states in of]
+    columns = {_SPAN: pa.array([low for low, _ in told], pa.string())}
+    for at, count in alike.items():
+        for number in range(len(count.columns)):
+            texts = [states[count.name][1 + number] for _, states in told]
+            columns[f"s{at}_{number}"] = pa.array(texts, pa.string())
+    return spark.createDataFrame(pa.table(columns))
+
+
+def _offline(table: Table) -> Offline:
+    if table.offline is None:
+        raise AssertionError(f"{table.name} measures nothing offline, and its caller did not ask")
+    return table.offline

@@ -1,0 +1,227 @@
+"""Writes what is counted offline as Spark SQL: of each label by itself, and of several from what each left of itself.
+
+What a label leaves of an aggregate is its state, as text: a sum, a least value, a sketch. States become one without a
+look at rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from waterclock.dpl.query.aggregates import in_sparks_words
+from waterclock.dpl.query.merging import Call, Parted, parted
+from waterclock.flow.measures import Offline
+from waterclock.spark_sql import quoted
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+LONGEST = 1000
+LONGEST_OF_PROFILE = 100
+_SKETCH, _SKETCH_OF_PROFILE = 12, 10  # 4,096 and 1,024 bytes: about 1.6 and 3.3 percent
+_QUANTILES = 800  # some 16 KB: about 0.3 percent of the ranks
+_WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
+_ORDERED = frozenset("tinyint smallint int bigint float double boolean date timestamp timestamp_ntz string".split())
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One aggregate of a measure, and of which type it is; `of`: the type of what it is asked of."""
+
+    call: Call
+    type: str
+    of: str
+    sketch: int = _SKETCH
+
+    @property
+    def signature(self) -> str:
+        """What two states have in common that can become one."""
+        return f"{self.call.merges_by} {self.type} {self.sketch if self.call.merges_by == 'hll' else ''}".strip()
+
+    @property
+    def is_mergeable(self) -> bool:
+        """Tell whether there is a sketch for the type."""
+        return self.call.merges_by != "kll" or self._kll != ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is kept of a label, each as text."""
+        by, text = self.call.merges_by, self.call.text
+        if by == "mean":
+            return f"CAST(sum({self._of}) AS STRING)", f"CAST(count({self._of}) AS STRING)"
+        if by == "hll":
+            return (f"base64({self._sketched})",)
+        if by == "kll":
+            return (f"CASE WHEN count({self._of}) > 0 THEN base64({self._sketched}) END",)
+        return (f"CAST({text} AS STRING)",)
+
+    @property
+    def own(self) -> str:
+        """What it comes to of one label."""
+        if self.call.merges_by == "hll":
+            return f"hll_sketch_estimate({self._sketched})"
+        if self.call.merges_by == "kll":
+            return f"CASE WHEN count({self._of}) > 0 THEN {self._quantile(self._sketched)} END"
+        return self.call.text
+
+    def merged(self, names: Sequence[str]) -> str:
+        """What it comes to of all labels together, of columns that hold what each left."""
+        by, first = self.call.merges_by, names[0]
+        if by == "mean":
+            kind = "double" if self.type == "double" else "decimal(38,10)"
+            total, count = f"sum(CAST({first} AS {kind}))", f"sum(CAST({names[1]} AS bigint))"
+            return f"CAST(try_divide({total}, {count}) AS {self.type})"
+        if by == "hll":
+            return f"hll_sketch_estimate(hll_union_agg(unbase64({first}), false))"
+        if by == "kll":
+            there = f"FILTER (WHERE {first} IS NOT NULL)"
+            merged = f"kll_merge_agg_{self._kll}(unbase64({first})) {there}"
+            return f"CASE WHEN count({first}) > 0 THEN {self._quantile(merged)} END"
+        return f"CAST({by}(CAST({first} AS {self.type})) AS {self.type})"
+
+    @property
+    def _of(self) -> str:
+        return self.call.arguments[0]
+
+    @property
+    def _kll(self) -> str:
+        if self.of in _WHOLE:
+            return "bigint"
+        return "double" if self.of in {"float", "double"} or self.of.startswith("decimal") else ""
+
+    @property
+    def _sketched(self) -> str:
+        if self.call.merges_by == "hll":
+            return f"hll_sketch_agg(CAST(({self._of}) AS STRING), {self.sketch})"
+        return f"kll_sketch_agg_{self._kll}(CAST(({self._of}) AS {self._kll}), {_QUANTILES})"
+
+    def _quantile(self, sketch: str) -> str:
+        ranks = self.call.arguments[1] if len(self.call.arguments) > 1 else "0.5"
+        kind = "ARRAY<DOUBLE>" if self.type.startswith("array") else "DOUBLE"
+        return f"CAST(kll_sketch_get_quantile_{self._kll}({sketch}, CAST({ranks} AS {kind})) AS {self.type})"
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What is counted under a name: an expression, and its aggregates where it can be merged."""
+
+    name: str
+    text: str
+    longest: int = LONGEST
+    parts: Parted | None = None
+    states: tuple[State, ...] = ()
+
+    @property
+    def signature(self) -> str:
+        """By what states of this measure are known to become one."""
+        return "; ".join(state.signature for state in self.states)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is kept of a label to merge it with others."""
+        return tuple(text for state in self.states for text in state.columns)
+
+    @property
+    def own(self) -> str:
+        """The value of one label."""
+        if self.parts is None:
+            return in_sparks_words(self.text)
+        return self.parts.rendered(lambda at: f"({self.states[at].own})")
+
+    def merged(self, names: Sequence[str]) -> str:
+        """The value of all labels together; `names` are the columns of their states, as in `columns`."""
+        if self.parts is None:
+            raise AssertionError(f"{self.name} cannot be merged")
+        texts, at = [], 0
+        for state in self.states:
+            texts.append(state.merged(names[at : at + len(state.columns)]))
+            at += len(state.columns)
+        return self.parts.rendered(lambda number: f"({texts[number]})")
+
+
+def counts_of(offline: Offline, rows: DataFrame, *, is_merging: bool) -> list[Count]:
+    """Return what is counted of rows: the measures, then what a profile asks of each column.
+
+    Cost: no job; Spark is asked for types, where states are kept.
+    """
+    plain = [Count(measure.name, measure.expression) for measure in offline.measures]
+    plain += _profile(rows) if offline.is_profiled else []
+    return [_with_states(count, rows) for count in plain] if is_merging else plain
+
+
+def as_columns(counts: Sequence[Count]) -> list[Column]:
+    """Return the columns that are aggregated of each label: value and type of each count, and its states."""
+    from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+    found = []
+    for at, count in enumerate(counts):
+        found += _value(f"v{at}", count.own, count.longest)
+        found += [F.expr(text).alias(f"s{at}_{number}") for number, text in enumerate(count.columns)]
+    return found
+
+
+def merged_columns(counts: Mapping[int, Count]) -> list[Column]:
+    """Return the columns that are aggregated of states of several labels, each by the number of its count."""
+    found: list[Column] = []
+    for at, count in counts.items():
+        found += _value(
+            f"v{at}", count.merged([f"s{at}_{number}" for number in range(len(count.columns))]), count.longest
+        )
+    return found
+
+
+def states_in(counts: Sequence[Count], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the states of a label as they are kept, by name, out of its row of `as_columns`."""
+    return {
+        count.name: [count.signature, *(row[f"s{at}_{number}"] for number in range(len(count.columns)))]
+        for at, count in enumerate(counts)
+        if count.states
+    }
+
+
+def _value(name: str, text: str, longest: int) -> list[Column]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    value = F.expr(f"left(CAST(({text}) AS STRING), {longest})").alias(name)
+    return [value, F.expr(f"typeof(({text}))").alias(name.replace("v", "t", 1))]
+
+
+def _with_states(count: Count, rows: DataFrame) -> Count:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    found = count.parts or parted(count.text)
+    if found is None:
+        return count
+    types = [
+        *(F.expr(call.text).alias(f"t{at}") for at, call in enumerate(found.calls)),
+        *(F.expr(f"first({_argument(call)})").alias(f"o{at}") for at, call in enumerate(found.calls)),
+    ]
+    fields = [field.dataType.simpleString() for field in rows.agg(*types).schema.fields]
+    sketch = _SKETCH_OF_PROFILE if count.longest == LONGEST_OF_PROFILE else _SKETCH
+    calls = len(found.calls)
+    states = tuple(State(call, fields[at], fields[calls + at], sketch) for at, call in enumerate(found.calls))
+    if not all(state.is_mergeable for state in states):
+        return Count(count.name, count.text, count.longest)
+    return Count(count.name, count.text, count.longest, found, states)
+
+
+def _argument(call: Call) -> str:
+    return "1" if call.arguments[0] == "*" else f"({call.arguments[0]})"
+
+
+def _profile(rows: DataFrame) -> Iterator[Count]:
+    """Yield what is counted of each column: how many are NULL, about how many differ, the least and the greatest."""
+    for field in rows.schema.fields:
+        if field.name.lower() == TIMELABEL or field.name.startswith("_waterclock"):
+            continue
+        name, kind = quoted(field.name), field.dataType.simpleString()
+        yield Count(f"{field.name}.nulls", f"count_if({name} IS NULL)", LONGEST_OF_PROFILE)
+        if kind not in _ORDERED and not kind.startswith("decimal"):
+            continue
+        yield Count(f"{field.name}.distinct", f"approx_count_distinct({name})", LONGEST_OF_PROFILE)
+        of = f"left({name}, {LONGEST_OF_PROFILE})" if kind == "string" else name
+        for which in ("min", "max"):
+            yield Count(f"{field.name}.{which}", f"{which}({of})", LONGEST_OF_PROFILE)

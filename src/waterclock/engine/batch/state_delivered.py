@@ -1,0 +1,83 @@
+"""Gives what a destination will hold of ours once a label is delivered, by what was staged for it and what it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.records import Slice
+from waterclock.connectors.behind import is_behind
+from waterclock.engine.batch.publish_changes import last_by_key, newest_by_key, published_columns
+from waterclock.engine.batch.returning_rows import ROW_LABEL
+from waterclock.engine.reads.pin import PinnedRead, frame_of
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
+from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.types import fields_of, widened
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def state_delivered(
+    work: Workplace, spark: SparkSession, table: Table, sealed: Sequence[Manifest], pinned: Sequence[PinnedRead]
+) -> DataFrame:
+    """Return the rows that a destination has of ours once the last of these slices is delivered, after those before it.
+
+    Where all of it is replaced that is the slice; where a state is merged, the state that `pinned` says was read; where
+    labels are delivered one by one, what is staged of all labels, of a MERGE the newest label's row of each key.
+    What others write there is not seen. Cost: no job here; a scan of the slice, of the state, or of all staged slices,
+    of which a MERGE takes a shuffle.
+
+    Raises:
+        WaterclockError: E387 where what was staged of a label that is delivered is gone.
+    """
+    if not table.is_delivered_by_label:
+        if table.mode is not Mode.MERGE:
+            return frame_of_slices(spark, work.folder(table), sealed[-1:])
+        rows = frame_of(spark, work.lake, work.flow, pinned[0])
+        return last_by_key(work, table, published_columns(table, rows))
+    manifests = [*_staged(work, table, sealed), *sealed]
+    schema = sealed[-1].schema
+    for manifest in manifests:
+        schema = widened(schema, manifest.schema) or schema
+    rows = frame_of_slices(spark, work.folder(table), manifests, schema)
+    if ROW_LABEL in fields_of(schema):
+        rows = rows.where(f"{ROW_LABEL} IS NULL").drop(ROW_LABEL)  # rows of older labels, which lie there as well
+    return newest_by_key(rows, table.keys) if table.mode is Mode.MERGE else rows
+
+
+def _staged(work: Workplace, table: Table, sealed: Sequence[Manifest]) -> list[Manifest]:
+    """Return what was staged of all labels that are delivered but those of some slices, oldest first."""
+    folder, replaced = work.folder(table), {manifest.label for manifest in sealed}
+    found = []
+    for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER):
+        if piece.label in replaced or not piece.slice_path or _is_dropped(work, table, piece):
+            continue
+        if not is_sealed(folder, piece.slice_path):
+            raise _unknown(table, piece, sealed[-1])
+        found.append(read_manifest(folder, piece.slice_path))
+    return found
+
+
+def _is_dropped(work: Workplace, table: Table, piece: Slice) -> bool:
+    """Tell whether a label went from behind the view of its destination, as its windows went by RETAIN."""
+    if table.destination is None or not is_behind(table.destination):
+        return False
+    before = work.ledger.keeping.dropped_before(table.reads[0].table, by=FOREVER)
+    return before is not None and piece.label < before
+
+
+def _unknown(table: Table, piece: Slice, new: Manifest) -> WaterclockError:
+    return WaterclockError(
+        "E387",
+        f"what {table.name} holds of {label_of(piece.label)} is not known",
+        where=f"{table.name}@{label_of(new.label)}",
+        why="a rule OVER TABLE asks for all labels that were delivered, and what was staged of this one is gone",
+        fix=f"waterclock recompute {table.name} delivers all labels again; then waterclock retry {table.name}",
+    )

@@ -1,0 +1,61 @@
+"""What jobs of their own measured of tables: the newest looks, labels, and spans of labels."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.batches.offline import KeptLabel, Look, SpanFound
+from waterclock.flow.measures import OFFLINE, measured_in
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import offline_looks, offline_measures, offline_spans
+
+_LOOKS = sa.select(offline_looks)
+_OF = offline_measures.c.table_name == sa.bindparam("of")
+_KEPT = sa.select(
+    offline_measures.c.label,
+    offline_measures.c.claim,
+    offline_measures.c.code,
+    offline_measures.c.states.is_not(None).label("has_states"),
+).where(_OF)
+_STATES = sa.select(offline_measures.c.label, offline_measures.c.claim, offline_measures.c.states).where(
+    _OF, offline_measures.c.label >= sa.bindparam("low"), offline_measures.c.label < sa.bindparam("high")
+)
+_SPANS = (
+    sa.select(offline_spans)
+    .where(offline_spans.c.table_name == sa.bindparam("of"))
+    .order_by(offline_spans.c.low.desc())
+    .limit(sa.bindparam("most"))
+)
+
+
+def looks(database: Database) -> dict[str, Look]:
+    """Return the newest look at each table that was ever measured offline. Cost: one statement."""
+    with database.read() as connection:
+        return {
+            row.table_name: Look(row.code, row.looked_at, row.at, row.labels, row.seconds, row.error, row.taken_until)
+            for row in connection.execute(_LOOKS)
+        }
+
+
+def kept_labels(database: Database, table: str) -> dict[datetime, KeptLabel]:
+    """Return the labels of a table that were measured offline. Cost: one statement, a row a label."""
+    with database.read() as connection:
+        rows = connection.execute(_KEPT, {"of": table})
+        return {row.label: KeptLabel(row.claim, row.code, bool(row.has_states)) for row in rows}
+
+
+def states(database: Database, table: str, low: datetime, high: datetime) -> dict[datetime, tuple[int, Any]]:
+    """Return the claims and states of the labels in `[low, high)` that were measured and can be merged."""
+    with database.read() as connection:
+        rows = connection.execute(_STATES, {"of": table, "low": low, "high": high})
+        return {row.label: (row.claim, row.states) for row in rows if row.states is not None}
+
+
+def newest_spans(database: Database, table: str, most: int) -> tuple[SpanFound, ...]:
+    """Return what the newest `most` spans of a table came to, newest first."""
+    with database.read() as connection:
+        rows = connection.execute(_SPANS, {"of": table, "most": most})
+        return tuple(SpanFound(row.low, row.high, row.labels, measured_in({OFFLINE: row.found})) for row in rows)

@@ -1,0 +1,143 @@
+"""Keeps what jobs of their own measure of tables.
+
+None of it says anything of batches, so the ledger's sequence stays as it is: no runner wakes for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.batches.offline import NEVER, LabelFound, SpanFound
+from waterclock.flow.measures import Measured
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.instants import Instant
+from waterclock.ledger.store.schema import offline_looks, offline_measures, offline_spans
+
+_INSTANTS = ("looked_at", "at", "label", "low", "high")
+_JSON = ("found", "states")
+
+
+def _put(table: sa.Table, columns: str, keys: str) -> sa.TextClause:
+    names = columns.split()
+    said = ", ".join(f"{name} = excluded.{name}" for name in names if name not in keys.split())
+    text = (
+        f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)})"
+        f" ON CONFLICT ({', '.join(keys.split())}) DO UPDATE SET {said}"
+    )
+    typed = [sa.bindparam(name, type_=Instant()) for name in names if name in _INSTANTS]
+    return sa.text(text).bindparams(*typed, *(sa.bindparam(it, type_=table.c[it].type) for it in names if it in _JSON))
+
+
+_FIRST = sa.text(
+    "INSERT INTO offline_looks (table_name, code, looked_at, at, labels, seconds)"
+    " VALUES (:of, '', :never, :never, 0, 0) ON CONFLICT (table_name) DO NOTHING"
+).bindparams(sa.bindparam("never", type_=Instant()))
+_OF = offline_looks.c.table_name == sa.bindparam("of")
+_TAKE = (
+    sa.update(offline_looks)
+    .where(
+        _OF,
+        offline_looks.c.looked_at == sa.bindparam("seen"),
+        sa.or_(offline_looks.c.taken_until.is_(None), offline_looks.c.taken_until < sa.bindparam("now")),
+    )
+    .values(taken_until=sa.bindparam("until"))
+)
+_END = (
+    sa.update(offline_looks)
+    .where(_OF)
+    .values(
+        code=sa.bindparam("by"),
+        looked_at=sa.bindparam("as_of"),
+        at=sa.bindparam("now"),
+        labels=sa.bindparam("count"),
+        seconds=sa.bindparam("took"),
+        error=sa.bindparam("said"),
+        taken_until=None,
+    )
+)
+_LABEL = _put(offline_measures, "table_name label claim code found states at", "table_name label")
+_SPAN = _put(offline_spans, "table_name low high labels code found at", "table_name low")
+_OLD_SPANS = sa.delete(offline_spans).where(
+    offline_spans.c.table_name == sa.bindparam("of"), offline_spans.c.code != sa.bindparam("by")
+)
+_FORGET = (
+    sa.update(offline_measures)
+    .where(
+        offline_measures.c.table_name == sa.bindparam("of"),
+        offline_measures.c.label < sa.bindparam("before"),
+        offline_measures.c.states.is_not(None),
+    )
+    .values(states=sa.null())
+)
+
+
+def take_look(database: Database, table: str, *, seen: datetime | None, lease: timedelta) -> bool:
+    """Take the look at a table that follows the one `seen`; False where somebody else has, or is at it."""
+    with database.beside() as (connection, now):
+        connection.execute(_FIRST, {"of": table, "never": NEVER})
+        values = {"of": table, "seen": seen or NEVER, "now": now, "until": now + lease}
+        return connection.execute(_TAKE, values).rowcount == 1
+
+
+def keep_found(database: Database, table: str, code: str, found: Iterable[LabelFound]) -> None:
+    """Keep what was measured of labels, each in place of what was kept of it."""
+    with database.beside() as (connection, now):
+        rows = [
+            {
+                "table_name": table,
+                "label": each.label,
+                "claim": each.claim,
+                "code": code,
+                "found": _json(each.found),
+                "states": each.states,
+                "at": now,
+            }
+            for each in found
+        ]
+        if rows:
+            connection.execute(_LABEL, rows)
+
+
+def end_look(  # noqa: PLR0913 - each is a part of what came of it
+    database: Database,
+    table: str,
+    code: str,
+    *,
+    looked_at: datetime,
+    labels: int,
+    seconds: float,
+    spans: Iterable[SpanFound] = (),
+    forget_before: datetime | None = None,
+    error: str | None = None,
+) -> None:
+    """End a look: how it went, and what spans come to. Of labels before `forget_before` no states are kept."""
+    with database.beside() as (connection, now):
+        values = {"of": table, "by": code, "as_of": looked_at, "now": now, "count": labels, "took": seconds}
+        connection.execute(_END, {**values, "said": error})
+        if error is not None:
+            return
+        connection.execute(_OLD_SPANS, {"of": table, "by": code})
+        rows = [
+            {
+                "table_name": table,
+                "low": each.low,
+                "high": each.high,
+                "labels": each.labels,
+                "code": code,
+                "found": _json(each.found),
+                "at": now,
+            }
+            for each in spans
+        ]
+        if rows:
+            connection.execute(_SPAN, rows)
+        if forget_before is not None:
+            connection.execute(_FORGET, {"of": table, "before": forget_before})
+
+
+def _json(found: Mapping[str, Measured]) -> dict[str, Any]:
+    return {name: value.as_json() for name, value in found.items()}

@@ -1,0 +1,126 @@
+"""How tables stand that are measured by jobs of their own: when they were looked at, what came of it, what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.offline import NEVER, Look, SpanFound, is_due, next_look, to_measure
+from waterclock.flow.declarations import Table
+from waterclock.flow.measures import OFFLINE
+from waterclock.operations.json import instant_text
+from waterclock.operations.measured import measured_lines
+from waterclock.operations.words import count_words, instant_words, local_range
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from waterclock.operations.opening import Reading
+
+_MOST_WAITING = 100_000
+_NEWEST_SPANS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineStand:
+    """How a table stands: its newest look, from when on the next is due, and how many labels wait for that.
+
+    `next_at` is None where it is due at once. It is due only where readers see a label of it.
+    """
+
+    table: Table
+    look: Look | None
+    next_at: datetime | None
+    is_due: bool
+    waiting: int
+    spans: tuple[SpanFound, ...] = ()
+
+    @property
+    def error(self) -> str | None:
+        """Why the newest look could not measure."""
+        return None if self.look is None else self.look.error
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for scripts."""
+        looked = None if self.look is None or self.look.looked_at == NEVER else self.look
+        return {
+            "table": self.table.name,
+            "every": None if self.table.offline is None else str(self.table.offline.period),
+            "looked_at": instant_text(looked.looked_at) if looked else None,
+            "labels": looked.labels if looked else 0,
+            "seconds": looked.seconds if looked else None,
+            "error": self.error,
+            "next": instant_text(self.next_at),
+            "is_due": self.is_due,
+            "waiting": self.waiting,
+            "spans": [
+                {
+                    "first": label_of(span.low),
+                    "until": label_of(span.high),
+                    "labels": span.labels,
+                    "measured": {name: value.as_json() for name, value in span.found.items()},
+                }
+                for span in self.spans
+            ],
+        }
+
+    def due_words(self) -> str:
+        """Say what the next run measures; empty where that is nothing."""
+        if not self.is_due:
+            return ""
+        waiting = f": {count_words(self.waiting, 'label')} wait" if self.waiting > 1 else ""
+        return f"{self.table.name} is measured offline by the next run{waiting}"
+
+    def trouble_words(self) -> str:
+        """Say why nothing was measured; empty where the newest look went well."""
+        if not self.error:
+            return ""
+        again = "by the next run" if self.next_at is None else f"from {self._instant(self.next_at)} on"
+        return f"what is measured offline failed: {self.error}; tried again {again}"
+
+    def words(self) -> str:
+        """Say when it was looked at, and when it will be."""
+        every = "" if self.table.offline is None else f"each {str(self.table.offline.period).lower()}"
+        if self.look is None or self.look.looked_at == NEVER:
+            return f"{every}, not measured yet"
+        came = "failed" if self.error else f"{count_words(self.look.labels, 'label')} in {self.look.seconds:.1f} s"
+        again = "again by the next run" if self.next_at is None else f"again from {self._instant(self.next_at)} on"
+        return f"{every}; looked {self._instant(self.look.looked_at)}: {came}; {again}"
+
+    def span_lines(self) -> list[str]:
+        """Say what the newest span came to, a line for each measure."""
+        found = []
+        for span in self.spans:
+            last = self.table.cadence.floor(span.high - timedelta(microseconds=1))
+            words = local_range(span.low, last, self.table.cadence)
+            measured = {OFFLINE: {name: value.as_json() for name, value in span.found.items()}}
+            found.append(f"{words} together, of {count_words(span.labels, 'label')}")
+            found += [f"  {line}" for line in measured_lines(measured)]
+        return found
+
+    def _instant(self, instant: datetime) -> str:
+        return instant_words(instant, self.table.cadence.zone)
+
+
+def offline_stands(at: Reading, names: Collection[str]) -> tuple[OfflineStand, ...]:
+    """Return how those of some tables stand that are measured offline.
+
+    Cost: nothing where none is; else a statement, and three for each of these tables
+    """
+    tables = [at.flow.tables[name] for name in names if at.flow.tables[name].offline is not None]
+    ledger = at.ledger
+    if not tables or ledger is None:
+        return ()
+    looks, found = ledger.offline.looks(), []
+    for table in tables:
+        look = looks.get(table.name)
+        slices = ledger.reads.slices(table.name, BEGINNING, FOREVER)
+        current = {it.label: it.claim for it in slices if it.slice_path}
+        waiting = to_measure(table, current, ledger.offline.kept_labels(table.name), _MOST_WAITING)
+        after = next_look(table, look)
+        spans = ledger.offline.newest_spans(table.name, _NEWEST_SPANS)
+        due = bool(current) and is_due(table, look, at.now)
+        found.append(OfflineStand(table, look, None if after == NEVER else after, due, len(waiting), spans))
+    return tuple(found)

@@ -1,0 +1,128 @@
+"""Rules of the table of tables that fold and of publishes: what they hold back, what they refuse, what they cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.tiny import Tiny, day, described, labels
+from waterclock.batches.facts import FOREVER
+from waterclock.cli.actions.release import released
+from waterclock.engine.reads.as_of import steps_before
+from waterclock.filesystem import at, remove_folder
+from waterclock.storage.folds.state_after import state_after
+from waterclock.storage.slices.manifest import read_manifest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "id INTEGER, amount INTEGER, at TEXT"
+ROWS = [(1, 5, "2020-01-01 10:00:00"), (2, 6, "2020-01-02 10:00:00"), (1, 7, "2020-01-03 10:00:00")]
+FLOW = """
+COLLECT shop.sent PARTITIONED (id BIGINT, amount INT, at TIMESTAMP) FROM shop.sent EVERY DAY BY DATA TIME at;
+TRANSFORM shop.orders (id KEY, *) {mode} {rule} AS SELECT * FROM shop.sent;
+"""
+
+
+def shop(root: Path, spark: SparkSession, flow: str) -> Tiny:
+    tiny = Tiny(root, spark)
+    tiny.source("sent", COLUMNS, ROWS)
+    tiny.declare(flow)
+    return tiny
+
+
+def restate(tiny: Tiny, number: int) -> None:
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("shop.sent", [day(number)], "recollect", who="ann")
+
+
+@pytest.mark.parametrize("mode", ["MERGE ORDER BY at", "TEMPORAL AT at"])
+def test_a_state_is_held_before_anybody_sees_it(tmp_path: Path, spark: SparkSession, mode: str) -> None:
+    rule = "EXPECT sum(amount) <= 12 AS within OVER TABLE ELSE HOLD"
+    tiny = shop(tmp_path, spark, FLOW.format(mode=mode, rule=rule))
+    [report] = tiny.run(day(4)).failed
+    assert report.error is not None
+    assert (report.error.code, report.error.where) == ("E755", f"shop.orders@{labels(3)[0]}")
+    assert "within: the table would not be (sum(amount) <= 12)" in report.error.what
+    assert tiny.rows("SELECT sum(amount) FROM shop.orders") == [(11,)]
+    # a label before it that is made again is asked of the table that it makes
+    tiny.shop("UPDATE sent SET amount = 8 WHERE id = 2")
+    restate(tiny, 2)
+    assert {str(it.error.where) for it in tiny.run(day(4)).failed if it.error} == {f"shop.orders@{labels(2)[0]}"}
+    assert tiny.rows("SELECT sum(amount) FROM shop.orders") == [(11,)]
+    assert released(tmp_path, None, f"shop.orders@{labels(2)[0]}", "it may", None, yes=True, is_json=False) == 0
+    assert tiny.rows("SELECT sum(amount) FROM shop.orders") == [(13,)]
+    tiny.shop("UPDATE sent SET amount = 1 WHERE id = 2")
+    restate(tiny, 2)
+    assert not (outcome := tiny.run(day(4))).failed, described(outcome)
+    with tiny.ledger() as ledger:
+        ledger.decisions.retry("shop.orders", [day(3)], who="ann")
+    is_held = mode.startswith("TEMPORAL")  # which keeps the 5 beside the 7
+    assert bool(tiny.run(day(4)).failed) == is_held
+    assert tiny.rows("SELECT sum(amount) FROM shop.orders") == [(6 if is_held else 8,)]
+
+
+@pytest.mark.parametrize(
+    "of", ["shop.sent TO out.sent", "shop.sent TO out.sent MERGE ON (id)", "shop.orders TO out.sent"]
+)
+def test_nothing_is_delivered_that_a_destination_must_not_hold(tmp_path: Path, spark: SparkSession, of: str) -> None:
+    flow = FLOW.format(mode="MERGE ORDER BY at", rule="")
+    tiny = shop(tmp_path, spark, f"{flow} PUBLISH shop.{of} EXPECT sum(amount) <= 12 AS within OVER TABLE;")
+    for now in (2, 3):
+        assert not (outcome := tiny.run(day(now))).failed, described(outcome)
+    assert tiny.delivered("SELECT sum(amount) FROM sent") == [(11,)]
+    [report] = tiny.run(day(4)).failed
+    assert report.error is not None
+    assert report.error.code == "E740"
+    assert "within: the destination would not be (sum(amount) <= 12)" in report.error.what
+    assert tiny.delivered("SELECT sum(amount) FROM sent") == [(11,)]
+
+
+def test_what_was_staged_is_needed_and_comes_back_by_recompute(tmp_path: Path, spark: SparkSession) -> None:
+    flow = FLOW.format(mode="MERGE ORDER BY at", rule="")
+    tiny = shop(tmp_path, spark, f"{flow} PUBLISH shop.sent TO out.sent EXPECT sum(amount) < 50 OVER TABLE;")
+    assert not tiny.run(day(3)).failed
+    with tiny.opened() as work:
+        [first, *_] = work.ledger.reads.slices("out.sent", day(1), day(2))
+        remove_folder(at(work.folder(work.flow.tables["out.sent"]), first.slice_path))
+    [report] = tiny.run(day(4)).failed
+    assert report.error is not None
+    assert (report.error.code, report.error.what) == ("E387", f"what out.sent holds of {labels(1)[0]} is not known")
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("out.sent", [day(1), day(2)], "recompute", who="ann")
+        ledger.decisions.retry("out.sent", [day(3)], who="ann")
+    assert not (outcome := tiny.run(day(4))).failed, described(outcome)
+    assert tiny.delivered("SELECT sum(amount) FROM sent") == [(18,)]
+
+
+@pytest.mark.parametrize("mode", ["MERGE ORDER BY at", "TEMPORAL AT at"])
+def test_rules_of_the_table_cost_one_query(tmp_path: Path, spark: SparkSession, mode: str) -> None:
+    def jobs() -> int:
+        return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
+
+    spent = []
+    for number, rule in enumerate(("", "EXPECT count(*) < 9 OVER TABLE, sum(amount) < 99 OVER TABLE ELSE WARN")):
+        tiny = shop(tmp_path / str(number), spark, FLOW.format(mode=mode, rule=rule))
+        assert not tiny.run(day(3)).failed
+        before = jobs()
+        assert not (outcome := tiny.run(day(4))).failed, described(outcome)
+        spent.append(jobs() - before)
+    assert spent[1] - spent[0] == 2  # what is before its shuffle, and what is behind it
+
+
+def test_of_a_merged_state_the_named_columns_are_read_once(tmp_path: Path, spark: SparkSession) -> None:
+    flow = FLOW.replace("SELECT *", "SELECT *, 'x' AS note, 1 AS size").format(mode="MERGE ORDER BY at", rule="")
+    tiny = shop(tmp_path, spark, flow)
+    assert not (outcome := tiny.run(day(4))).failed, described(outcome)
+    with tiny.opened() as work:
+        table, steps = work.flow.tables["shop.orders"], steps_before(work.ledger, "shop.orders", FOREVER)
+        newest = read_manifest(work.folder(table), steps[-1].slice_path)
+        rows = state_after(spark, work.lake, table, newest, steps, ["count(*) < 9", "max(size) = 1"])
+        plan = str(rows.groupBy().max("size")._jdf.queryExecution().executedPlan())
+    assert plan.count("Scan parquet") == 2, plan  # the state before, and the slice
+    assert "note" not in plan
+    assert rows.columns == ["timelabel", "id", "at", "size"]

@@ -1,0 +1,148 @@
+"""Rules OVER TABLE of tables that fold and of publishes, in random lives of late, restated and deleted rows.
+
+A rule is asked before its batch is shown, so what it told is held against what is there once it is: the rows of the
+table, those at the destination, and for MERGE what all rows that were ever told come to when they are folded at once.
+The rules are true of about every other state, so that one asked of another state shows soon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.tiny import Tiny, day, described
+from waterclock.batches.records import warnings_of
+from waterclock.planner.plan import RECOLLECT
+from waterclock.timelabel.label import instant_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+DAYS = 5
+Row = tuple[int, int | None, int, int]  # id, v, n, gone
+Shown = tuple[int, int | None]
+
+RULES: Mapping[str, tuple[str, Callable[[Sequence[Shown]], bool]]] = {
+    "even": ("count(id) % 2 = 0", lambda rows: len(rows) % 2 == 0),
+    "threes": ("coalesce(sum(v), 0) % 3 != 0", lambda rows: sum(v or 0 for _, v in rows) % 3 != 0),
+    "keys": ("coalesce(sum(id), 0) % 5 > 1", lambda rows: sum(key for key, _ in rows) % 5 > 1),
+    "known": ("count(DISTINCT v) = count(v)", lambda rows: _differ([v for _, v in rows if v is not None])),
+}
+EXPECT = ",\n".join(f"{text} AS {name} OVER TABLE ELSE WARN" for name, (text, _) in RULES.items())
+DPL = f"""
+COLLECT raw.sent PARTITIONED (id BIGINT, v INT, n INT, gone INT, at TIMESTAMP) FROM shop.sent
+  EVERY DAY START 'FIRST' BY DATA TIME at;
+TRANSFORM core.kept (id KEY, *) MERGE ORDER BY n DELETE WHEN gone = 1
+  EXPECT {EXPECT}
+AS SELECT id, v, n, gone FROM raw.sent;
+TRANSFORM core.versions (id KEY, *) TEMPORAL AT at DELETE WHEN gone = 1
+  EXPECT {EXPECT}
+AS SELECT id, v, gone, at FROM raw.sent;
+PUBLISH raw.sent TO out.labels EXPECT {EXPECT};
+PUBLISH raw.sent TO out.newest MERGE ON (id) EXPECT {EXPECT};
+PUBLISH core.kept TO out.kept EXPECT {EXPECT};
+PUBLISH core.versions TO out.versions EXPECT {EXPECT};
+"""
+LAKE, OUT = ("core.kept", "core.versions"), ("out.labels", "out.newest", "out.kept", "out.versions")
+
+
+def _differ(values: Sequence[int]) -> bool:
+    return len(set(values)) == len(values)
+
+
+def broken(rows: Sequence[Shown]) -> set[str]:
+    """Return the rules that do not hold of some rows."""
+    return {name for name, (_, holds) in RULES.items() if not holds(rows)}
+
+
+class World:
+    """A project, and what its source has told."""
+
+    def __init__(self, tiny: Tiny, random: Random) -> None:
+        self.tiny, self.random = tiny, random
+        self.source: dict[int, list[Row]] = {number: self._rows() for number in range(1, DAYS + 1)}
+        self.now, self.first = 3, 2
+        self.steps: list[str] = []
+        self.judged = 0
+        tiny.declare(DPL.replace("FIRST", "2020-01-02"))
+
+    def step(self) -> None:
+        """A day passes, rows of a day come otherwise, or the days begin earlier: one label of each table is made."""
+        odds = self.random.random()
+        if self.now <= DAYS and odds < 0.35:
+            self.now += 1
+        elif self.first > 1 and odds < 0.6:
+            self.first = 1
+            self.tiny.declare(DPL.replace("FIRST", "2020-01-01"))
+            self.steps.append("begins a day earlier")
+        else:
+            number = self.random.randrange(self.first, self.now)
+            self.source[number] = self._rows()
+            self.steps.append(f"{number} again: {self.source[number]}")
+            with self.tiny.ledger() as ledger:
+                ledger.decisions.request_restate("raw.sent", [day(number)], RECOLLECT, who="ann")
+        self.run()
+
+    def run(self) -> None:
+        before = self.claims()
+        rows = [(*row, f"2020-01-{it:02d} 12:00:00") for it, of_day in self.source.items() for row in of_day]
+        self.tiny.source("sent", "id INTEGER, v INTEGER, n INTEGER, gone INTEGER, at TEXT", rows)
+        outcome = self.tiny.run(day(self.now))
+        assert not outcome.failed, (self.steps, described(outcome))
+        self.steps.append(f"run {self.now}")
+        self.check({table: claims[-1] for table, claims in self.claims().items() if claims != before.get(table)})
+
+    def claims(self) -> dict[str, list[tuple[int, str]]]:
+        """Return by table the claims whose batches are shown, with their labels, in the order in which they came."""
+        found: dict[str, list[tuple[int, str]]] = {}
+        with self.tiny.ledger() as ledger:
+            for row in ledger.past.rows("batches"):
+                if row["status"] == "done":
+                    found.setdefault(row["table"], []).append((row["claim"], row["timelabel"]))
+        return {table: sorted(claims) for table, claims in found.items()}
+
+    def check(self, made: Mapping[str, tuple[int, str]]) -> None:
+        """Hold what the newest batch of each table told against what is there."""
+        kept = [(row[0], row[1]) for row in self.tiny.rows("SELECT id, v FROM core.kept")]
+        assert sorted(kept, key=repr) == sorted(self.folded(), key=repr), self.steps
+        for table, (_, label) in made.items():
+            if table in LAKE:
+                rows: Iterable[Any] = self.tiny.rows(f"SELECT id, v FROM {table}")
+            elif table in OUT:
+                rows = self.tiny.delivered(f"SELECT id, v FROM {table.partition('.')[2]}")
+            else:
+                continue
+            with self.tiny.ledger() as ledger:
+                audit = ledger.past.audit(table, instant_of(label))
+                assert audit.current is not None
+                assert audit.current.revision is not None
+                told = {said.partition(":")[0] for said in warnings_of(audit.current.revision.measures)}
+            assert told == broken(list(rows)), (table, label, self.steps)
+            self.judged += 1
+
+    def folded(self) -> list[Shown]:
+        """Fold all rows that were told at once: of a key the last by `n`, then by label."""
+        last: dict[int, tuple[tuple[int, int], Row]] = {}
+        for number in range(self.first, self.now):
+            for row in self.source[number]:
+                last[row[0]] = max(last.get(row[0], ((-1, -1), row)), ((row[2], number), row))
+        return [(key, row[1]) for key, (_, row) in last.items() if not row[3]]
+
+    def _rows(self) -> list[Row]:
+        pick, keys = self.random.choice, self.random.sample(range(1, 7), self.random.randint(0, 4))
+        return [(key, pick([1, 2, 3, 4, None]), self.random.randint(1, 9), pick([0, 0, 1])) for key in keys]
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("seed", range(12))
+def test_a_rule_of_the_table_is_asked_of_what_will_be_there(seed: int, tmp_path: Path, spark: SparkSession) -> None:
+    world = World(Tiny(tmp_path, spark), Random(seed))
+    world.run()
+    for _ in range(6):
+        world.step()
+    assert world.judged > 20

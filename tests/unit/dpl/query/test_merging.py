@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from waterclock.dpl.query.merging import Call, parted
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ("count(*)", [Call("count", ("*",))]),
+        ("SUM( amount ) / count(*)", [Call("sum", ("amount",)), Call("count", ("*",))]),
+        ("round(avg(`a, b`), 2)", [Call("avg", ("`a, b`",))]),
+        ("approx_percentile(x, array(0.1, 0.5), 100)", [Call("approx_percentile", ("x", "array(0.1, 0.5)", "100"))]),
+        ("count_if(a > 0 AND b IN (1, 2))", [Call("count_if", ("a > 0 AND b IN (1, 2)",))]),
+        ("coalesce(max(if(a, b, c)), 0) - 1", [Call("max", ("if(a, b, c)",))]),
+    ],
+)
+def test_an_expression_is_parted_at_its_aggregates(text: str, calls: list[Call]) -> None:
+    found = parted(text)
+    assert found is not None
+    assert [*found.calls] == calls
+    there = found.rendered(lambda at: f"<{at}>")
+    assert there.count("<") == len(calls)
+    assert "sum" not in there.lower()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "count(DISTINCT a)", "sum(a) FILTER (WHERE b)", "stddev(a) + sum(b)", "skew(a)", "max(a) - b", "my_agg(a)",
+        "sum(a) OVER (PARTITION BY b)", "percentile(a, 0.5)", "1 + 1",
+    ],
+)  # fmt: skip
+def test_what_is_not_made_of_parts_is_counted_of_each_label_alone(text: str) -> None:
+    assert parted(text) is None

@@ -1,0 +1,68 @@
+"""What is measured offline: one look at a time, values of the rows that are shown, states while they are needed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tests.ledgers import Desk, day, table
+from waterclock.batches.offline import NEVER, KeptLabel, LabelFound, Look, SpanFound
+from waterclock.flow.measures import OFFLINE, Measured
+
+LEASE = timedelta(minutes=30)
+SUM = {"total": Measured("3", "bigint"), "nothing": Measured(None, "double")}
+
+
+def test_one_look_is_taken_at_a_time_and_ends_as_it_went(at_desk: Desk) -> None:
+    offline = at_desk.ledger.offline
+    assert offline.looks() == {}
+    assert offline.take_look("raw.a", seen=None, lease=LEASE)
+    assert not offline.take_look("raw.a", seen=None, lease=LEASE)
+    at_desk.clock.pass_by(minutes=31)
+    assert offline.take_look("raw.a", seen=NEVER, lease=LEASE)  # whoever had it is gone
+    offline.end_look("raw.a", "c", looked_at=day(1), labels=2, seconds=0.5)
+    assert offline.looks() == {"raw.a": Look("c", day(1), at_desk.clock.at, 2, 0.5)}
+    assert not offline.take_look("raw.a", seen=NEVER, lease=LEASE)  # another has looked since
+    assert offline.take_look("raw.a", seen=day(1), lease=LEASE)
+    offline.end_look("raw.a", "c", looked_at=day(2), labels=0, seconds=0.1, error="E390 no")
+    assert offline.looks()["raw.a"].error == "E390 no"
+
+
+def test_values_are_told_of_the_rows_that_readers_see(at_desk: Desk) -> None:
+    at_desk.apply(table("raw.a", partitioned=True))
+    held = at_desk.claim("raw.a", 0)
+    at_desk.done("raw.a", 0, claim=held)
+    claim = held.number
+    offline, past = at_desk.ledger.offline, at_desk.ledger.past
+    offline.keep_found("raw.a", "c", [LabelFound(day(0), claim, SUM, {"total": ["sum bigint", "3"]})])
+    assert offline.kept_labels("raw.a") == {day(0): KeptLabel(claim, "c", True)}
+    assert offline.states("raw.a", day(0), day(1)) == {day(0): (claim, {"total": ["sum bigint", "3"]})}
+    told = [(row["timelabel"], row["name"], row["value"], row["claim"]) for row in past.rows("measures")]
+    assert told == [("20130101000000", "nothing", None, claim), ("20130101000000", "total", "3", claim)]
+    [counted] = past.newest_counted("raw.a", 3)
+    assert counted.measures[OFFLINE]["total"] == {"value": "3", "type": "bigint"}
+    audit = past.audit("raw.a", day(0))
+    assert audit.current is not None
+    assert audit.current.revision is not None
+    assert audit.current.revision.measures[OFFLINE] == counted.measures[OFFLINE]
+    [before] = at_desk.ledger.reads.measured_before("raw.a", day(1), low=day(0), most=3).values()
+    assert before.measured == SUM
+    at_desk.done("raw.a", 0, restates="again")
+    assert [*past.rows("measures")] == []
+    assert OFFLINE not in past.newest_counted("raw.a", 3)[0].measures
+
+
+def test_spans_are_told_and_states_go_once_they_are_not_needed(at_desk: Desk) -> None:
+    at_desk.apply(table("raw.a", partitioned=True))
+    offline = at_desk.ledger.offline
+    found = [LabelFound(day(number), number, SUM, {"total": ["sum bigint", "3"]}) for number in range(3)]
+    offline.keep_found("raw.a", "c", found)
+    spans = [SpanFound(day(0), day(2), 2, SUM), SpanFound(day(2), day(4), 1, SUM)]
+    offline.end_look("raw.a", "c", looked_at=day(3), labels=3, seconds=1.0, spans=spans, forget_before=day(2))
+    assert offline.newest_spans("raw.a", 1) == (spans[1],)
+    assert [it.has_states for it in offline.kept_labels("raw.a").values()] == [False, False, True]
+    assert [*offline.states("raw.a", day(0), day(9))] == [day(2)]
+    rows = [(it["first"], it["until"], it["labels"], it["name"]) for it in at_desk.ledger.past.rows("measured_spans")]
+    of = ("20130101000000", "20130103000000", 2)
+    assert rows[:2] == [(*of, "nothing"), (*of, "total")]
+    offline.end_look("raw.a", "d", looked_at=day(4), labels=0, seconds=1.0)
+    assert offline.newest_spans("raw.a", 9) == ()  # of another declaration
