@@ -65,20 +65,26 @@ class Positions:
 
     `of` names the log itself, so that another one under the same name is known. Positions are numbers or texts that
     JSON keeps, of which the connector alone knows the order; they count no rows. A part that brings nothing is listed
-    too, from and to the same position.
+    too, from and to the same position. `gone`: what of the parts the source had lost when the range was taken, and
+    somebody said that the collect goes on without.
     """
 
     of: str
     parts: Mapping[str, tuple[Any, Any]]
+    gone: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as it is kept."""
-        return {"of": self.of, "parts": {part: list(span) for part, span in self.parts.items()}}
+        gone = {"gone": {part: list(span) for part, span in self.gone.items()}} if self.gone else {}
+        return {"of": self.of, "parts": {part: list(span) for part, span in self.parts.items()}, **gone}
 
     @staticmethod
     def of_dict(kept: Mapping[str, Any]) -> Positions:
         """Return what was kept."""
-        return Positions(str(kept["of"]), {part: (low, high) for part, (low, high) in kept["parts"].items()})
+        parts, gone = (
+            {part: (low, high) for part, (low, high) in kept.get(name, {}).items()} for name in ("parts", "gone")
+        )
+        return Positions(str(kept["of"]), parts, gone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ GROUP = "waterclock.connectors"
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
         "files": "waterclock.connectors.files.connector:CONNECTOR",
+        "kafka": "waterclock.connectors.kafka.connector:CONNECTOR",
         "postgres": "waterclock.connectors.postgres.connector:CONNECTOR",
         "sqlite": "waterclock.connectors.sqlite.connector:CONNECTOR",
         "waterclock": "waterclock.connectors.waterclock.connector:CONNECTOR",
