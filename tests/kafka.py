@@ -265,7 +265,7 @@ def broker() -> Broker:
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
-        "log.retention.check.interval.ms": "1000",
+        "log.retention.ms": "-1",  # tests send records of long ago
         "auto.create.topics.enable": "false",
         "offsets.retention.minutes": "1000000000",  # claims of the suites are numbered from 1, as if made in 1970
     }

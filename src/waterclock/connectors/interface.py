@@ -190,7 +190,8 @@ class Collected:
     says that there are surely no rows: nothing waits for an action then, for there is none. `close` ends what the
     reading holds open at the source; it is called whatever became of the frame, and may be called again.
     `seen` are the columns that the source had, taken or not, with their Spark types (STRING where it says none);
-    `seen_by_label` those of each label, where the source keeps old columns with old rows.
+    `seen_by_label` those of each label, where the source keeps old columns with old rows. `may_lack`: the rows are
+    objects, none of which needs all fields: a column of the table that no row of a batch has is NULL.
     """
 
     frame: DataFrame
@@ -201,6 +202,7 @@ class Collected:
     close: Callable[[], None] = _nothing_held
     seen: Mapping[str, str] = field(default_factory=dict)
     seen_by_label: Mapping[datetime, Mapping[str, str]] = field(default_factory=dict)
+    may_lack: bool = False
 
 
 @runtime_checkable

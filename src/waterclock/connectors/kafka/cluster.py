@@ -65,6 +65,7 @@ class Cluster:
             "auto.offset.reset": "error",  # what is gone is told, never passed over
             "enable.partition.eof": True,
             "queued.max.messages.kbytes": 32 * 1024,
+            "fetch.wait.max.ms": 20,  # what is read is there: a request that waits for more holds up the next partition
         }
         return Consumer(self._client({**own, **more}), logger=_silent())
 

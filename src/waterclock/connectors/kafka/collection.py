@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.column_matching import Found, Matched, match, seen_of
+from waterclock.connectors.column_matching import Found, Matched, Taken, match, seen_of
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.kafka.avro import unreadable
 from waterclock.connectors.kafka.reading import RAW, Extract, batches, schema
@@ -32,7 +32,7 @@ BESIDE = {f"kafka_{name}": name for name in RAW if name != "value"}
 def collected(spark: SparkSession, extract: Extract, shape: Shape, columns: Columns, zone: str) -> Collected:
     """Read what `extract` names, in the columns of its format."""
     frame, is_small = _frame(spark, extract)
-    found = shape.found(frame, extract)
+    found = shape.found(frame, extract, columns)
     matched = match(columns, found, where=extract.where)
     source = {"topic": extract.topic, "parts": 1 if is_small else len(extract.parts)}
     return Collected(
@@ -40,7 +40,8 @@ def collected(spark: SparkSession, extract: Extract, shape: Shape, columns: Colu
         left_out=matched.left_out,
         source=source,
         is_empty=not extract.parts,
-        seen=seen_of(found),
+        seen=seen_of(found) if extract.parts else {},
+        may_lack=shape.kind == "json",
     )
 
 
@@ -72,16 +73,23 @@ class Shape:
             return {"value": "STRING", **beside}
         return None if self.typed is None else {**self.typed, **beside}
 
-    def found(self, frame: DataFrame, extract: Extract) -> list[Found]:
-        """Return the columns that the records have. Cost: of JSON, one pass over them."""
+    def found(self, frame: DataFrame, extract: Extract, columns: Columns) -> list[Found]:
+        """Return the columns that the records have; of JSON those that are declared too, for an object may lack any.
+
+        Cost: of JSON whose columns are not all declared, one pass over the records
+        """
         fixed = self.fixed()
         if fixed is not None:
             return [Found(name, kind) for name, kind in fixed.items()]
+        beside = [Found(name, RAW[of]) for name, of in BESIDE.items()] if self.has_metadata else []
+        own = {name.name.lower() for name in beside}
+        declared = [it.name for it in columns.named if it.tells is None and it.name.lower() not in own]
         keys: list[str] = []
         if extract.parts:
             objects = frame.selectExpr(f"explode(json_object_keys({_text(is_object=True)})) AS name")
             keys = sorted(row[0] for row in objects.distinct().collect())
-        beside = [Found(name, RAW[of]) for name, of in BESIDE.items()] if self.has_metadata else []
+        known = {name.lower() for name in keys}
+        keys += [name for name in declared if name.lower() not in known]
         return [*(Found(name) for name in keys), *beside]
 
     def shown(self, frame: DataFrame, matched: Matched, zone: str) -> DataFrame:
@@ -99,7 +107,7 @@ class Shape:
         read = f"from_json({_text(is_object=True)}, {sql_text(parsed)}, {options})" if fields else "NULL"
         names = {it.source for it in fields}
         taken = [
-            f"_waterclock_read.{quoted(it.source)} AS {quoted(it.name)}"
+            f"{_cast(it)} AS {quoted(it.name)}"
             if it.source in names
             else f"{quoted(BESIDE[it.source])} AS {quoted(it.name)}"
             for it in matched.taken
@@ -110,6 +118,13 @@ class Shape:
 def _parsed_as(kind: str) -> str:
     """Return as what a field is parsed: what has one text is taken as text, and cast as every column is."""
     return kind if kind.upper().startswith(_NESTED) else "STRING"
+
+
+def _cast(taken: Taken) -> str:
+    """Return SQL for a field; of the type that a schema says, where no declaration says another."""
+    read = f"_waterclock_read.{quoted(taken.source)}"
+    is_read = taken.is_typed or _parsed_as(taken.type) == taken.type
+    return read if is_read else f"CAST({read} AS {taken.type})"
 
 
 def _text(*, is_object: bool) -> str:
@@ -139,7 +154,9 @@ def _frame(spark: SparkSession, extract: Extract) -> tuple[DataFrame, bool]:
             if size > _DIRECT_BYTES:
                 break
         else:
-            return spark.createDataFrame(pa.Table.from_batches(read, schema())), True
+            fields = schema()
+            nothing = pa.record_batch([pa.array([], field.type) for field in fields], schema=fields)
+            return spark.createDataFrame(pa.Table.from_batches([*read, nothing], fields)), True
         read.clear()
     return _by_workers(spark, extract.one_by_one()), False
 

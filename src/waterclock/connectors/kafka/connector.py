@@ -106,6 +106,7 @@ class KafkaCollector:
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Columns of records with Spark types, where they are known without reading any."""
+        self.cluster.log_of(unit.path, str(unit))
         return self._shape(unit).fixed()
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:

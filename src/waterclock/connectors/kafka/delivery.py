@@ -77,7 +77,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What a delivery holds: its topic as it was found, the producer that fences others, and the group of its record."""
+    """What a delivery holds: its topic as it was found, the producer that fences others, its record's group."""
 
     cluster: Cluster
     unit: Unit
@@ -152,6 +152,7 @@ class KafkaDeliverer:
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
         """Return the delivery of the newest label."""
+        self.cluster.log_of(unit.path, str(unit))
         with self.cluster.told(str(unit), unit.path):
             return self._records(unit, project, publish).last
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 5_000
 _WAIT = 0.05
 _BATCH_BYTES = 16 * 1024 * 1024
+_LOST_PLACE = frozenset({-140, 1})  # _AUTO_OFFSET_RESET, OFFSET_OUT_OF_RANGE
 _STAMPS = (None, "create", "append")
 RAW = {
     "key": "BINARY",
@@ -93,7 +94,7 @@ def _messages(consumer: Consumer, extract: Extract, span: Span) -> Iterator[list
 
     consumer.assign([TopicPartition(extract.topic, span.partition, span.low)])
     found: list[Message] = []
-    size, heard, is_over, told = 0, time.monotonic(), False, ""
+    size, heard, is_over, told, reached = 0, time.monotonic(), False, "", span.low
     while not is_over:
         came = consumer.consume(_AT_ONCE, _WAIT)
         for message in came:
@@ -102,11 +103,14 @@ def _messages(consumer: Consumer, extract: Extract, span: Span) -> Iterator[list
                 if offset < span.high:
                     found.append(message)
                     size += len(message.value() or b"") + len(message.key() or b"")
+                    reached = offset + 1
                 is_over = is_over or offset >= span.high - 1
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                 is_over = is_over or offset >= span.high
             else:
-                told = _unless_final(error, extract, span, told)
+                told = _unless_final(error, extract, replace(span, low=reached), told)
+                if error.code() in _LOST_PLACE:
+                    consumer.assign([TopicPartition(extract.topic, span.partition, reached)])
                 continue
             heard = time.monotonic()
         if found and (is_over or not came or len(found) >= _AT_ONCE or size >= _BATCH_BYTES):
@@ -119,10 +123,14 @@ def _messages(consumer: Consumer, extract: Extract, span: Span) -> Iterator[list
 
 def _unless_final(error: Any, extract: Extract, span: Span, told: str) -> str:
     """Raise what waiting does not mend; else return what is to be said if it goes on."""
-    from confluent_kafka import KafkaError
-
-    if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
-        raise gone_error(extract.topic, [span], where=extract.where, is_owned=True)
+    if error.code() in _LOST_PLACE:
+        log = extract.cluster.log_of(extract.topic, extract.where)
+        if (begins := log.starts.get(span.partition, span.low)) > span.low:
+            gone = Span(span.partition, span.low, min(begins, span.high))
+            raise gone_error(extract.topic, [gone], where=extract.where, is_owned=True)
+        return str(
+            error.str()
+        )  # a broker that has just begun to lead the partition may not know yet; it is asked again
     said = extract.cluster.said(error, extract.where, extract.topic)
     if not said.transient:
         raise said
@@ -130,12 +138,11 @@ def _unless_final(error: Any, extract: Extract, span: Span, told: str) -> str:
 
 
 def _stalled(extract: Extract, span: Span, told: str) -> WaterclockError:
-    seconds = int(extract.cluster.timeout)
     return WaterclockError(
         "E854",
         "Kafka does not answer",
         where=extract.where,
-        why=f"{extract.cluster.servers}: nothing came of {extract.topic} {span} for {seconds} s{told and f' ({told})'}",
+        why=f"{extract.cluster.servers}: offsets {span} of {extract.topic} did not come whole{told and f': {told}'}",
         fix="it is tried again, and reads the same offsets; see that the brokers of the partition run",
         transient=True,
     )

@@ -154,3 +154,15 @@ def test_a_topic_made_anew_has_lost_what_was_delivered(system: Topic, slices: Sl
     broker().topic(system.name)
     lost = deliverer(system).lost(system.unit, PROJECT, delivery.publish, delivery.claim)
     assert lost
+
+
+def test_one_request_under_way_sends_rows_in_their_order(tmp_path: Path) -> None:
+    (tmp_path / "sealed").mkdir()
+    system = Topic(tmp_path, in_flight=1, key="id", headers="amount")
+    slices = Slices(tmp_path / "sealed", str(system.unit))
+    rows = [row(str(at % 7), at) for at in range(1000)]
+    deliverer(system).deliver(system.unit, [slices.of(_FIRST, rows, Mode.APPEND, is_from_partitioned=True)])
+    found = broker().read(system.name)
+    assert [dict(message.headers())["amount"] for message in found] == [str(at).encode() for at in range(1000)]
+    assert [message.key() for message in found] == [str(at % 7).encode() for at in range(1000)]
+    assert {message.value() for message in found} == {f'{{"id": "{at}"}}'.encode() for at in range(7)}
