@@ -21,6 +21,7 @@ from waterclock.cli.app import COMMANDS, EPILOG, app
 from waterclock.cli.views.json_keys import ALIKE, SHAPES
 from waterclock.connectors.duckdb.connector import CAPABILITIES as DUCKDB
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
+from waterclock.connectors.kafka.connector import CAPABILITIES as KAFKA
 from waterclock.connectors.postgres.connector import CAPABILITIES as POSTGRES
 from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
 from waterclock.connectors.waterclock.connector import CAPABILITIES as WATERCLOCK
@@ -124,6 +125,19 @@ is there keeps its own types and columns; a DECIMAL or a time of which its colum
 DOUBLE is rounded as the column says. What is made anew gets NUMERIC, TIMESTAMPTZ, BYTEA, arrays, JSONB for nested
 values; a name has 63 bytes at most. A claim that is taken over ends the connection that still works for it, so all
 runners connect as one user.""",
+    "kafka": """\
+It needs a client: `pip install 'waterclock[kafka]'`, on the machines of a cluster's workers too.
+
+A unit is a topic. Each label owns a range of offsets by partition, written down with its claim, up to the last stable
+offset of that moment; records that were not committed are never read. `raw` gives the columns key, value, headers
+(`ARRAY<STRUCT<key, value>>`), partition, offset, timestamp and timestamp_type (`create` or `append`); `text` gives
+value; `json` the fields of an object, as text unless they are declared otherwise; `avro` those of its schema.
+`metadata` puts `kafka_key`, `kafka_headers`, `kafka_partition`, `kafka_offset`, `kafka_timestamp` and
+`kafka_timestamp_type` beside them. A tombstone is a row whose value, or whose every field, is NULL.
+
+A claim is delivered in one transaction, the record of it within. Values are JSON objects of all columns but those that
+are `headers`; `text` is one column beside key and headers, `raw` takes the columns `key`, `value` and, if there,
+`headers`. [Collect from Kafka, and publish to it](../howto/collect-kafka.md) tells more.""",
     "waterclock": """\
 A unit is a table of another project, as it is named there: `FROM upstream.shop.orders`. `path` alone will do where the
 other project's folder is at hand: its `waterclock.toml` says where storage and ledger are. Else give `storage`, and
@@ -251,7 +265,7 @@ def connectors_page() -> str:
         "connection `project` (files below the project's folder) is always there.",
         "",
     ]
-    for known in (FILES, SQLITE, DUCKDB, POSTGRES, WATERCLOCK):
+    for known in (FILES, SQLITE, DUCKDB, POSTGRES, KAFKA, WATERCLOCK):
         lines += _connector(known)
     return "\n".join([*lines, OF_YOUR_OWN])
 

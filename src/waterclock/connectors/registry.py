@@ -17,6 +17,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
         "duckdb": "waterclock.connectors.duckdb.connector:CONNECTOR",
         "files": "waterclock.connectors.files.connector:CONNECTOR",
+        "kafka": "waterclock.connectors.kafka.connector:CONNECTOR",
         "postgres": "waterclock.connectors.postgres.connector:CONNECTOR",
         "sqlite": "waterclock.connectors.sqlite.connector:CONNECTOR",
         "waterclock": "waterclock.connectors.waterclock.connector:CONNECTOR",

@@ -175,7 +175,7 @@ def _unknown_type(name: str, span: Span, capabilities: Mapping[str, Capabilities
     )
 
 
-_LATER_TYPES = frozenset({"rest", "kafka", "receiver", "forms", "mariadb", "cdc"})
+_LATER_TYPES = frozenset({"rest", "receiver", "forms", "mariadb", "cdc"})
 _ALIASES = {"csv": "files", "json": "files", "parquet": "files", "file": "files", "s3": "files", "sqlite3": "sqlite",
             "postgresql": "postgres", "local": "files", "folder": "files"}  # fmt: skip
 

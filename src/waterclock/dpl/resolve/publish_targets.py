@@ -35,7 +35,8 @@ def settle_publish(
         errors.append(_illegal_publish(draft, table, legal))
         return
     capabilities = systems.of(draft.destination) if draft.destination else None
-    _check_view(draft, errors)
+    if not capabilities or "behind" in capabilities.publish_options:
+        _check_view(draft, errors)
     if said is not None and said.where is not None:
         _settle_overwrite(draft, said.where, capabilities, variables, errors)
     if capabilities and draft.mode not in capabilities.publishes:

@@ -84,11 +84,13 @@ def with_noted(
 def fitted(table: Table, collected: Collected, known: StructType | None) -> Fitted:
     """Leave out what is new and is not to come in, and fill what is gone with NULL, where ON SCHEMA CHANGE says so.
 
+    What a source's rows need not have is filled in any case.
+
     Rows that are folded keep lacking what they lack: the older value stays.
     Raises  E771 for a column that is gone and cannot be done without
     """
     columns, frame = table.columns, collected.frame
-    if columns.on_change not in _FILLS:
+    if columns.on_change not in _FILLS and not collected.may_lack:
         return Fitted(frame, columns)
     stored = {field.name.lower(): field for field in (known.fields if known else ()) if field.name != TIMELABEL}
     there, said = {name.lower() for name in frame.columns}, {column.name.lower() for column in columns.named}

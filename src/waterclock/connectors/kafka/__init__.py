@@ -1,0 +1,1 @@
+"""Topics of a Kafka cluster: collected by positions, published in transactions."""

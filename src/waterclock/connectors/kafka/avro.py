@@ -1,0 +1,163 @@
+"""Makes JSON of values in Avro: those of a registry's wire format, a zero byte and the schema's number before them.
+
+Where a schema is named by file, values may come bare. Records that were written with an older schema are read as the
+newest says: of the registry the latest of `<topic>-value`, or the file.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import struct
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from datetime import time as time_of_day
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from waterclock.errors import WaterclockError
+
+_MAGIC = 0
+_UNFIT = (ValueError, EOFError, IndexError, TypeError, OverflowError, struct.error)
+_PREFIX = struct.Struct(">bI")
+_TYPES = {
+    "string": "STRING", "bytes": "BINARY", "int": "INT", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
+    "boolean": "BOOLEAN", "enum": "STRING", "fixed": "BINARY", "null": "STRING",
+}  # fmt: skip
+_LOGICAL = {"date": "DATE", "timestamp-millis": "TIMESTAMP", "timestamp-micros": "TIMESTAMP", "uuid": "STRING"}
+
+
+@dataclass(slots=True)
+class Decoder:
+    """Decodes the values of one topic. It is sent to Spark's workers, each of which asks the registry once a schema.
+
+    `reader` is the schema that values are read as, as JSON; `registry` its address, user and password.
+    """
+
+    topic: str
+    where: str
+    reader: str
+    registry: Mapping[str, str] = field(default_factory=dict, repr=False)
+    known: dict[int, Any] = field(default_factory=dict, repr=False)
+    parsed: Any = field(default=None, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave parsed schemas behind when it is sent to a worker."""
+        return Decoder, (self.topic, self.where, self.reader, dict(self.registry))
+
+    def json_of(self, value: bytes | None, partition: int, offset: int) -> bytes | None:
+        """Return a value as JSON; None of a tombstone.
+
+        Raises  E857 for bytes that are no such Avro, with their partition and offset
+        """
+        import fastavro
+        from fastavro.read import SchemaResolutionError
+
+        if value is None:
+            return None
+        if self.parsed is None:
+            self.parsed = fastavro.parse_schema(json.loads(self.reader))
+        try:
+            writer, body = self._parted(value)
+            read = fastavro.schemaless_reader(body, writer, self.parsed)
+        except (*_UNFIT, SchemaResolutionError) as error:
+            raise unreadable(self.where, self.topic, partition, offset, f"no Avro of its schema: {error}") from error
+        return json.dumps(read, default=_plain, ensure_ascii=False).encode()
+
+    def columns(self) -> dict[str, str]:
+        """Return the fields of the schema with their Spark types; nested ones are STRING, as JSON."""
+        fields = json.loads(self.reader).get("fields", ())
+        return {each["name"]: _spark_type(each["type"]) for each in fields}
+
+    def _parted(self, value: bytes) -> tuple[Any, io.BytesIO]:
+        if not self.registry:
+            return self.parsed, io.BytesIO(value)
+        magic, number = _PREFIX.unpack_from(value)
+        if magic != _MAGIC:
+            raise ValueError(f"it begins with the byte {magic}, not 0")
+        if number not in self.known:
+            import fastavro
+
+            told = _asked(self.registry, f"/schemas/ids/{number}", self.where)
+            self.known[number] = fastavro.parse_schema(json.loads(told["schema"]))
+        return self.known[number], io.BytesIO(value[_PREFIX.size :])
+
+
+def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path | None) -> Decoder:
+    """Return the decoder of a topic's values: by the registry's newest schema, or that of a file.
+
+    Raises  E857 where there is none
+    """
+    if file is not None:
+        try:
+            return Decoder(topic, where, json.dumps(json.loads(file.read_text(encoding="utf-8"))), registry)
+        except (OSError, ValueError) as error:
+            raise _no_schema(where, f"{file}: {error}") from error
+    if not registry:
+        raise _no_schema(where, "neither the connection names a registry nor the collect a schema")
+    told = _asked(registry, f"/subjects/{quote(topic, safe='')}-value/versions/latest", where)
+    return Decoder(topic, where, str(told["schema"]), registry)
+
+
+def unreadable(where: str, topic: str, partition: int | str, offset: int | str, why: str) -> WaterclockError:
+    """Make the error for a record that cannot be read."""
+    return WaterclockError(
+        "E857",
+        f"a record of {topic} cannot be read",
+        where=where,
+        why=f"partition {partition}, offset {offset}: {why}",
+        fix="see who sends it; format 'raw' takes every record as it is, and a transform can part them",
+    )
+
+
+def _asked(registry: Mapping[str, str], path: str, where: str) -> Mapping[str, Any]:
+    address = registry["registry"].rstrip("/") + path
+    request = urllib.request.Request(address, headers={"Accept": "application/vnd.schemaregistry.v1+json"})  # noqa: S310
+    if "registry_user" in registry:
+        said = f"{registry['registry_user']}:{registry.get('registry_password', '')}"
+        request.add_header("Authorization", "Basic " + base64.b64encode(said.encode()).decode())
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - the user's own registry
+            told: Mapping[str, Any] = json.load(answer)
+            return told
+    except urllib.error.HTTPError as error:
+        is_passing = error.code >= 500 or error.code == 429
+        raise _no_schema(where, f"{address}: {error.code} {error.reason}", transient=is_passing) from error
+    except (OSError, ValueError) as error:
+        raise _no_schema(where, f"{address}: {error}", transient=True) from error
+
+
+def _no_schema(where: str, why: str, *, transient: bool = False) -> WaterclockError:
+    return WaterclockError(
+        "E857",
+        "the schema of Avro values is not to be had",
+        where=where,
+        why=why,
+        fix="set `registry` on the connection, or OPTIONS (schema 'file.avsc') on the collect",
+        transient=transient,
+    )
+
+
+def _spark_type(kind: Any) -> str:
+    if isinstance(kind, list):
+        others = [each for each in kind if each != "null"]
+        return _spark_type(others[0]) if len(others) == 1 else "STRING"
+    if isinstance(kind, dict):
+        logical = kind.get("logicalType")
+        if logical == "decimal":
+            return f"DECIMAL({kind['precision']}, {kind.get('scale', 0)})"
+        return _LOGICAL.get(str(logical)) or _spark_type(kind["type"])
+    return _TYPES.get(str(kind), "STRING")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime | date | time_of_day):
+        return value.isoformat()
+    return str(value)

@@ -1,0 +1,179 @@
+"""Brings records of a topic into a Spark frame: few by this process, many by Spark's workers, a range each."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.column_matching import Found, Matched, Taken, match, seen_of
+from waterclock.connectors.interface import Collected
+from waterclock.connectors.kafka.avro import unreadable
+from waterclock.connectors.kafka.reading import RAW, Extract, batches, schema
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Columns
+from waterclock.spark_sql import quoted, sql_text
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+DIRECT_RECORDS = 50_000
+_DIRECT_BYTES = 64 * 1024 * 1024
+_MARK = "waterclock-error:"
+_RECORD = "waterclock-record:"
+_NESTED = ("STRUCT", "ARRAY", "MAP", "TIMESTAMP", "BINARY", "VARIANT")
+BESIDE = {f"kafka_{name}": name for name in RAW if name != "value"}
+"""The columns that `metadata` puts beside those of a value, and what they tell."""
+
+
+def collected(spark: SparkSession, extract: Extract, shape: Shape, columns: Columns, zone: str) -> Collected:
+    """Read what `extract` names, in the columns of its format."""
+    frame, is_small = _frame(spark, extract)
+    found = shape.found(frame, extract, columns)
+    matched = match(columns, found, where=extract.where)
+    source = {"topic": extract.topic, "parts": 1 if is_small else len(extract.parts)}
+    return Collected(
+        shape.shown(frame, matched, zone),
+        left_out=matched.left_out,
+        source=source,
+        is_empty=not extract.parts,
+        seen=seen_of(found) if extract.parts else {},
+        may_lack=shape.kind == "json",
+    )
+
+
+def carried(error: BaseException, where: str, topic: str) -> WaterclockError | None:
+    """Find in what Spark says the error that a worker met, or the record that cannot be read."""
+    said = str(error)
+    if found := re.search(re.escape(_MARK) + r"(\{.*\})", said):
+        return WaterclockError(**json.loads(found[1]))
+    if found := re.search(re.escape(_RECORD) + r"(\d+)/(\d+)/([^\n\]]*?)(?:\s+SQLSTATE|$|\n)", said):
+        return unreadable(where, topic, found[1], found[2], found[3])
+    return None
+
+
+class Shape:
+    """How records become columns: by themselves (`raw`), a text (`text`), or the fields of an object (`json`)."""
+
+    def __init__(self, kind: str, *, has_metadata: bool, typed: Mapping[str, str] | None = None) -> None:
+        """Take the format; `typed` are the fields of a schema, where there is one."""
+        self.kind = kind
+        self.has_metadata = has_metadata
+        self.typed = typed
+
+    def fixed(self) -> dict[str, str] | None:
+        """Return the columns that are known without reading; None where the records say them."""
+        beside = {name: RAW[of] for name, of in BESIDE.items()} if self.has_metadata else {}
+        if self.kind == "raw":
+            return dict(RAW)
+        if self.kind == "text":
+            return {"value": "STRING", **beside}
+        return None if self.typed is None else {**self.typed, **beside}
+
+    def found(self, frame: DataFrame, extract: Extract, columns: Columns) -> list[Found]:
+        """Return the columns that the records have; of JSON those that are declared too, for an object may lack any.
+
+        Cost: of JSON whose columns are not all declared, one pass over the records
+        """
+        fixed = self.fixed()
+        if fixed is not None:
+            return [Found(name, kind) for name, kind in fixed.items()]
+        beside = [Found(name, RAW[of]) for name, of in BESIDE.items()] if self.has_metadata else []
+        own = {name.name.lower() for name in beside}
+        declared = [it.name for it in columns.named if it.tells is None and it.name.lower() not in own]
+        keys: list[str] = []
+        if extract.parts:
+            objects = frame.selectExpr(f"explode(json_object_keys({_text(is_object=True)})) AS name")
+            keys = sorted(row[0] for row in objects.distinct().collect())
+        known = {name.lower() for name in keys}
+        keys += [name for name in declared if name.lower() not in known]
+        return [*(Found(name) for name in keys), *beside]
+
+    def shown(self, frame: DataFrame, matched: Matched, zone: str) -> DataFrame:
+        """Return the frame in the columns that are taken, with their label."""
+        if self.kind in {"raw", "text"}:
+            own = {"value": _text(is_object=False)} if self.kind == "text" else {}
+            taken = [
+                f"{own.get(it.source, quoted(BESIDE.get(it.source, it.source)))} AS {quoted(it.name)}"
+                for it in matched.taken
+            ]
+            return frame.selectExpr(*taken, TIMELABEL)
+        fields = [it for it in matched.taken if it.source not in BESIDE or not self.has_metadata]
+        parsed = ", ".join(f"{quoted(it.source)} {_parsed_as(it.type)}" for it in fields)
+        options = f"map('mode', 'FAILFAST', 'timeZone', {sql_text(zone)})"
+        read = f"from_json({_text(is_object=True)}, {sql_text(parsed)}, {options})" if fields else "NULL"
+        names = {it.source for it in fields}
+        taken = [
+            f"{_cast(it)} AS {quoted(it.name)}"
+            if it.source in names
+            else f"{quoted(BESIDE[it.source])} AS {quoted(it.name)}"
+            for it in matched.taken
+        ]
+        return frame.selectExpr("*", f"{read} AS _waterclock_read").selectExpr(*taken, TIMELABEL)
+
+
+def _parsed_as(kind: str) -> str:
+    """Return as what a field is parsed: what has one text is taken as text, and cast as every column is."""
+    return kind if kind.upper().startswith(_NESTED) else "STRING"
+
+
+def _cast(taken: Taken) -> str:
+    """Return SQL for a field; of the type that a schema says, where no declaration says another."""
+    read = f"_waterclock_read.{quoted(taken.source)}"
+    is_read = taken.is_typed or _parsed_as(taken.type) == taken.type
+    return read if is_read else f"CAST({read} AS {taken.type})"
+
+
+def _text(*, is_object: bool) -> str:
+    """Return SQL for the value as text; a value that is none, or no JSON object, is told by its place."""
+    text = "CAST(value AS STRING)"
+    checks = [(f"NOT is_valid_utf8({text})", "its value is no text in UTF-8")]
+    if is_object:
+        checks.append(
+            (f"ltrim({text}) NOT LIKE '{{%' OR try_parse_json({text}) IS NULL", "its value is no JSON object")
+        )
+    cases = " ".join(
+        f"WHEN value IS NOT NULL AND ({check}) THEN raise_error(concat('{_RECORD}', partition, '/', offset, '/{why}'))"
+        for check, why in checks
+    )
+    return f"CASE {cases} ELSE {text} END"
+
+
+def _frame(spark: SparkSession, extract: Extract) -> tuple[DataFrame, bool]:
+    import pyarrow as pa
+
+    if extract.most <= DIRECT_RECORDS:
+        read: list[pa.RecordBatch] = []
+        size = 0
+        for batch in batches(extract):
+            read.append(batch)
+            size += batch.nbytes
+            if size > _DIRECT_BYTES:
+                break
+        else:
+            fields = schema()
+            nothing = pa.record_batch([pa.array([], field.type) for field in fields], schema=fields)
+            return spark.createDataFrame(pa.Table.from_batches([*read, nothing], fields)), True
+        read.clear()
+    return _by_workers(spark, extract.one_by_one()), False
+
+
+def _by_workers(spark: SparkSession, extracts: Sequence[Extract]) -> DataFrame:
+    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield from _carrying(extracts[number])
+
+    ddl = ", ".join(f"`{name}` {kind}" for name, kind in (*RAW.items(), (TIMELABEL, "STRING")))
+    return spark.range(0, len(extracts), 1, len(extracts)).mapInArrow(read, ddl)
+
+
+def _carrying(extract: Extract) -> Iterator[Any]:
+    """Read in a worker; errors go home within Spark's."""
+    try:
+        yield from batches(extract)
+    except WaterclockError as error:
+        raise RuntimeError(_MARK + json.dumps(error.to_dict())) from error

@@ -1,0 +1,173 @@
+"""The connection type `kafka`: topics of a cluster, collected by positions and published to in transactions.
+
+Connection      `servers`; user and `password` as a secret, or certificates; a `registry` of schemas.
+Unit            a topic.
+Arrival         Each label owns a range of offsets by partition, up to the end of what is committed. See `ranges`.
+Formats         `raw`: the record's own columns; `text`; `json`: the fields of an object; `avro`: those of a schema.
+Publish         One transaction a claim. See `delivery`.
+
+Records are read by the client library, not by Spark's source: it stops at the end of a range by itself, whatever lies
+there, and needs no jars (docs/decisions/kafka.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.interface import Collected, Deliverer, Item, Positions, Report, Setting
+from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.declarations import Columns, Unit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from waterclock.connectors.kafka.avro import Decoder
+    from waterclock.connectors.kafka.cluster import Cluster
+    from waterclock.connectors.kafka.collection import Shape
+
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+CAPABILITIES = Capabilities(
+    type="kafka",
+    connection_options={
+        "servers": Option(is_required=True, help="some of its brokers, as host:port,host:port"),
+        "security": Option(choices=("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"), help="plaintext"),
+        "mechanism": Option(choices=_MECHANISMS, help="how user and password are shown"),
+        "username": Option(help="its user"),
+        "password": Option(help="the user's password, as a secret"),
+        "ca": Option(help="a file of certificates that brokers are trusted by; the machine's"),
+        "certificate": Option(help="a file with this client's certificate"),
+        "key": Option(help="a file with the certificate's key"),
+        "key_password": Option(help="what opens the key, as a secret"),
+        "registry": Option(help="the address of a schema registry, for Avro"),
+        "registry_user": Option(help="its user"),
+        "registry_password": Option(help="the user's password, as a secret"),
+        "timeout": Option("number", help="seconds to wait for an answer; 30"),
+    },
+    collect_options={
+        "format": Option(choices=("json", "avro", "text", "raw"), help="what values are; json"),
+        "from": Option(choices=("earliest", "start", "latest"), help="where the first label begins; earliest"),
+        "metadata": Option("flag", help="whether kafka_key, kafka_offset and the like come beside a value; false"),
+        "schema": Option(help="a file with the schema of Avro values; the registry's newest"),
+        "without": Option(help="what is gone and is to be done without, as the error names it"),
+    },
+    publish_options={
+        "format": Option(choices=("json", "text", "raw"), help="what values are; json"),
+        "key": Option(help="the columns that make a record's key; those of KEY"),
+        "headers": Option(help="the columns that are sent as headers"),
+        "keep": Option(choices=("all",), help="with format raw: partition, order and time are kept as well"),
+        "in_flight": Option("number", help="how many requests may be under way at once; 5"),
+    },
+    collects=frozenset({Batching.ARRIVAL_TIME}),
+    publishes=frozenset({Mode.APPEND, Mode.MERGE}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaConnector:
+    """Opens clusters."""
+
+    capabilities: Capabilities = CAPABILITIES
+
+    def collector(self, setting: Setting) -> KafkaCollector:
+        """Open a cluster to read."""
+        from waterclock.connectors.kafka.cluster import cluster_of
+
+        return KafkaCollector(cluster_of(setting), setting.folder)
+
+    def deliverer(self, setting: Setting) -> Deliverer:
+        """Open a cluster to write."""
+        from waterclock.connectors.kafka.cluster import cluster_of
+        from waterclock.connectors.kafka.delivery import KafkaDeliverer
+
+        return KafkaDeliverer(cluster_of(setting))
+
+
+CONNECTOR = KafkaConnector()
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaCollector:
+    """Collects from a cluster. `folder` is the project's."""
+
+    cluster: Cluster
+    folder: Path
+
+    def clock(self, unit: Unit) -> datetime | None:
+        """Tell no clock: a record's time is its producer's."""
+        del unit
+        return None
+
+    def schema(self, unit: Unit) -> Mapping[str, str] | None:
+        """Columns of records with Spark types, where they are known without reading any."""
+        self.cluster.log_of(unit.path, str(unit))
+        return self._shape(unit).fixed()
+
+    def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
+        """Bring back what a worker of Spark met, and say which record cannot be read."""
+        from waterclock.connectors.kafka.collection import carried
+
+        del columns
+        return carried(error, str(unit), unit.path)
+
+    def next_range(self, unit: Unit, reached: Positions | None, first: datetime) -> Positions | None:
+        """Return the offsets behind those that were read; at first those from the beginning, START or the end on."""
+        from waterclock.connectors.kafka.ranges import first_range, next_range
+
+        where = str(unit)
+        log = self.cluster.log_of(unit.path, where)
+        if reached is not None:
+            return next_range(log, reached, where=where, without=str(unit.options.get("without", "")))
+        begin = unit.options.get("from", "earliest")
+        if begin == "start":
+            return first_range(log, self.cluster.since(log, first, where))
+        return first_range(log, log.starts if begin == "earliest" else log.ends)
+
+    def read_items(
+        self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
+    ) -> Collected:
+        """Read the ranges that labels own.
+
+        Raises  E852 where records of them are gone, E853 where the topic is another one
+        """
+        from waterclock.connectors.kafka.collection import collected
+        from waterclock.connectors.kafka.ranges import require_there, spans_of
+        from waterclock.connectors.kafka.reading import Extract, Part
+
+        where = str(unit)
+        ranges = [(label, item.positions) for label, owned in items.items() for item in owned if item.positions]
+        if ranges:
+            log = self.cluster.log_of(unit.path, where)
+            for _, positions in ranges:
+                require_there(log, positions, where=where)
+        parts = tuple(Part(label, span) for label, positions in ranges for span in spans_of(positions))
+        shape, decoder = self._shape(unit), self._decoder(unit)
+        return collected(spark, Extract(self.cluster, unit.path, where, parts, decoder), shape, columns, zone)
+
+    def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
+        """Leave the topic as it is: how far it was read stands with each label, and no group needs to know."""
+        del unit, items
+        return ()
+
+    def _shape(self, unit: Unit) -> Shape:
+        from waterclock.connectors.kafka.collection import Shape
+
+        kind = str(unit.options.get("format", "json"))
+        decoder = self._decoder(unit)
+        has_metadata = str(unit.options.get("metadata", False)).lower() == "true"
+        return Shape(kind, has_metadata=has_metadata, typed=None if decoder is None else decoder.columns())
+
+    def _decoder(self, unit: Unit) -> Decoder | None:
+        from waterclock.connectors.kafka.avro import decoder_of
+
+        if unit.options.get("format") != "avro":
+            return None
+        file = unit.options.get("schema")
+        path = None if file is None else self.folder / str(file)
+        return decoder_of(unit.path, str(unit), self.cluster.registry, path)

@@ -1,0 +1,340 @@
+"""Delivers sealed slices to a topic, each claim in one transaction.
+
+1. `init_transactions` of `waterclock.<project>.<publish>` comes first: it fences every older runner, and ends what one
+   left open. Only then is the record asked.
+2. The record is the committed offset of the group of that name, at partition 0 of the topic: a claim's number, far
+   beyond the log's end. Its metadata tell of the newest claims. The first outcome of a claim stands.
+3. Messages and record are one transaction: a reader of committed messages sees all of a claim or nothing, once.
+
+A group without members is forgotten after some days. A claim that is older than that and has no record is of unknown
+outcome: it is told, and never sent again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.interface import Delivered, Delivery, Outcome
+from waterclock.connectors.kafka.cluster import Cluster
+from waterclock.connectors.kafka.messages import Sent, writing_of
+from waterclock.connectors.kafka.ranges import Log
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.flow.declarations import Unit
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaException, Producer
+
+_MOST_KEPT = 12
+_AT_ONCE = 1_000
+_LEAST_PATIENCE = 60.0
+_ABORT_PATIENCE = 10.0
+_DAY = 86_400
+_QUEUE_KBYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What the record tells: of the newest claims, oldest first, which label came of each, and of the newest label."""
+
+    topic_id: str
+    claims: tuple[Delivered, ...] = ()
+    last: Delivered | None = None
+
+    def find(self, claim: int) -> Delivered | None:
+        """Return what became of a claim; of one that is older than all that is told, that it was settled."""
+        for known in self.claims:
+            if known.claim == claim:
+                return known
+        if self.claims and claim < self.claims[0].claim:
+            return Delivered(claim, Outcome.DELIVERED, "", 0)
+        return None
+
+    def with_claim(self, found: Delivered) -> Records:
+        """Put a claim to those that are told."""
+        claims = tuple(sorted((*self.claims, replace(found, is_repeat=False)), key=lambda one: one.claim))[-_MOST_KEPT:]
+        is_newest = found.outcome is Outcome.DELIVERED and (
+            self.last is None or found.label_text >= self.last.label_text
+        )
+        return replace(self, claims=claims, last=found if is_newest else self.last)
+
+    def to_text(self) -> str:
+        """Return it as the metadata of an offset."""
+        last = None if self.last is None else _listed(self.last)
+        return json.dumps([self.topic_id, [_listed(one) for one in self.claims], last], separators=(",", ":"))
+
+    @staticmethod
+    def of_text(text: str) -> Records:
+        """Read the metadata of an offset."""
+        topic_id, claims, last = json.loads(text)
+        return Records(topic_id, tuple(map(_of_listed, claims)), None if last is None else _of_listed(last))
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a delivery holds: its topic as it was found, the producer that fences others, its record's group."""
+
+    cluster: Cluster
+    unit: Unit
+    log: Log
+    producer: Producer
+    consumer: Consumer
+
+    def records(self) -> Records:
+        """Ask the record: after the producer has fenced the others, so that nobody commits behind the answer."""
+        return _told(self.consumer, self.unit, self.cluster)
+
+    def put(self, claim: int, records: Records, patience: float) -> None:
+        """Put the record into the transaction."""
+        from confluent_kafka import TopicPartition
+
+        number = max(claim, *(one.claim for one in records.claims))
+        at = TopicPartition(self.unit.path, 0, number, replace(records, topic_id=self.log.id).to_text())
+        self.producer.send_offsets_to_transaction([at], self.consumer.consumer_group_metadata(), patience)
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaDeliverer:
+    """Delivers to the topics of a cluster."""
+
+    cluster: Cluster
+
+    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
+        """Send the slices of one claim in one transaction, once. See the module's text.
+
+        Raises  E854 to E856 as the cluster, E858 where another runner has taken over, E859 for an unknown outcome
+        """
+        first = deliveries[0]
+        with self._transacting(unit, first.project, first.publish, unit.options.get("in_flight")) as held:
+            producer, records = held.producer, held.records()
+            stands = records.find(first.claim)
+            if stands is not None:
+                return tuple(replace(stands, label_text=one.label_text, is_repeat=True) for one in deliveries)
+            self._require_known(unit, records, first.claim)
+            if unit.options.get("keep") == "all":
+                self._require_partitions(unit, set(held.log.ends), deliveries)
+            producer.begin_transaction()
+            fault("deliver.begun")
+            answers: list[Delivered] = []
+            for delivery in deliveries:
+                answers.append(self._sent(producer, unit, delivery, records))
+                records = records.with_claim(answers[-1])
+            fault("deliver.rows")
+            held.put(first.claim, records, self._patience)
+            fault("deliver.recorded")
+            producer.commit_transaction(self._patience)
+            fault("deliver.committed")
+            return tuple(answers)
+
+    def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
+        """Take the claim's place by a record of its own, unless it was delivered."""
+        with self._transacting(unit, project, publish, None) as held:
+            producer, records = held.producer, held.records()
+            stands = records.find(claim)
+            if stands is not None:
+                return replace(stands, is_repeat=True)
+            self._require_known(unit, records, claim)
+            killed = Delivered(claim, Outcome.KILLED, "", 0)
+            producer.begin_transaction()
+            held.put(claim, records.with_claim(killed), self._patience)
+            producer.commit_transaction(self._patience)
+            return killed
+
+    def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
+        """Return what stands under a claim."""
+        with self.cluster.told(str(unit), unit.path):
+            return self._records(unit, project, publish).find(claim)
+
+    def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
+        """Return the delivery of the newest label."""
+        self.cluster.log_of(unit.path, str(unit))
+        with self.cluster.told(str(unit), unit.path):
+            return self._records(unit, project, publish).last
+
+    def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
+        """Tell whether the topic is another one than that which was delivered to; messages are not looked at.
+
+        A record that was forgotten for its age is no loss: a claim that comes is newer than all that were delivered.
+        """
+        log = self.cluster.log_of(unit.path, str(unit))
+        with self.cluster.told(str(unit), unit.path):
+            records = self._records(unit, project, publish)
+        if records.topic_id and records.topic_id != log.id:
+            return f"the topic {unit.path} was deleted and made anew"
+        found = records.find(claim)
+        is_there = found is not None and found.outcome is not Outcome.KILLED
+        if is_there or (not records.claims and self._may_be_forgotten(claim)):
+            return None
+        return f"there is no record of claim {claim}"
+
+    def _sent(self, producer: Producer, unit: Unit, delivery: Delivery, records: Records) -> Delivered:
+        """Send one label's messages. A state that is older than what was delivered is passed over."""
+        last = records.last
+        if not delivery.is_by_label and last is not None and last.label_text > delivery.label_text:
+            return Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
+        failed: list[Any] = []
+
+        def heard(error: Any, _: object) -> None:
+            if error is not None:
+                failed.append(error)
+
+        rows = gone = 0
+        for message in writing_of(unit, delivery).messages(delivery):
+            self._produce(producer, unit, message, heard)
+            gone += message.is_gone
+            rows += not message.is_gone
+            if (rows + gone) % _AT_ONCE == 0:
+                producer.poll(0)
+        if producer.flush(self._patience) or failed:
+            raise self._failed(failed)
+        return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, gone, delivery.note)
+
+    def _produce(self, producer: Producer, unit: Unit, message: Sent, heard: Any) -> None:
+        more: dict[str, Any] = {} if message.partition is None else {"partition": message.partition}
+        if message.milliseconds is not None:
+            more["timestamp"] = message.milliseconds
+        end = time.monotonic() + self._patience
+        while True:
+            try:
+                producer.produce(
+                    unit.path, message.value, message.key, headers=list(message.headers), on_delivery=heard, **more
+                )
+            except BufferError:  # the client's queue is full: wait until some are away
+                if time.monotonic() > end:
+                    raise self._failed([]) from None
+                producer.poll(0.5)
+            else:
+                return
+
+    @staticmethod
+    def _failed(errors: Sequence[Any]) -> KafkaException:
+        from confluent_kafka import KafkaError, KafkaException
+
+        return KafkaException(errors[0] if errors else KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - its public name
+
+    def _records(self, unit: Unit, project: str, publish: str) -> Records:
+        with self._group(project, publish) as consumer:
+            return _told(consumer, unit, self.cluster)
+
+    @contextmanager
+    def _group(self, project: str, publish: str) -> Iterator[Consumer]:
+        consumer = self.cluster.consumer(**{"group.id": name_of(project, publish)})
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    @contextmanager
+    def _transacting(self, unit: Unit, project: str, publish: str, in_flight: object) -> Iterator[_Held]:
+        from confluent_kafka import KafkaException
+
+        config: dict[str, Any] = {
+            "transactional.id": name_of(project, publish),
+            "partitioner": "murmur2_random",  # as clients in Java choose
+            "linger.ms": 20,
+            "queue.buffering.max.kbytes": _QUEUE_KBYTES,
+        }
+        if in_flight is not None:
+            config["max.in.flight.requests.per.connection"] = int(str(in_flight))
+        where = str(unit)
+        with self.cluster.told(where, unit.path), self._group(project, publish) as consumer:
+            log = self.cluster.log_of(unit.path, where)
+            producer = self.cluster.producer(**config)
+            try:
+                producer.init_transactions(self._patience)
+                yield _Held(self.cluster, unit, log, producer, consumer)
+            except BaseException as error:
+                # readers wait at an open transaction; what cannot be aborted now whoever comes next ends
+                producer.purge()
+                with suppress(KafkaException):
+                    producer.abort_transaction(_ABORT_PATIENCE)
+                if isinstance(error, KafkaException):
+                    raise self._as_told(error, unit) from None
+                raise
+
+    def _as_told(self, error: KafkaException, unit: Unit) -> WaterclockError:
+        said = error.args[0]
+        if said.name() in {"_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}:
+            return WaterclockError(
+                "E858",
+                f"another runner delivers to {unit.path}",
+                where=str(unit),
+                why="it began after this one, and Kafka takes nothing of this one any more: nothing was sent twice",
+                fix="nothing to mend: the other runner delivers",
+                transient=True,
+            )
+        return self.cluster.said(said, str(unit), unit.path)
+
+    def _require_known(self, unit: Unit, records: Records, claim: int) -> None:
+        """Refuse to send what may have been sent, where the record may have been forgotten.
+
+        Raises  E859
+        """
+        if not records.claims and self._may_be_forgotten(claim):
+            days = (time.time() - claim / 1000) / _DAY
+            raise WaterclockError(
+                "E859",
+                f"nobody knows whether claim {claim} came to {unit.path}",
+                where=str(unit),
+                why=f"it is {days:.1f} days old, and Kafka has forgotten the record of the publish, if there was one"
+                " (offsets.retention.minutes); it is not sent again",
+                fix="look into the topic for messages with the header claim of that number; if they are not there:"
+                " waterclock recompute",
+            )
+
+    def _may_be_forgotten(self, claim: int) -> bool:
+        """Tell whether a claim, whose number is its time, is older than what Kafka keeps of a group without members."""
+        return time.time() - claim / 1000 > self.cluster.kept_minutes() * 60
+
+    @staticmethod
+    def _require_partitions(unit: Unit, there: set[int], deliveries: Sequence[Delivery]) -> None:
+        """Refuse a destination that lacks partitions of the origin.
+
+        Raises  E856
+        """
+        from waterclock.connectors.sealed import batches_of
+
+        wanted: set[int] = set()
+        for delivery in deliveries:
+            for batch in batches_of(delivery.files, ["partition"]):
+                wanted |= set(batch["partition"].unique().to_pylist())
+        if wanted - there:
+            raise WaterclockError(
+                "E856",
+                f"{unit.path} has not the partitions of what is sent to it",
+                where=str(unit),
+                why=f"keep 'all' sends each record to its own partition; not there: {sorted(wanted - there)}",
+                fix=f"give the topic {max(wanted) + 1} partitions, or leave keep out",
+            )
+
+    @property
+    def _patience(self) -> float:
+        return max(self.cluster.timeout, _LEAST_PATIENCE)
+
+
+def _told(consumer: Consumer, unit: Unit, cluster: Cluster) -> Records:
+    from confluent_kafka import TopicPartition
+
+    [found] = consumer.committed([TopicPartition(unit.path, 0)], timeout=cluster.timeout)
+    if found.error is not None:
+        raise cluster.said(found.error, str(unit), unit.path)
+    return Records.of_text(found.metadata) if found.offset >= 0 and found.metadata else Records("")
+
+
+def name_of(project: str, publish: str) -> str:
+    """Return the transactional id, and the group of the record."""
+    return f"waterclock.{project}.{publish}"
+
+
+def _listed(found: Delivered) -> list[Any]:
+    return [found.claim, found.outcome.value, found.label_text, found.rows, found.deleted, found.note]
+
+
+def _of_listed(kept: Sequence[Any]) -> Delivered:
+    claim, outcome, label, rows, deleted, note = kept
+    return Delivered(claim, Outcome(outcome), label, rows, deleted, note)

@@ -1,0 +1,182 @@
+"""Makes the messages of a delivery's rows: in the order in which they were sealed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.interface import Delivery
+from waterclock.connectors.sealed import batches_of, flat
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Unit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LABEL, CLAIM = "timelabel", "claim"
+_RAW = ("key", "value")
+_KEPT = ("key", "value", "headers", "partition", "offset", "timestamp")
+Header = tuple[str, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message: a `value` of None is a tombstone; without a `partition` the key's own, without a time the broker's."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    partition: int | None = None
+    milliseconds: int | None = None
+    is_gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How the rows of a publish become messages."""
+
+    kind: str
+    key: tuple[str, ...]
+    headers: tuple[str, ...]
+    keeps_all: bool
+    mode: Mode
+    columns: Mapping[str, str]
+
+    def messages(self, delivery: Delivery) -> Iterator[Sent]:
+        """Yield the messages of a delivery. Cost: one pass over its files, in bounded memory."""
+        own = () if self.keeps_all else _own_headers(delivery)
+        marks = [delivery.deleted_column] if delivery.deleted_column else []
+        files = _by_offset(delivery) if self.keeps_all else batches_of(delivery.files, [*self.columns, *marks])
+        for batch in files:
+            gone = batch[delivery.deleted_column].to_pylist() if marks else [False] * batch.num_rows
+            rows = _rows(batch, self.columns, as_they_are=self.kind == "raw")
+            for row, is_gone in zip(rows, gone, strict=True):
+                yield self._one(row, own, is_gone=bool(is_gone))
+
+    def _one(self, row: Mapping[str, Any], own: tuple[Header, ...], *, is_gone: bool) -> Sent:
+        if self.kind == "raw":
+            beside = tuple((one["key"], one["value"]) for one in row.get("headers") or ())
+            if not self.keeps_all:
+                return Sent(row["key"], None if is_gone else row["value"], (*beside, *own), is_gone=is_gone)
+            at = row["timestamp"]
+            stamp = None if at is None else _milliseconds(at)
+            return Sent(row["key"], row["value"], beside, row["partition"], stamp)
+        headers = tuple((name, _bytes(row[name])) for name in self.headers)
+        key = self._key_of(row)
+        if is_gone:
+            return Sent(key, None, (*headers, *own), is_gone=True)
+        if self.kind == "text":
+            name = next(name for name in self.columns if name not in {*self.key, *self.headers})
+            return Sent(key, _bytes(row[name]), (*headers, *own))
+        shown = {name: value for name, value in row.items() if name not in self.headers}
+        return Sent(key, json.dumps(shown, ensure_ascii=False, default=str).encode(), (*headers, *own))
+
+    def _key_of(self, row: Mapping[str, Any]) -> bytes | None:
+        if not self.key:
+            return None
+        if len(self.key) == 1:
+            return _bytes(row[self.key[0]])
+        return json.dumps({name: row[name] for name in self.key}, ensure_ascii=False, default=str).encode()
+
+
+def writing_of(unit: Unit, delivery: Delivery) -> Writing:
+    """Settle how a delivery's rows become messages.
+
+    Raises  E856 for columns that its options name, or its format needs, and that it does not have
+    """
+    columns = dict(delivery.columns)
+    kind = str(unit.options.get("format", "json"))
+    keeps_all = unit.options.get("keep") == "all"
+    key = _names(unit.options.get("key")) or delivery.keys
+    headers = _names(unit.options.get("headers"))
+    wanted = (*(_KEPT if keeps_all else _RAW),) if kind == "raw" or keeps_all else (*key, *headers)
+    for name in wanted:
+        if name not in columns:
+            raise _lacks(unit, name, columns)
+    if keeps_all and kind != "raw":
+        raise _unfit(unit, "keep 'all' sends records as they were collected", "say format 'raw' as well")
+    bodies = [name for name in columns if name not in {*key, *headers}]
+    if kind == "text" and len(bodies) != 1:
+        raise _unfit(unit, f"a text is one column; there are {', '.join(bodies)}", "name the others as key or headers")
+    if delivery.mode is Mode.MERGE and not key and kind != "raw":
+        raise _unfit(unit, "MERGE sends what became of a key", "say KEY")
+    return Writing(kind, key, headers, keeps_all, delivery.mode, columns)
+
+
+def _by_offset(delivery: Delivery) -> Iterator[pa.RecordBatch]:
+    """Yield rows with those of each partition in the order of their offsets; files that are in order are not sorted."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    last: dict[int, int] = {}
+    names = [name for name, _ in delivery.columns]
+    for batch in batches_of(delivery.files, names):
+        for partition, offset in zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True):
+            if last.get(partition, -1) >= offset:
+                break
+            last[partition] = offset
+        else:
+            continue
+        table = pa.Table.from_batches(list(batches_of(delivery.files, names)))
+        order = pc.sort_indices(table, sort_keys=[("partition", "ascending"), ("offset", "ascending")])
+        yield from table.take(order).to_batches()
+        return
+    yield from batches_of(delivery.files, names)
+
+
+def _rows(batch: pa.RecordBatch, columns: Mapping[str, str], *, as_they_are: bool) -> Iterator[Mapping[str, Any]]:
+    if as_they_are:
+        yield from batch.select(list(columns)).to_pylist()
+        return
+    values = [_plain(batch[name], kind) for name, kind in columns.items()]
+    for row in zip(*values, strict=True):
+        yield dict(zip(columns, row, strict=True))
+
+
+def _plain(column: pa.Array, kind: str) -> list[Any]:
+    """Return values as JSON has them: nested ones as they are, instants in UTC with a Z."""
+    import pyarrow as pa
+
+    if kind == "binary":
+        return [None if value is None else value.hex() for value in column.to_pylist()]
+    found: list[Any] = flat(column, kind, mark="Z").to_pylist()
+    if kind.startswith(("struct", "array", "map")) and not pa.types.is_string(column.type):
+        return [None if value is None else json.loads(value) for value in found]
+    return found
+
+
+def _own_headers(delivery: Delivery) -> tuple[Header, ...]:
+    """Tell whose rows these are, so that whoever reads a label again that was restated can tell."""
+    return (LABEL, delivery.label_text.encode()), (CLAIM, str(delivery.claim).encode())
+
+
+def _milliseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
+def _bytes(value: object) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return (value if isinstance(value, str) else json.dumps(value, default=str)).encode()
+
+
+def _names(said: object) -> tuple[str, ...]:
+    return tuple(name.strip() for name in str(said or "").split(",") if name.strip())
+
+
+def _lacks(unit: Unit, name: str, columns: Mapping[str, str]) -> WaterclockError:
+    return WaterclockError(
+        "E856",
+        f"{unit} cannot be sent: there is no column {name}",
+        where=str(unit),
+        why=f"the rows have {', '.join(columns)}",
+        fix=did_you_mean(name, list(columns), otherwise="collect the topic with format 'raw', or name another column"),
+    )
+
+
+def _unfit(unit: Unit, why: str, fix: str) -> WaterclockError:
+    return WaterclockError("E856", f"{unit} cannot be sent", where=str(unit), why=why, fix=fix)

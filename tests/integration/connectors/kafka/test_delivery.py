@@ -1,0 +1,168 @@
+"""Each claim comes to a topic in one transaction, once, whatever ends between."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kafka import broker, needs_broker
+from tests.systems import setting_of, unit_of
+from waterclock.connectors.interface import Connector, Outcome
+from waterclock.connectors.kafka.connector import CONNECTOR
+from waterclock.connectors.kafka.delivery import KafkaDeliverer
+from waterclock.errors import WaterclockError
+from waterclock.faults import striking
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Value
+from waterclock.testing.connectors import ConnectorConformance
+from waterclock.testing.deliveries import PROJECT, DeliveryConformance, Slices, row
+
+pytestmark = needs_broker
+_FIRST, _SECOND = "20130101000000", "20130102000000"
+
+
+class Topic:
+    """A topic that is delivered to."""
+
+    def __init__(self, folder: Path, partitions: int = 1, **options: Value) -> None:
+        self.name = broker().topic(partitions=partitions)
+        self.connector: Connector = CONNECTOR
+        self.setting = setting_of("bus", folder, servers=broker().servers)
+        self.unit = unit_of("bus", self.name, **options)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return what a reader takes who goes by the newest claim of each label."""
+        newest: dict[bytes, int] = {}
+        found = [(dict(message.headers()), message.value()) for message in broker().read(self.name)]
+        for headers, _ in found:
+            label = headers["timelabel"]
+            newest[label] = max(newest.get(label, 0), int(headers["claim"]))
+        return [
+            {**json.loads(value), "timelabel": headers["timelabel"].decode()}
+            for headers, value in found
+            if int(headers["claim"]) == newest[headers["timelabel"]] and value is not None
+        ]
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Topic:
+    return Topic(tmp_path)
+
+
+@pytest.fixture
+def slices(tmp_path: Path, system: Topic) -> Slices:
+    (tmp_path / "sealed").mkdir()
+    return Slices(tmp_path / "sealed", str(system.unit))
+
+
+class TestKafkaConnector(ConnectorConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> Topic:
+        return Topic(tmp_path)
+
+
+class TestKafkaDeliveries(DeliveryConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> Topic:
+        return Topic(tmp_path)
+
+    @pytest.fixture(autouse=True)
+    def _as_a_stream(self, request: pytest.FixtureRequest) -> None:
+        if any(word in request.node.name for word in ("emptied", "merge")):
+            pytest.skip("a stream takes nothing back; what it does instead is tried below")
+
+
+def deliverer(system: Topic) -> KafkaDeliverer:
+    found = system.connector.deliverer(system.setting)
+    assert isinstance(found, KafkaDeliverer)
+    return found
+
+
+def sent(system: Topic) -> list[tuple[bytes | None, bytes | None]]:
+    return [(message.key(), message.value()) for message in broker().read(system.name)]
+
+
+def test_merge_sends_tombstones_for_keys_that_went(system: Topic, slices: Slices) -> None:
+    deliverer(system).deliver(system.unit, [slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.MERGE)])
+    [found] = deliverer(system).deliver(system.unit, [slices.of(_SECOND, [row("b", 2)], Mode.MERGE, deleted=["a"])])
+    assert (found.rows, found.deleted) == (1, 1)
+    assert sent(system)[2:] == [(b"b", b'{"id": "b", "amount": 2}'), (b"a", None)]
+    older = deliverer(system).deliver(system.unit, [slices.of(_FIRST, [row("a", 9)], Mode.MERGE)])
+    assert [one.outcome for one in older] == [Outcome.OLDER]
+
+
+@pytest.mark.parametrize("point", ["deliver.begun", "deliver.rows", "deliver.recorded", "deliver.committed"])
+def test_a_runner_that_is_killed_at_any_point_leaves_each_row_once(system: Topic, slices: Slices, point: str) -> None:
+    delivery = slices.of(_FIRST, [row(str(at), at) for at in range(500)], Mode.APPEND, is_from_partitioned=True)
+
+    def die_there() -> None:
+        with striking(lambda at: os.kill(os.getpid(), signal.SIGKILL) if at == point else None):
+            deliverer(system).deliver(system.unit, [delivery])
+
+    process = multiprocessing.get_context("fork").Process(target=die_there)
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    [found] = deliverer(system).deliver(system.unit, [delivery])
+    assert found.is_repeat is (point == "deliver.committed")
+    assert [one["amount"] for one in system.rows()] == list(range(500))
+
+
+def test_a_fenced_runner_sends_nothing_and_says_so_in_a_line(system: Topic, slices: Slices) -> None:
+    delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
+
+    def another_comes(at: str) -> None:
+        if at == "deliver.rows":
+            another = CONNECTOR.deliverer(system.setting)
+            killed = another.kill(system.unit, PROJECT, delivery.publish, delivery.claim)
+            assert killed.outcome is Outcome.KILLED
+
+    with pytest.raises(WaterclockError) as caught, striking(another_comes):
+        deliverer(system).deliver(system.unit, [delivery])
+    assert caught.value.code == "E858"
+    assert sent(system) == []
+
+
+def test_a_claim_that_kafka_may_have_forgotten_is_not_sent_again(
+    system: Topic, slices: Slices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waterclock.connectors.kafka.cluster.Cluster.kept_minutes", lambda _: 60)
+    with pytest.raises(WaterclockError) as caught:
+        deliverer(system).deliver(system.unit, [slices.of(_FIRST, [row("a", 1)], Mode.APPEND)])
+    assert caught.value.code == "E859"
+    assert sent(system) == []
+
+
+def test_a_topic_that_is_not_there_is_told_with_the_nearest_name(system: Topic, slices: Slices) -> None:
+    unit = unit_of("bus", f"{system.name}x")
+    with pytest.raises(WaterclockError) as caught:
+        deliverer(system).deliver(unit, [slices.of(_FIRST, [row("a", 1)], Mode.APPEND)])
+    assert caught.value.code == "E856"
+    assert system.name in str(caught.value.fix)
+
+
+def test_a_topic_made_anew_has_lost_what_was_delivered(system: Topic, slices: Slices) -> None:
+    delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
+    deliverer(system).deliver(system.unit, [delivery])
+    broker().delete_topic(system.name)
+    broker().topic(system.name)
+    lost = deliverer(system).lost(system.unit, PROJECT, delivery.publish, delivery.claim)
+    assert lost
+
+
+def test_one_request_under_way_sends_rows_in_their_order(tmp_path: Path) -> None:
+    (tmp_path / "sealed").mkdir()
+    system = Topic(tmp_path, in_flight=1, key="id", headers="amount")
+    slices = Slices(tmp_path / "sealed", str(system.unit))
+    rows = [row(str(at % 7), at) for at in range(1000)]
+    deliverer(system).deliver(system.unit, [slices.of(_FIRST, rows, Mode.APPEND, is_from_partitioned=True)])
+    found = broker().read(system.name)
+    assert [dict(message.headers())["amount"] for message in found] == [str(at).encode() for at in range(1000)]
+    assert [message.key() for message in found] == [str(at % 7).encode() for at in range(1000)]
+    assert {message.value() for message in found} == {f'{{"id": "{at}"}}'.encode() for at in range(7)}

@@ -1,0 +1,290 @@
+"""A Kafka broker of the tests' own: one KRaft node on loopback, in a folder that goes with it, once for each worker.
+
+Its jars lie in the user's cache, fetched once by Ivy: `python -m tests.kafka`, which bin/_servers calls. Without them
+the tests that need a broker are skipped.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import hashlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from waterclock.engine.spark.jars import _ivy_jar, _proxy_options, cache_directory
+from waterclock.engine.spark.java import find_java
+
+_HERE = Path(__file__).parent
+_VERSION = "4.2.1"
+_PATIENCE = 60
+_SETTINGS = Path(_ivy_jar.__code__.co_filename).with_name("ivysettings.xml")
+Message = tuple[bytes | None, bytes | None]
+
+
+def _folder() -> Path:
+    return cache_directory() / f"kafka-{_VERSION}"
+
+
+def _checksums() -> dict[str, str]:
+    lines = (_HERE / "kafka-jars.sha256").read_text(encoding="ascii").splitlines()
+    return {name: digest for digest, name in (line.split() for line in lines)}
+
+
+def provide() -> str | None:
+    """Fetch the jars where they are not there; say why they cannot be had."""
+    folder, wanted = _folder(), _checksums()
+    if all((folder / name).is_file() for name in wanted):
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as scratch:
+        settings = os.environ.get("WATERCLOCK_IVY_SETTINGS") or str(_SETTINGS)
+        command = [
+            *(find_java(), *_proxy_options(), "-jar", str(_ivy_jar()), "-settings", settings),
+            *("-ivy", str(_HERE / "kafka-ivy.xml"), "-cache", f"{scratch}/ivy", "-types", "jar", "bundle"),
+            *("-retrieve", f"{scratch}/jars/[artifact]-[revision].[ext]", "-warn"),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        for name, digest in wanted.items():
+            jar = Path(scratch, "jars", name)
+            if not jar.is_file():
+                return f"{name} cannot be fetched: {(done.stdout + done.stderr).strip()[-300:]}"
+            if hashlib.sha256(jar.read_bytes()).hexdigest() != digest:
+                return f"{name} is not the one that is known under this name"
+            jar.replace(folder / name)
+    return None
+
+
+def has_broker() -> bool:
+    """Tell whether a broker can be started here."""
+    return all((_folder() / name).is_file() for name in _checksums())
+
+
+needs_broker = pytest.mark.skipif(not has_broker(), reason="the jars of a Kafka broker are not there: bin/_servers")
+
+
+@dataclass
+class Broker:
+    """A running broker; `kill` and `start` as an outage does."""
+
+    folder: Path
+    port: int
+    controller: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def servers(self) -> str:
+        """Where it answers."""
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*_java(), "kafka.Kafka", str(self.folder / "server.properties")],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                break
+            assert self.process.poll() is None, (self.folder / "log").read_text()[-2000:]
+            time.sleep(0.1)
+        _until(lambda: self.admin().list_topics(timeout=3).brokers)
+
+    def kill(self, how: int = signal.SIGKILL) -> None:
+        """End it, at once or in order."""
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                self.process.send_signal(how)
+            self.process.wait()
+            self.process = None
+
+    def admin(self) -> Any:
+        """Return a client that makes topics."""
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient({"bootstrap.servers": self.servers, "log_level": 0}, logger=_silent())
+
+    def topic(self, name: str = "", partitions: int = 1, **config: str) -> str:
+        """Make a topic; gives its name."""
+        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+
+        name = name or f"t-{uuid.uuid4().hex[:10]}"
+        admin = self.admin()  # a client that goes takes its answers with it
+        for made in admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
+            made.result(30)
+        _until(lambda: name in admin.list_topics(timeout=3).topics)
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic."""
+        admin = self.admin()
+        for gone in admin.delete_topics([name]).values():
+            gone.result(30)
+        _until(lambda: name not in admin.list_topics(timeout=3).topics)
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        """Drop the records before an offset, as retention does."""
+        from confluent_kafka import TopicPartition
+
+        admin = self.admin()
+        for gone in admin.delete_records([TopicPartition(topic, partition, offset)]).values():
+            gone.result(30)
+
+    def send(
+        self,
+        topic: str,
+        messages: Iterable[Message],
+        *,
+        partition: int = 0,
+        commits: bool | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        timestamp: int = 0,
+    ) -> None:
+        """Send messages; in a transaction that is committed or aborted, where `commits` says so."""
+        from confluent_kafka import Producer
+
+        config: dict[str, Any] = {"bootstrap.servers": self.servers, "linger.ms": 1, "log_level": 0}
+        if commits is not None:
+            config["transactional.id"] = uuid.uuid4().hex
+        producer = Producer(config, logger=_silent())
+        if commits is not None:
+            producer.init_transactions(30)
+            producer.begin_transaction()
+        for key, value in messages:
+            producer.produce(topic, value, key, partition=partition, headers=list(headers), timestamp=timestamp)
+        producer.flush(30)
+        if commits is not None:
+            (producer.commit_transaction if commits else producer.abort_transaction)(30)
+
+    def read(self, topic: str) -> list[Any]:
+        """Return the committed messages of a topic, by partition and offset."""
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+        parts = self.admin().list_topics(topic, timeout=10).topics[topic].partitions
+        config = {
+            "bootstrap.servers": self.servers,
+            "group.id": uuid.uuid4().hex,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+        consumer = Consumer(config, logger=_silent())
+        consumer.assign([TopicPartition(topic, part, OFFSET_BEGINNING) for part in parts])
+        found: list[Any] = []
+        ended: set[int | None] = set()
+        end = time.monotonic() + 30
+        while len(ended) < len(parts) and time.monotonic() < end:
+            for message in consumer.consume(500, 0.5):
+                error = message.error()
+                if error is None:
+                    found.append(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ended.add(message.partition())
+        consumer.close()
+        return sorted(found, key=lambda each: (each.partition(), each.offset()))
+
+
+def _silent() -> Any:
+    import logging
+
+    logger = logging.getLogger("tests.kafka")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger
+
+
+def _until(is_so: Callable[[], Any]) -> None:
+    end = time.monotonic() + _PATIENCE
+    while True:
+        with suppress(Exception):
+            if is_so():
+                return
+        assert time.monotonic() < end, "the broker does not answer"
+        time.sleep(0.1)
+
+
+def _java() -> list[str]:
+    tuned = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    return [find_java(), *tuned, "-cp", f"{_folder()}/*"]
+
+
+def _free_ports(count: int) -> list[int]:
+    held = [socket.socket() for _ in range(count)]
+    try:
+        for each in held:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in held]
+    finally:
+        for each in held:
+            each.close()
+
+
+@lru_cache
+def broker() -> Broker:
+    """Start the worker's broker, or return it; tests that kill it start it again."""
+    if not has_broker():
+        pytest.skip("the jars of a Kafka broker are not there: bin/_servers")
+    folder = Path(tempfile.mkdtemp(prefix="waterclock-kafka-"))
+    port, controller = _free_ports(2)
+    listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}"
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": str(folder / "data"),
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "log.retention.ms": "-1",  # tests send records of long ago
+        "auto.create.topics.enable": "false",
+        "offsets.retention.minutes": "1000000000",  # claims of the suites are numbered from 1, as if made in 1970
+    }
+    (folder / "server.properties").write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    tool = ["kafka.tools.StorageTool", "format", "--standalone", "-t", identity]
+    subprocess.run([*_java(), *tool, "-c", str(folder / "server.properties")], check=True, capture_output=True)
+    made = Broker(folder, port, controller)
+
+    def end() -> None:
+        made.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(end)
+    made.start()
+    return made
+
+
+if __name__ == "__main__":
+    said = provide()
+    if said:
+        sys.exit(said)

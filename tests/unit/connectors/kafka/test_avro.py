@@ -1,0 +1,90 @@
+"""Avro becomes JSON: wire format, older schemas, types, and bytes that are none."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import struct
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from waterclock.connectors.kafka import avro
+from waterclock.connectors.kafka.avro import Decoder, decoder_of
+from waterclock.errors import WaterclockError
+
+OLD: dict[str, Any] = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}
+NEW: dict[str, Any] = {
+    "type": "record",
+    "name": "r",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-micros"}], "default": None},
+        {"name": "price", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}],
+         "default": None},
+        {"name": "raw", "type": ["null", "bytes"], "default": None},
+        {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []},
+    ],
+}  # fmt: skip
+
+
+def encoded(schema: dict[str, Any], record: dict[str, Any], number: int | None = None) -> bytes:
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, json.loads(json.dumps(schema)), record)
+    return (b"" if number is None else struct.pack(">bI", 0, number)) + body.getvalue()
+
+
+@pytest.fixture
+def decoder(monkeypatch: pytest.MonkeyPatch) -> Decoder:
+    def asked(registry: dict[str, str], path: str, where: str) -> dict[str, str]:
+        del registry, where
+        return {"schema": json.dumps({"/schemas/ids/1": OLD, "/schemas/ids/2": NEW}.get(path, NEW))}
+
+    monkeypatch.setattr(avro, "_asked", asked)
+    return decoder_of("orders", "bus.orders", {"registry": "http://registry"}, None)
+
+
+def test_values_are_read_as_the_newest_schema_says(decoder: Decoder) -> None:
+    at = datetime(2020, 1, 1, 8, tzinfo=UTC)
+    record = {"id": 2, "at": at, "price": Decimal("1.50"), "raw": b"\xff", "tags": ["a"]}
+    for each in (decoder, pickle.loads(pickle.dumps(decoder))):
+        older, newer = each.json_of(encoded(OLD, {"id": 1}, 1), 0, 0), each.json_of(encoded(NEW, record, 2), 0, 1)
+        assert json.loads(older or b"") == {"id": 1, "at": None, "price": None, "raw": None, "tags": []}
+        told = {"id": 2, "at": "2020-01-01T08:00:00+00:00", "price": "1.50", "raw": "/w==", "tags": ["a"]}
+        assert json.loads(newer or b"") == told
+    assert decoder.json_of(None, 0, 2) is None
+    assert decoder.columns() == {
+        "id": "BIGINT", "at": "TIMESTAMP", "price": "DECIMAL(9, 2)", "raw": "BINARY", "tags": "STRING",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [b"", b"\x00", b"\x01\x00\x00\x00\x02\x02", b"\x00\x00\x00\x00\x02"])
+def test_bytes_that_are_none_are_told_with_their_place(decoder: Decoder, value: bytes) -> None:
+    with pytest.raises(WaterclockError) as caught:
+        decoder.json_of(value, 3, 41)
+    assert caught.value.code == "E857"
+    assert "partition 3, offset 41" in str(caught.value.why)
+
+
+def test_a_schema_by_file_takes_bare_values(tmp_path: Path) -> None:
+    (tmp_path / "r.avsc").write_text(json.dumps(OLD))
+    decoder = decoder_of("orders", "bus.orders", {}, tmp_path / "r.avsc")
+    assert decoder.json_of(encoded(OLD, {"id": 7}), 0, 0) == b'{"id": 7}'
+    for file in (tmp_path / "none.avsc", None):
+        with pytest.raises(WaterclockError) as caught:
+            decoder_of("orders", "bus.orders", {}, file)
+        assert caught.value.code == "E857"
+
+
+def test_a_registry_that_is_away_is_asked_again_later_and_its_password_is_shown_nowhere() -> None:
+    registry = {"registry": "http://127.0.0.1:9", "registry_user": "u", "registry_password": "s3cret"}
+    with pytest.raises(WaterclockError) as caught:
+        decoder_of("orders", "bus.orders", registry, None)
+    assert caught.value.transient
+    assert "s3cret" not in caught.value.render()
+    assert "s3cret" not in repr(Decoder("orders", "w", "{}", registry))

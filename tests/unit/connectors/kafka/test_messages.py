@@ -1,0 +1,128 @@
+"""Rows become messages: keys, headers, tombstones, bytes as they are; and records of deliveries are kept small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.systems import unit_of
+from waterclock.connectors.interface import Delivered, Delivery, Outcome
+from waterclock.connectors.kafka.delivery import Records
+from waterclock.connectors.kafka.messages import Sent, writing_of
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Value
+
+OWN = (("timelabel", b"20200101000000"), ("claim", b"7"))
+AT = datetime(2020, 1, 1, 8, tzinfo=UTC)
+KINDS = {"id": "string", "at": "timestamp", "n": "int", "raw": "binary", "of": "struct<a:int>"}
+ROW: dict[str, Any] = {"id": "a", "at": AT, "n": 3, "raw": b"\xff", "of": {"a": 1}}
+
+
+def delivery(
+    folder: Path, table: pa.Table, kinds: dict[str, str], *, mode: Mode = Mode.APPEND, **more: Any
+) -> Delivery:
+    pq.write_table(table, folder / "part.parquet")
+    files = (folder / "part.parquet",)
+    label = "20200101000000"
+    return Delivery(
+        project="p", publish="a.b", claim=7, label=AT, label_text=label, mode=mode, is_from_partitioned=True,
+        columns=tuple(kinds.items()), files=files, **more,
+    )  # fmt: skip
+
+
+def rows(folder: Path, *found: dict[str, Any], **more: Any) -> Delivery:
+    fields = [("id", pa.string()), ("at", pa.timestamp("us", "UTC")), ("n", pa.int32()), ("raw", pa.binary())]
+    schema = pa.schema([*fields, ("of", pa.struct([("a", pa.int32())])), ("gone", pa.bool_())])
+    return delivery(folder, pa.Table.from_pylist(list(found), schema=schema), KINDS, **more)
+
+
+def sent(of: Delivery, **options: Value) -> list[Sent]:
+    return list(writing_of(unit_of("bus", "t", **options), of).messages(of))
+
+
+def test_a_row_is_an_object_with_what_it_bears_beside(tmp_path: Path) -> None:
+    [found] = sent(rows(tmp_path, ROW), key="id", headers="n, raw")
+    assert found == Sent(
+        b"a", b'{"id": "a", "at": "2020-01-01 08:00:00Z", "of": {"a": 1}}', (("n", b"3"), ("raw", b"ff"), *OWN)
+    )
+
+
+def test_a_key_that_went_is_a_tombstone(tmp_path: Path) -> None:
+    gone = {"id": "b", "gone": True}
+    of = rows(tmp_path, ROW, gone, mode=Mode.MERGE, keys=("id",), deleted_column="gone")
+    first, second = sent(of)
+    assert (first.key, first.is_gone) == (b"a", False)
+    assert second == Sent(b"b", None, OWN, is_gone=True)
+
+
+def test_a_text_is_one_column(tmp_path: Path) -> None:
+    of = rows(tmp_path, ROW)
+    [found] = sent(replace(of, columns=(("id", "string"), ("n", "int"))), format="text", key="n")
+    assert (found.key, found.value) == (b"3", b"a")
+    with pytest.raises(WaterclockError, match="text is one column") as caught:
+        sent(of, format="text", key="n")
+    assert caught.value.code == "E856"
+
+
+def test_a_column_that_is_not_there_is_told_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(WaterclockError) as caught:
+        sent(rows(tmp_path, ROW), key="idd")
+    assert (caught.value.code, caught.value.fix) == ("E856", "did you mean id?")
+    with pytest.raises(WaterclockError) as caught:
+        sent(rows(tmp_path, ROW), format="raw", keep="all")
+    assert "no column key" in caught.value.what
+
+
+def test_what_is_kept_whole_goes_by_partition_in_the_order_of_offsets(tmp_path: Path) -> None:
+    kinds = {
+        "key": "binary", "value": "binary", "headers": "array<struct<key:string,value:binary>>", "partition": "int",
+        "offset": "bigint", "timestamp": "timestamp",
+    }  # fmt: skip
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    schema = pa.schema(
+        [
+            ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.list_(header)), ("partition", pa.int32()),
+            ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
+        ]
+    )  # fmt: skip
+    found = [
+        {"key": None, "value": b"2", "headers": None, "partition": 1, "offset": 9, "timestamp": AT},
+        {"key": b"k", "value": None, "partition": 1, "offset": 4, "timestamp": AT + timedelta(milliseconds=1)},
+        {"key": b"", "value": b"", "headers": [{"key": "h", "value": None}], "partition": 0, "offset": 5},
+    ]
+    of = delivery(tmp_path, pa.Table.from_pylist(found, schema=schema), kinds)
+    assert sent(of, format="raw", keep="all") == [
+        Sent(b"", b"", (("h", None),), 0, None),
+        Sent(b"k", None, (), 1, 1_577_865_600_001),
+        Sent(None, b"2", (), 1, 1_577_865_600_000),
+    ]
+
+
+def test_a_record_keeps_the_newest_claims_and_fits_an_offset(tmp_path: Path) -> None:
+    del tmp_path
+    records = Records("id")
+    for claim in range(1, 40):
+        outcome = Outcome.KILLED if claim % 5 == 0 else Outcome.DELIVERED
+        label = "" if claim % 5 == 0 else f"202001{claim:02d}000000"
+        records = records.with_claim(
+            Delivered(1_795_434_094_967 + claim, outcome, label, 10**9, 10**9, "replace where")
+        )
+    text = records.to_text()
+    assert len(text) < 4096
+    assert Records.of_text(text) == records
+    known = records.find(1_795_434_094_967 + 35)
+    assert known is not None
+    assert known.outcome is Outcome.KILLED
+    older = records.find(1_795_434_094_967 + 3)
+    assert older is not None
+    assert older.outcome is Outcome.DELIVERED
+    assert records.find(1_795_434_094_967 + 99) is None
+    assert records.last is not None
+    assert records.last.label_text == "20200139000000"

@@ -1,0 +1,111 @@
+"""Offsets of labels: contiguous, complete, and never past what is gone without a word."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waterclock.connectors.interface import Positions
+from waterclock.connectors.kafka.ranges import Log, Span, first_range, next_range, require_there, spans_of
+from waterclock.engine.collect.positions import require_contiguous
+from waterclock.errors import WaterclockError
+
+WHERE = "kafka.orders"
+
+
+def log(*parts: tuple[int, int], name: str = "a") -> Log:
+    return Log(
+        "orders", name, {at: low for at, (low, _) in enumerate(parts)}, {at: up for at, (_, up) in enumerate(parts)}
+    )
+
+
+def refused(topic: Log, reached: Positions, without: str = "") -> WaterclockError:
+    with pytest.raises(WaterclockError) as caught:
+        next_range(topic, reached, where=WHERE, without=without)
+    return caught.value
+
+
+def test_a_range_goes_on_where_the_last_one_ended() -> None:
+    first = first_range(log((3, 10), (0, 0)), {0: 3, 1: 0})
+    assert first == Positions("orders a", {"0": (3, 10), "1": (0, 0)})
+    assert next_range(log((3, 10), (0, 0)), first, where=WHERE) is None
+    assert next_range(log((5, 12), (0, 4), (0, 2)), first, where=WHERE) == Positions(
+        "orders a", {"0": (10, 12), "1": (0, 4), "2": (0, 2)}
+    )
+
+
+def test_a_topic_that_begins_at_its_end_owns_an_empty_range() -> None:
+    latest = first_range(log((3, 10)), {0: 10})
+    assert latest.parts == {"0": (10, 10)}
+    assert spans_of(latest) == ()
+
+
+def test_retention_that_overtook_us_is_told_and_passed_over_only_by_name() -> None:
+    reached = Positions("orders a", {"0": (0, 10), "1": (0, 5)})
+    error = refused(log((15, 20), (5, 9), (2, 4)), reached)
+    assert error.code == "E852"
+    assert "0:10-15,2:0-2" in str(error.why)
+    assert refused(log((16, 20), (5, 9), (2, 4)), reached, "0:10-15,2:0-2").code == "E852"
+    found = next_range(log((15, 20), (5, 9), (2, 4)), reached, where=WHERE, without="0:10-15, 2:0-2")
+    assert found == Positions("orders a", {"0": (10, 20), "1": (5, 9), "2": (0, 4)}, {"0": (10, 15), "2": (0, 2)})
+    assert spans_of(found) == (Span(0, 15, 20), Span(1, 5, 9), Span(2, 2, 4))
+    assert Positions.of_dict(found.to_dict()) == found
+
+
+def test_a_topic_made_anew_is_told_and_read_only_by_name() -> None:
+    reached = Positions("orders a", {"0": (0, 10)})
+    error = refused(log((0, 99), name="b"), reached)
+    assert (error.code, "without 'topic a'" in str(error.fix), "0:10" in str(error.why)) == ("E853", True, True)
+    found = next_range(log((0, 99), name="b"), reached, where=WHERE, without="topic a")
+    assert found == Positions("orders b", {"0": (0, 99)})
+
+
+def test_a_log_that_was_cut_back_or_lost_a_partition_is_told() -> None:
+    reached = Positions("orders a", {"0": (0, 10), "1": (0, 5)})
+    assert "0: 8 < 10" in str(refused(log((0, 8), (0, 5)), reached).why)
+    assert "1: gone < 5" in str(refused(log((0, 10)), reached).why)
+
+
+def test_a_range_that_was_read_may_be_gone_when_it_is_read_again() -> None:
+    owned = Positions("orders a", {"0": (10, 20)})
+    require_there(log((10, 50)), owned, where=WHERE)
+    with pytest.raises(WaterclockError) as caught:
+        require_there(log((15, 50)), owned, where=WHERE)
+    assert (caught.value.code, "0:10-15" in str(caught.value.why)) == ("E852", True)
+    with pytest.raises(WaterclockError) as caught:
+        require_there(log((0, 50), name="b"), owned, where=WHERE)
+    assert caught.value.code == "E853"
+
+
+FOUR = st.lists(st.integers(0, 9), min_size=4, max_size=4)
+
+
+@given(st.lists(st.tuples(FOUR, FOUR), max_size=12))
+def test_ranges_cover_every_offset_once_but_what_is_said_to_be_gone(steps: list[tuple[list[int], list[int]]]) -> None:
+    ends, starts = [0, 0], [0, 0]
+    reached = first_range(log(*zip(starts, ends, strict=True)), {0: 0, 1: 0})
+    seen: dict[int, list[int]] = {}
+    lost: dict[int, list[int]] = {}
+    for number, (grow, drop) in enumerate(steps):
+        if number == 3:  # a partition is added
+            ends, starts = [*ends, 0], [*starts, 0]
+        ends = [end + more for end, more in zip(ends, grow, strict=False)]
+        starts = [min(end, start + less) for start, end, less in zip(starts, ends, drop, strict=False)]
+        topic = log(*zip(starts, ends, strict=True))
+        try:
+            came = next_range(topic, reached, where=WHERE)
+        except WaterclockError as error:
+            named = str(error.fix).partition("without '")[2].partition("'")[0]
+            came = next_range(topic, reached, where=WHERE, without=named)
+        if came is None:
+            continue
+        require_contiguous(reached, came, where=WHERE)
+        for span in spans_of(came):
+            seen.setdefault(span.partition, []).extend(range(span.low, span.high))
+        for part, (low, high) in came.gone.items():
+            lost.setdefault(int(part), []).extend(range(low, high))
+        reached = came
+    for part, (_, end) in reached.parts.items():
+        both = sorted(seen.get(int(part), []) + lost.get(int(part), []))
+        assert both == list(range(end))
