@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.interface import Collected
@@ -78,7 +79,7 @@ def _by_workers(
     def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield from _carrying(extracts[number])
+                yield from carrying(partial(_of_part, extracts[number]))
 
     fields = [(one.taken.name, one.taken.type) for one in extract.wanted]
     if extract.by_window:
@@ -87,13 +88,20 @@ def _by_workers(
     return spark.range(0, len(extracts), 1, len(extracts)).mapInArrow(read, ddl)
 
 
-def _carrying(extract: Extract) -> Iterator[pa.RecordBatch]:
+def carrying(read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     """Read in a worker; errors go home within Spark's."""
+    try:
+        yield from read()
+    except WaterclockError as error:
+        raise RuntimeError(_MARK + json.dumps(error.to_dict())) from error
+
+
+def _of_part(extract: Extract) -> Iterator[pa.RecordBatch]:
     try:
         with extract.database.reading(extract.where, snapshot=extract.snapshot) as connection:
             yield from batches(connection, extract)
     except WaterclockError as error:
-        raise RuntimeError(_MARK + json.dumps(_of_one_moment(error, extract).to_dict())) from error
+        raise _of_one_moment(error, extract) from error
 
 
 def _of_one_moment(error: WaterclockError, extract: Extract) -> WaterclockError:

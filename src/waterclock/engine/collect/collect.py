@@ -1,4 +1,4 @@
-"""Makes the rows of collects: by data time, by arrival, or the snapshot a source holds."""
+"""Makes the rows of collects: by data time, by arrival, by changes, or the snapshot a source holds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.records import Slice
 from waterclock.connectors.interface import (
     ArrivalCollector,
+    ChangeCollector,
     Collector,
     Item,
     SnapshotCollector,
@@ -17,6 +18,7 @@ from waterclock.connectors.interface import (
     WindowRequest,
 )
 from waterclock.engine.collect.arrivals import assign
+from waterclock.engine.collect.changes import gather_changes
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.collect.lookback import slack_of, windows_read
 from waterclock.engine.collect.reread import gather_again
@@ -52,6 +54,8 @@ def gather(
         return _arrivals(work, spark, table, group, now, unit, collector)
     if source.batching is Batching.DATA_TIME and isinstance(collector, WindowCollector):
         return _windows(spark, table, source, windows_read(table, group, again), unit, collector)
+    if source.batching is Batching.CHANGES and isinstance(collector, ChangeCollector):
+        return gather_changes(work, spark, table, group, unit, collector)
     if source.batching is Batching.SNAPSHOT and isinstance(collector, SnapshotCollector):
         return _snapshot(spark, table, group, now, unit, collector)
     raise AssertionError(f"{unit} cannot be collected by {source.batching}, which check refuses")

@@ -13,9 +13,9 @@ from waterclock.connectors.interface import Collected
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Table
-from waterclock.flow.origins import IN_ROWS
 from waterclock.flow.schema_changes import OnSchemaChange, SchemaChange
 from waterclock.spark_sql import column_name, quoted
+from waterclock.storage.slices.sieve import is_hidden
 from waterclock.storage.types import sql_type
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -118,9 +118,7 @@ def _uncalled_for(frame: DataFrame, columns: Columns, known: AbstractSet[str]) -
     if columns.on_change is not OnSchemaChange.IGNORE or not columns.is_open or not known:
         return ()
     return tuple(
-        name
-        for name in frame.columns
-        if name.lower() not in known and name != TIMELABEL and name not in IN_ROWS.values()
+        name for name in frame.columns if name.lower() not in known and name != TIMELABEL and not is_hidden(name)
     )
 
 
