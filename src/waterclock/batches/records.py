@@ -49,7 +49,8 @@ class ClaimRequest:
     many batches of it may run side by side, whoever runs them. `seen`: done labels that are restated only where the
     claim that made them is still this one. `closed`: where the books of windows were closed, as it was planned.
     `held`: labels that are released, which must be held still, each with the claim that sealed what is held; one
-    that `restates` nothing is asked for still.
+    that `restates` nothing is asked for still. `owned`: by label, the items of a log that belong to it from this claim
+    on, whatever becomes of it: JSON objects with a `name`.
     """
 
     table: str
@@ -68,6 +69,7 @@ class ClaimRequest:
     seen: Mapping[datetime, int] = field(default_factory=dict)
     closed: Mapping[datetime, datetime] = field(default_factory=dict)
     held: Mapping[datetime, int] = field(default_factory=dict)
+    owned: Mapping[datetime, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

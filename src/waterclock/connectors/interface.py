@@ -60,11 +60,34 @@ class ProjectPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class Positions:
+    """A range of a log, by part: from a position on, to one before which it ends: `{"0": (120, 180)}`.
+
+    `of` names the log itself, so that another one under the same name is known. Positions are numbers or texts that
+    JSON keeps, of which the connector alone knows the order; they count no rows. A part that brings nothing is listed
+    too, from and to the same position.
+    """
+
+    of: str
+    parts: Mapping[str, tuple[Any, Any]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as it is kept."""
+        return {"of": self.of, "parts": {part: list(span) for part, span in self.parts.items()}}
+
+    @staticmethod
+    def of_dict(kept: Mapping[str, Any]) -> Positions:
+        """Return what was kept."""
+        return Positions(str(kept["of"]), {part: (low, high) for part, (low, high) in kept["parts"].items()})
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """One thing that arrived, complete. Manifests list items by `name`, which never changes while `path` may.
 
     `stamp` is its arrival; it may lie after now, which the engine caps. `is_archived`: it was moved out of the way; an
     item that a manifest lists and that is not archived was left behind by a crash, and is to be archived again.
+    `positions`: the item is a range of a log.
     """
 
     name: str
@@ -72,6 +95,7 @@ class Item:
     size: int
     path: str
     is_archived: bool = False
+    positions: Positions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,16 +224,8 @@ class Awaited(Collector, Protocol):
 
 
 @runtime_checkable
-class ArrivalCollector(Collector, Protocol):
-    """A source of items that arrive (BY ARRIVAL TIME)."""
-
-    def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
-        """Everything there is, whether taken before or not; but those that are named as `taken` and archived."""
-        ...
-
-    def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
-        """Items by their names, wherever they lie now, archived or not; those that are gone are left out."""
-        ...
+class ItemReader(Collector, Protocol):
+    """A source whose rows come as items, each of which belongs to one label of a table."""
 
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
@@ -218,7 +234,41 @@ class ArrivalCollector(Collector, Protocol):
         ...
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
-        """Move what was committed out of the way, idempotently and never over other content; report what stays."""
+        """Move what was committed out of the way, idempotently and never over other content; report what stays.
+
+        Of a log: what lies before the end of these items is not asked for again but to make a label once more.
+        """
+        ...
+
+
+@runtime_checkable
+class PositionCollector(ItemReader, Protocol):
+    """A log, read by positions (BY ARRIVAL TIME): each label owns a range of it, where the one before ends.
+
+    The range of a label is written down with its claim, before anything is read, and never changes: whoever tries the
+    label again, or makes it again, reads the same. The source's own memory of how far it was read is not asked.
+    """
+
+    def next_range(self, unit: Unit, reached: Positions | None, first: datetime) -> Positions | None:
+        """Return what came behind `reached`, up to the end of the log now; None where nothing came.
+
+        Each part of `reached` goes on where it ends there; a part that is new is taken whole. Without `reached` the
+        log is taken from its beginning, or as an option says, such as from `first` on: the window that begins it.
+        Raises where what comes next is not there any more: nothing is passed over unless an option says so.
+        """
+        ...
+
+
+@runtime_checkable
+class ArrivalCollector(ItemReader, Protocol):
+    """A source of items that arrive (BY ARRIVAL TIME)."""
+
+    def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
+        """Everything there is, whether taken before or not; but those that are named as `taken` and archived."""
+        ...
+
+    def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
+        """Items by their names, wherever they lie now, archived or not; those that are gone are left out."""
         ...
 
 

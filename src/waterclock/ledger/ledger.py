@@ -125,6 +125,7 @@ class Reads(Section):
     contents = on_its_database(current.contents)
     pins = on_its_database(current.pins)
     taken_items = on_its_database(current.taken_items)
+    owned_items = on_its_database(current.owned_items)
     closed_since = on_its_database(past_closings.closed_since)
     noted = on_its_database(looks.noted)
     closings = on_its_database(closings_in)

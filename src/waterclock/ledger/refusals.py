@@ -131,6 +131,18 @@ def read_since(table: str, label: datetime, claim: int | None) -> ClaimRefused:
     )
 
 
+def owned_by_another(table: str, label: datetime, other: datetime) -> ClaimRefused:
+    """Refuse a range of a log that became another label's since it was looked up."""
+    return ClaimRefused(
+        "E850",
+        "another runner has taken what comes next",
+        where=f"{table}@{label_of(label)}",
+        why=f"since this runner looked, it belongs to {table}@{label_of(other)}",
+        fix="it looks once more, and takes what came behind that",
+        transient=True,
+    )
+
+
 def is_paused(table: str, label: datetime, pause: Pause) -> ClaimRefused:
     """Refuse a batch of what somebody has paused."""
     which = "" if pause.is_of_all else f" {table}"

@@ -30,6 +30,7 @@ from waterclock.connectors.interface import (
     Connector,
     Deliverer,
     LinkedCollector,
+    PositionCollector,
     Setting,
     SnapshotCollector,
     WindowCollector,
@@ -146,8 +147,8 @@ class ConnectorConformance:
 
     def test_it_offers_what_it_says(self, system: System) -> None:
         can = system.connector.capabilities
-        offered = {
-            "arrival time": ArrivalCollector,
+        offered: Mapping[str, Any] = {
+            "arrival time": (ArrivalCollector, PositionCollector),
             "data time": WindowCollector,
             "snapshot": SnapshotCollector,
             "labels": LinkedCollector,

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import Matched, match, seen_of
@@ -139,10 +139,8 @@ class Following:
             row = connection.execute("SHOW max_slot_wal_keep_size").fetchone()
         if state is None or row is None or row[0] != "-1":
             return ()
-        return (
-            f"{self.where}: the server keeps its log until it is collected, however much that is:"
-            " set max_slot_wal_keep_size there, so that a project that stands still does not fill its disk",
-        )
+        said = f"{self.where}: the server keeps its log until it is collected, however much that is: "
+        return (f"{said}set max_slot_wal_keep_size there, so that a project that stands still does not fill its disk",)
 
     # ---- what the log says
 
@@ -218,10 +216,8 @@ class Following:
     def _troubled(self, slot: Slot, state: SlotState | None) -> tuple[str, ...]:
         if state is None or state.status not in _TROUBLED:
             return ()
-        return (
-            f"{self.where}: its slot {slot.name} held back {state.held} bytes of the log ({state.status}):"
-            " collect it more often, or raise max_slot_wal_keep_size, before the server removes what was not read",
-        )
+        said = f"{self.where}: its slot {slot.name} held back {state.held} bytes of the log ({state.status}): "
+        return (f"{said}collect it more often, or raise max_slot_wal_keep_size, before the server removes what is new",)
 
     # ---- both
 

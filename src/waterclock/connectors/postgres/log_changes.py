@@ -1,8 +1,8 @@
 """What the log of a PostgreSQL database says of one table, however it was decoded: changes of rows, in log order. Pure.
 
 Positions are numbers of bytes since the log began (`pg_lsn` as a number). A transaction is placed by the position of
-its commit; all that commits at or behind a position `p` is what a reader at `p` has still to see. Times are the commits'
-own, in UTC; they may go back where a clock was set, positions never do.
+its commit; all that commits at or behind a position `p` is what a reader at `p` has still to see. Times are those of
+the commits, in UTC; they may go back where a clock was set, positions never do.
 """
 
 from __future__ import annotations

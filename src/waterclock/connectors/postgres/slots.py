@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 _STATE = """
-SELECT confirmed_flush_lsn, coalesce(wal_status, 'lost'), active, pg_wal_lsn_diff(pg_current_wal_flush_lsn(), restart_lsn)
+SELECT confirmed_flush_lsn, coalesce(wal_status, 'lost'), active,
+  pg_wal_lsn_diff(pg_current_wal_flush_lsn(), restart_lsn)
 FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()"""
 _NO_PLUGIN, _NO_RIGHT, _IN_USE = "58P01", "42501", "55006"
 

@@ -22,8 +22,8 @@ _INSTANTS = frozenset({"label", "end", "stands_from", "low", "high", "now"})
 def put_claim_record(folder: str, claim: Claim, results: Sequence[BatchResult]) -> None:
     """Leave the record of a claim whose slices are sealed and audited; one that is there stays."""
     request = asdict(
-        replace(claim.request, inputs={}, seen={}, closed={}, held={})
-    )  # what was seen mattered to its taker
+        replace(claim.request, inputs={}, seen={}, closed={}, held={}, owned={})
+    )  # what was seen mattered to its taker, and what is owned stands with the results
     request["labels"] = [label.isoformat() for label in claim.request.labels]
     request["inputs"] = [
         [label.isoformat(), [asdict(read) for read in reads]] for label, reads in claim.request.inputs.items()

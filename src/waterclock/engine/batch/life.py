@@ -39,6 +39,7 @@ from waterclock.engine.collect.collect import explain
 from waterclock.engine.collect.linked import pin_link
 from waterclock.engine.collect.lookback import changed
 from waterclock.engine.collect.looks import look_back
+from waterclock.engine.collect.positions import owned_by_labels, ranges_of
 from waterclock.engine.damage import MENDED_ELSEWHERE, as_damage, require_log
 from waterclock.engine.links import kept_inputs, linked_inputs
 from waterclock.engine.progress import GroupReport
@@ -136,7 +137,11 @@ class _Attempt:
         self.bound = bound = self._bind()
         made = self._create(bound)
         with self._step("claim"):
-            bound, claim = self._claimed(bound)
+            claimed, claim = self._claimed(bound)
+        if made is not None and claimed.owned != bound.owned:
+            made.notes.close()
+            made = None  # its rows are of a range that became another label's
+        bound = claimed
         self.work.keep_alive(claim)
         fault("claimed")
         written, notes = self._sealed(claim, bound, made)
@@ -173,21 +178,22 @@ class _Attempt:
                 self.held = find_held(self.work, self.table, self.group, pins)
         # a look that fails is an attempt that fails, of the group's own labels
         with self._step("look" if self.table.source and self.table.source.changed else "pin"):
-            return replace(bound, look=look_back(self.work, self.table, self.group, lambda: self.spark))
+            owned = ranges_of(self.work, self.table, self.group)
+            return replace(bound, look=look_back(self.work, self.table, self.group, lambda: self.spark), owned=owned)
 
     def _claimed(self, bound: Bound) -> tuple[Bound, Claim]:
-        """Take the claim; where another runner has collected a past window since the look, look once more."""
+        """Take the claim; where another runner has collected since the look what it found, look once more."""
         for _ in range(_MOST_LOOKS):
             try:
-                self.claim = claim = self.work.ledger.claims.take(self._request(bound))
+                self.claim = self.work.ledger.claims.take(self._request(bound))
             except ClaimRefused as refused:
-                if refused.code != "E828":
+                if refused.code not in {"E828", "E850"}:
                     raise
                 self.bound = bound = self._bind()
             else:
-                return bound, claim
-        self.claim = claim = self.work.ledger.claims.take(self._request(bound))
-        return bound, claim
+                return bound, self.claim
+        self.claim = self.work.ledger.claims.take(self._request(bound))
+        return bound, self.claim
 
     def _make(self, bound: Bound) -> Made:
         """Return the group's rows, not yet evaluated."""
@@ -300,9 +306,9 @@ class _Attempt:
     def _keep_held(self, claim: Claim, written: Written, notes: Notes, verdict: Verdict) -> None:
         """Leave beside a slice that is held what is to be recorded once it is released; a group is parted before."""
         if self.bound is not None and len(self.group.batches) == 1:
-            told = Verdict((*verdict.warnings, *verdict.holds))
             own = [it for it in written.manifests if it.label == self.group.batches[0].label]
-            results = self._results(self.bound, own, notes, {it.label: told for it in own}, version=-1)
+            told = dict.fromkeys((it.label for it in own), Verdict((*verdict.warnings, *verdict.holds)))
+            results = self._results(self.bound, own, notes, told, version=-1)
             put_claim_record(self.folder, claim, results)
 
     def _request(self, bound: Bound) -> ClaimRequest:
@@ -324,6 +330,7 @@ class _Attempt:
             restates=self._restates(bound),
             seen=bound.look.seen,
             held={} if self.held is None else {self.held.manifest.label: self.held.manifest.claim},
+            owned=owned_by_labels(bound.owned),
             closed={each.label: each.closing.tick for each in self.group.batches if each.closing and each.closing.tick},
             pool=(self.table.pool, self.work.flow.pools[self.table.pool])
             if self.table.pool in self.work.flow.pools
@@ -355,9 +362,7 @@ class _Attempt:
         ends = {piece.label: piece.end for piece in bound.again}
         ends |= {batch.label: batch.window.end for batch in self.group.batches}
         stands = {batch.label: batch.stands_from for batch in self.group.batches}
-        measures: dict[str, Any] = {**notes.set_aside()}
-        if notes.left_out:
-            measures["left_out"] = list(notes.left_out)
+        set_aside = {**notes.set_aside(), **({"left_out": list(notes.left_out)} if notes.left_out else {})}
         return [
             BatchResult(
                 label=manifest.label,
@@ -369,7 +374,7 @@ class _Attempt:
                 slice_path=manifest.slice_path,
                 stands_from=stands.get(manifest.label),
                 measures={
-                    **measures,
+                    **set_aside,
                     **self._sifted(manifest),
                     **self._without_parent(notes, manifest),
                     **self.kept.get(manifest.label, {}),
@@ -399,10 +404,7 @@ class _Attempt:
 
     def _sifted(self, manifest: Manifest) -> Mapping[str, Any]:
         if self.held is not None:
-            return {
-                **self.held.result.measures,
-                "released": self._released_by(),
-            }
+            return {**self.held.result.measures, "released": self._released_by()}
         found = self.sifted.get(manifest.label)
         return {} if found is None else measures_of(found)
 

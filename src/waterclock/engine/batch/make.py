@@ -24,6 +24,7 @@ from waterclock.engine.collect.columns_seen import fitted, noticed, with_noted
 from waterclock.engine.collect.linked import LinkedPin, gather_linked
 from waterclock.engine.collect.looks import Look
 from waterclock.engine.collect.origins import with_origins
+from waterclock.engine.collect.positions import Owned
 from waterclock.engine.reads.absent_parents import AbsentParents
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.workplace import Workplace
@@ -50,12 +51,14 @@ if TYPE_CHECKING:
 class Bound:
     """What a group is bound to: the pinned reads of each label, and what a look back at its source found.
 
-    `linked`: what each window of a table that collects another project's reads there.
+    `linked`: what each window of a table that collects another project's reads there. `owned`: what each label owns
+    of a log, once it is claimed.
     """
 
     pins: Mapping[datetime, tuple[PinnedRead, ...]]
     look: Look = field(default_factory=Look)
     linked: tuple[LinkedPin, ...] = ()
+    owned: Owned = field(default_factory=dict)
 
     @property
     def again(self) -> tuple[Slice, ...]:
@@ -100,7 +103,7 @@ def _made(
         return Made([Part(labels, shaped.frame)], _stored(table, shaped.schema), notes)
     if table.kind is Kind.COLLECT:
         linked = gather_linked(work, spark, table, bound.linked) if bound.linked else None
-        gathered = linked or gather(work, spark, table, group, bound.again, now)
+        gathered = linked or gather(work, spark, table, group, bound.again, now, bound.owned)
         rows = with_origins(table, gathered.collected.frame)
         gathered = replace(gathered, collected=replace(gathered.collected, frame=rows))
         all_labels = tuple(sorted({*labels, *(piece.label for piece in bound.again)}))

@@ -51,7 +51,7 @@ def gather_changes(
     try:
         for said in read.said:
             work.note_once(said)
-        rows = _settled(spark, table, read, _own_rows(work, spark, table))
+        rows = _settled(table, read, _own_rows(work, spark, table))
     except BaseException:
         read.collected.close()
         raise
@@ -116,7 +116,7 @@ def _end(work: Workplace, table: Table, unit: Unit, collector: ChangeCollector, 
             work.ledger.past.add_event(LET_GO, who=work.settings.who, table=table.name, data={"name": gone})
 
 
-def _settled(spark: SparkSession, table: Table, read: ChangesRead, own: DataFrame | None) -> DataFrame:
+def _settled(table: Table, read: ChangesRead, own: DataFrame | None) -> DataFrame:
     """Return one row for each key and time that a change was made to, all of its columns told."""
     if table.fold is None:
         raise AssertionError("changes are folded")

@@ -13,6 +13,8 @@ from waterclock.connectors.interface import (
     ChangeCollector,
     Collector,
     Item,
+    ItemReader,
+    PositionCollector,
     SnapshotCollector,
     WindowCollector,
     WindowRequest,
@@ -21,6 +23,7 @@ from waterclock.engine.collect.arrivals import assign
 from waterclock.engine.collect.changes import gather_changes
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.collect.lookback import slack_of, windows_read
+from waterclock.engine.collect.positions import Owned, noted
 from waterclock.engine.collect.reread import gather_again
 from waterclock.engine.collect.signs import require_signs
 from waterclock.engine.collect.source_clocks import arrived
@@ -36,11 +39,17 @@ if TYPE_CHECKING:
 
 
 def gather(
-    work: Workplace, spark: SparkSession, table: Table, group: Group, again: Sequence[Slice], now: datetime
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    again: Sequence[Slice],
+    now: datetime,
+    owned: Owned | None = None,
 ) -> Gathered:
     """Read the group's windows from the table's source; nothing is evaluated yet unless the source is small.
 
-    `again` are done windows that a LOOKBACK reads once more.
+    `again` are done windows that a LOOKBACK reads once more; `owned` what the labels own of a log.
     """
     source = table.source
     if source is None:
@@ -52,6 +61,8 @@ def gather(
     require_signs(work, table, (batch.window for batch in group.batches))
     if source.batching is Batching.ARRIVAL_TIME and isinstance(collector, ArrivalCollector):
         return _arrivals(work, spark, table, group, now, unit, collector)
+    if source.batching is Batching.ARRIVAL_TIME and isinstance(collector, PositionCollector):
+        return _ranges(spark, table, group, owned or {}, unit, collector)
     if source.batching is Batching.DATA_TIME and isinstance(collector, WindowCollector):
         return _windows(spark, table, source, windows_read(table, group, again), unit, collector)
     if source.batching is Batching.CHANGES and isinstance(collector, ChangeCollector):
@@ -126,6 +137,18 @@ def _arrivals(
     return Gathered(collected, source, partial(_archive, collector, unit, to_archive))
 
 
+def _ranges(
+    spark: SparkSession, table: Table, group: Group, owned: Owned, unit: Unit, collector: PositionCollector
+) -> Gathered:
+    by_label = {batch.label: owned.get(batch.label, ()) for batch in group.batches}
+    collected = collector.read_items(spark, unit, by_label, columns_as_asked(table), table.cadence.zone)
+    source = {
+        label: {**collected.source, "items": [noted(item) for item in items]} for label, items in by_label.items()
+    }
+    taken = [item for items in by_label.values() for item in items]
+    return Gathered(collected, source, partial(_archive, collector, unit, taken))
+
+
 def _older_open(work: Workplace, table: Table, windows: Sequence[Window]) -> list[Window]:
     start = work.ledger.reads.table(table.name).start
     if start is None:
@@ -147,6 +170,6 @@ def _for_each(group: Group, noted: Mapping[str, Any]) -> dict[datetime, Mapping[
     return {batch.label: noted for batch in group.batches}
 
 
-def _archive(collector: ArrivalCollector, unit: Unit, items: Sequence[Item], _: Workplace) -> None:
+def _archive(collector: ItemReader, unit: Unit, items: Sequence[Item], _: Workplace) -> None:
     """Move the taken items to the archive, once their batch is recorded; a crash before it leaves that to the next."""
     collector.archive(unit, items)

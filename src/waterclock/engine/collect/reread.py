@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.records import Slice
 from waterclock.batches.schemas import SCHEMA
-from waterclock.connectors.interface import ArrivalCollector, Collected, Collector, Item
+from waterclock.connectors.interface import ArrivalCollector, Collected, Collector, Item, PositionCollector
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.collect.looks import CHANGED, LOOKED
+from waterclock.engine.collect.positions import items_of
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import columns_as_asked
@@ -42,9 +43,11 @@ def gather_again(
         for batch in group.batches
         for piece in work.ledger.reads.slices(table.name, batch.window.start, batch.window.end)
     }
-    if _is_by_arrival(table) and isinstance(collector, ArrivalCollector):
+    if _is_by_arrival(table) and isinstance(collector, ArrivalCollector | PositionCollector):
         sources = {label: _source_of(work, table, piece) for label, piece in pieces.items()}
-        items = _found(table, unit, collector, sources)
+        items = items_of(sources)
+        if isinstance(collector, ArrivalCollector):
+            items = _found(table, unit, collector, sources)
         collected = collector.read_items(spark, unit, items, columns_as_asked(table), table.cadence.zone)
     else:
         kept = {label: read_manifest(folder, piece.slice_path) for label, piece in pieces.items()}
@@ -76,7 +79,7 @@ def _is_by_arrival(table: Table) -> bool:
 
 def _found(
     table: Table, unit: Unit, collector: ArrivalCollector, sources: Mapping[datetime, Mapping[str, Any]]
-) -> dict[datetime, tuple[Item, ...]]:
+) -> dict[datetime, Sequence[Item]]:
     names = {label: [str(item["name"]) for item in of.get("items", ())] for label, of in sources.items()}
     present = {item.name: item for item in collector.find(unit, {name for of in names.values() for name in of})}
     for label, wanted in names.items():

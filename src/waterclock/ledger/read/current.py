@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -66,6 +66,16 @@ _LABELS_SINCE = sa.select(revisions.c.label).where(
 _COMMITTED_SINCE = _COMMITTED.where(revisions.c.label.in_(_LABELS_SINCE))
 _COVERED = sa.select(coverage.c.low, coverage.c.high).where(coverage.c.table_name == sa.bindparam("of"))
 _TAKEN = sa.select(items.c.item).where(items.c.table_name == sa.bindparam("of"))
+_OWNED = sa.select(items.c.label, items.c.data).where(
+    items.c.table_name == sa.bindparam("of"), items.c.label.in_(sa.bindparam("labels", expanding=True))
+)
+_LAST_OWNED = (
+    sa.select(items.c.data)
+    .where(items.c.table_name == sa.bindparam("of"), items.c.item >= sa.bindparam("low"))
+    .where(items.c.item < sa.bindparam("high"))
+    .order_by(items.c.item.desc())
+    .limit(1)
+)
 _TAKEN_OF = _TAKEN.where(items.c.item.in_(sa.bindparam("names", expanding=True)))
 
 
@@ -217,6 +227,18 @@ def taken_items(database: Database, name: str, names: Iterable[str] | None = Non
             values = {"of": name, "names": asked[start : start + 500]}
             found.update(connection.execute(_TAKEN_OF, values).scalars())
         return found
+
+
+def owned_items(
+    database: Database, name: str, labels: Iterable[datetime], span: tuple[str, str]
+) -> tuple[Mapping[datetime, tuple[Mapping[str, Any], ...]], Mapping[str, Any] | None]:
+    """Return the items that labels of a table own by now, and the last item of all whose name lies in `[low, high)`."""
+    found: dict[datetime, list[Mapping[str, Any]]] = defaultdict(list)
+    with database.read() as connection:
+        for row in connection.execute(_OWNED, {"of": name, "labels": list(labels)}):
+            found[row.label].append(row.data)
+        last = connection.execute(_LAST_OWNED, {"of": name, "low": span[0], "high": span[1]}).scalar()
+        return {label: tuple(owned) for label, owned in found.items()}, last
 
 
 def _row(connection: sa.Connection, name: str) -> AnyRow:

@@ -15,7 +15,17 @@ from waterclock.ledger import refusals
 from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.store.database import Database, Write, pause_of
-from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, closings, inputs, tables
+from waterclock.ledger.store.schema import (
+    IS_OPEN,
+    AnyRow,
+    batches,
+    claim_labels,
+    claims,
+    closings,
+    inputs,
+    items,
+    tables,
+)
 from waterclock.ledger.write.rebuilding import refuse_rebuilding
 from waterclock.timelabel.label import label_of
 
@@ -78,6 +88,10 @@ _RUN_BATCHES = (
     )
 )
 _ADD_INPUTS = sa.insert(inputs)
+_ADD_ITEMS = sa.insert(items)
+_OWNERS = sa.select(items.c.item, items.c.label).where(
+    items.c.table_name == sa.bindparam("of"), items.c.item.in_(sa.bindparam("names", expanding=True))
+)
 _OPEN = sa.select(claims).where(IS_OPEN)  # ordered here, not there: sorting by number would read all claims
 _LABELS = (
     sa.select(claim_labels.c.label)
@@ -94,7 +108,8 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
             one, E410 (transient) where an input changed since it was looked up, E412 for an unknown table, E427
             (transient) where the table's pool is full, E429 (transient) where the table or all is paused, E456
             (transient) where a window was opened again since it was planned, E828 (transient) where a label was made by
-            another claim than the one that was seen, E756 (transient) where what is to be released is held no more
+            another claim than the one that was seen, E756 (transient) where what is to be released is held no more,
+            E850 (transient) where what a label is to own became another's since
     """
     with database.write(claims=True) as write:
         if write.flow != request.flow:
@@ -111,6 +126,7 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
         _check_closings(write, request)
         _check_inputs(write, request, known)
         number = write.last_claim
+        _own_items(write, request, number)
         lease_until = write.at + timedelta(seconds=request.lease_seconds)
         _put(write, request, number, lease_until, before, {name: row.changes for name, row in known.items()})
         return Claim(number, request, lease_until)
@@ -222,6 +238,25 @@ def _check_inputs(write: Write, request: ClaimRequest, known: Mapping[str, AnyRo
     for label, read in pinned:
         if found[read.table, read.low, read.high] != read.content:
             raise refusals.inputs_changed(request.table, label, read.read)
+
+
+def _own_items(write: Write, request: ClaimRequest, number: int) -> None:
+    """Write down what of its source each label owns, before anybody reads it: it stays so if the claim fails."""
+    names = {str(item["name"]): label for label, owned in request.owned.items() for item in owned}
+    if not names:
+        return
+    known = {row.item: row.label for row in write.execute(_OWNERS, {"of": request.table, "names": list(names)})}
+    for name, label in names.items():
+        if known.get(name, label) != label:
+            raise refusals.owned_by_another(request.table, label, known[name])
+    rows = [
+        {"table_name": request.table, "item": item["name"], "label": label, "claim": number, "data": dict(item)}
+        for label, owned in request.owned.items()
+        for item in owned
+        if item["name"] not in known
+    ]
+    if rows:
+        write.later(_ADD_ITEMS, rows)
 
 
 def _claim_row(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> dict[str, Any]:

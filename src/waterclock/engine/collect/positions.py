@@ -1,0 +1,100 @@
+"""Gives the labels of a collect ranges of a log, each where the one before ends: written down with the claim.
+
+A label that owns a range keeps it, whatever becomes of its claim: whoever tries it again reads the same. What comes
+next belongs to the oldest label of a group that owns nothing yet; the others are empty. So where windows were missed,
+the oldest of them takes all that came since, and at every boundary all that had arrived by then is in labels before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from waterclock.batches.facts import BEGINNING
+from waterclock.connectors.interface import Item, PositionCollector, Positions
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Batching
+from waterclock.flow.declarations import Table
+from waterclock.planner.plan import Group
+from waterclock.timelabel.label import label_of
+
+_NAME = "positions {:012d}"
+_NAMES = (_NAME.format(0), _NAME.format(10**12 - 1))
+
+Owned = Mapping[datetime, tuple[Item, ...]]
+
+
+def ranges_of(work: Workplace, table: Table, group: Group) -> Owned:
+    """Return what each label of a group owns of the log that its table collects: what it owned before, else what comes.
+
+    Nothing for other tables. Cost: one question to the ledger, and the source's end.
+    Raises  E851 where what comes next does not begin where the last range ends
+    """
+    source = table.source
+    if source is None or source.batching is not Batching.ARRIVAL_TIME or group.is_made_of_kept:
+        return {}
+    collector = work.connections.collector(source.unit.connection)
+    if not isinstance(collector, PositionCollector):
+        return {}
+    labels = [batch.label for batch in group.batches]
+    kept, last = work.ledger.reads.owned_items(table.name, labels, _NAMES)
+    owned = {label: tuple(item_of(one) for one in found if "positions" in one) for label, found in kept.items()}
+    # a label that is done without any stays empty when it is made again
+    done = {piece.label for piece in work.ledger.reads.slices(table.name, labels[0], group.batches[-1].window.end)}
+    free = next((label for label in labels if not owned.get(label) and label not in done), None)
+    if free is None:
+        return owned
+    reached = None if last is None else Positions.of_dict(last["positions"])
+    came = collector.next_range(work.connections.opened(source.unit), reached, labels[0])
+    if came is None:
+        return owned
+    require_contiguous(reached, came, where=f"{table.name}@{label_of(free)}")
+    number = 1 if last is None else int(str(last["name"]).split()[-1]) + 1
+    return {**owned, free: (Item(_NAME.format(number), BEGINNING, 0, str(source.unit), positions=came),)}
+
+
+def require_contiguous(reached: Positions | None, came: Positions, *, where: str) -> None:
+    """Refuse a range that leaves anything out behind the last one, or reads it twice. Another log begins anew.
+
+    Raises  E851
+    """
+    if reached is None or reached.of != came.of:
+        return
+    for part, (_, end) in reached.parts.items():
+        low = came.parts.get(part, (None, None))[0]
+        if part not in came.parts or low != end:
+            raise WaterclockError(
+                "E851",
+                f"what comes next of {came.of} does not begin where the last label ended",
+                where=where,
+                why=f"part {part} was read up to {end}, and "
+                + (f"would go on at {low}" if part in came.parts else "is not there any more"),
+                fix="this is a defect of the connector: it is to go on where the last range ended, or to refuse",
+            )
+
+
+def owned_by_labels(owned: Owned) -> dict[datetime, tuple[Mapping[str, Any], ...]]:
+    """Return the ranges of labels as they are kept."""
+    return {label: tuple(noted(item) for item in items) for label, items in owned.items() if items}
+
+
+def noted(item: Item) -> dict[str, Any]:
+    """Return what a manifest keeps of a range."""
+    if item.positions is None:
+        raise AssertionError(f"{item.name} is no range of a log")
+    return {"name": item.name, "positions": item.positions.to_dict()}
+
+
+def item_of(kept: Mapping[str, Any]) -> Item:
+    """Return the range that a manifest or the ledger keeps."""
+    return Item(str(kept["name"]), BEGINNING, 0, "", positions=Positions.of_dict(kept["positions"]))
+
+
+def items_of(sources: Mapping[datetime, Mapping[str, Any]]) -> dict[datetime, Sequence[Item]]:
+    """Return the ranges that done labels were made of, by what their manifests say of their source."""
+    return {
+        label: [item_of(one) for one in source.get("items", ()) if "positions" in one]
+        for label, source in sources.items()
+    }
