@@ -199,17 +199,18 @@ class Following:
             first = list(islice(rows, DIRECT_ROWS + 1))
             for _ in rows:  # to its end: where the range ends and what it holds is known before rows are handed on
                 pass
-            if len(first) <= DIRECT_ROWS:
-                table = pa.Table.from_batches(list(batches_of(first, extract)), log_schema(extract))
-                return spark.createDataFrame(table)
+        fields = [f"`{one.taken.name.replace('`', '``')}` {one.taken.type}" for one in extract.wanted]
+        fields += [f"{OP} STRING, {LSN} BIGINT, {XID} BIGINT, {SEQ} BIGINT, {AT} TIMESTAMP, {MISSING} ARRAY<STRING>"]
+        if not first:
+            return spark.createDataFrame([], ", ".join(fields))
+        if len(first) <= DIRECT_ROWS:
+            return spark.createDataFrame(pa.Table.from_batches(list(batches_of(first, extract)), log_schema(extract)))
         settled = replace(span, high=seen.high)
 
         def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             if sum(batch.num_rows for batch in numbers):
                 yield from carrying(lambda: _log_rows(followed, settled))
 
-        fields = [f"`{one.taken.name.replace('`', '``')}` {one.taken.type}" for one in extract.wanted]
-        fields += [f"{OP} STRING, {LSN} BIGINT, {XID} BIGINT, {SEQ} BIGINT, {AT} TIMESTAMP, {MISSING} ARRAY<STRING>"]
         # kept: a slot has one reader at a time, and each pass over it costs a pass over the log
         return spark.range(0, 1, 1, 1).mapInArrow(read, ", ".join(fields)).persist()
 
