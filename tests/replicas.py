@@ -40,10 +40,14 @@ class Replicated:
 
     @staticmethod
     def begun(
-        root: Path, spark: SparkSession, columns: str = COLUMNS, flow: str = FLOW, options: str = "", at: Server | None = None
+        root: Path,
+        spark: SparkSession,
+        columns: str = COLUMNS,
+        flow: str = FLOW,
+        options: str = "",
     ) -> Replicated:
         """Create the table and declare the flow; nothing runs."""
-        at = at or server()
+        at = server()
         schema = at.fresh_schema()
         at.run(f"CREATE SCHEMA {schema}")
         tiny = Tiny(root, spark, toml=TOML.format(url=at.url, schema=schema))
@@ -83,11 +87,16 @@ class Replicated:
         return sorted((tuple(row) for row in self.tiny.rows(f"SELECT {columns} FROM shop.orders")), key=repr)
 
     def slots(self) -> list[str]:
-        """Return the slots of this database that are the project's."""
-        return [row[0] for row in self.at.run("SELECT slot_name FROM pg_replication_slots WHERE slot_name ~ 'waterclock'")]
+        """Return the slots of the server."""
+        return [row[0] for row in self.at.run("SELECT slot_name FROM pg_replication_slots ORDER BY 1")]
 
 
 def past_all_windows(_: object, unit: object) -> datetime:
     """Stand in for a source's clock, so that a test need not wait for windows to end."""
     del unit
     return datetime(2100, 1, 1, tzinfo=UTC)
+
+
+def drop_all_slots() -> None:
+    """Leave no slot at this process's server: each would keep its log from then on."""
+    server().run("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")

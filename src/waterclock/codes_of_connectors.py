@@ -77,4 +77,9 @@ CHANGES: Mapping[str, Code] = {
     "E866": Code(
         "a slot that is being read", "A replication slot has one reader at a time: it is tried again until it is free."
     ),
+    "E867": Code(
+        "a table that was emptied under its snapshot",
+        "A snapshot that was taken before a TRUNCATE, or before a table was rewritten, sees the table as it is after "
+        "it. So that the snapshot and the log do not contradict each other, it is taken anew.",
+    ),
 }

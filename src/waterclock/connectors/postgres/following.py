@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -41,6 +41,7 @@ from waterclock.connectors.postgres.slots import (
     begun,
     drop,
     is_in_use,
+    require_as_of,
     require_whole,
     state_of,
 )
@@ -107,6 +108,7 @@ class Following:
                     if number == len(plugins) - 1:
                         raise
             connection = held.enter_context(self.database.reading(self.where, snapshot=start.snapshot))
+            require_as_of(connection, table, self.where)
             now = facts_of(connection, self.unit)
             there, matched = self._columns(connection)
             extract = self._extract(there, matched, f"{quoted(now.schema)}.{quoted(now.name)}")
@@ -194,8 +196,8 @@ class Following:
         import pyarrow as pa
 
         extract = followed.extract
-        with _reading_log(followed):
-            rows = rows_in(events_of(connection, followed, span.high), span, followed, until, seen)
+        with _reading_log(followed), closing(events_of(connection, followed, span.high)) as events:
+            rows = rows_in(events, span, followed, until, seen)
             first = list(islice(rows, DIRECT_ROWS + 1))
             for _ in rows:  # to its end: where the range ends and what it holds is known before rows are handed on
                 pass
@@ -279,9 +281,12 @@ def _told(frame: DataFrame, position: int, at: datetime) -> DataFrame:
 
 def _log_rows(followed: Followed, span: Range) -> Iterator[pa.RecordBatch]:
     """Read a settled range; a slot that another reader has just left is waited for."""
-    with followed.extract.database.opened(followed.extract.where) as connection, _reading_log(followed):
-        rows = rows_in(events_of(connection, followed, span.high), span, followed, None, Seen())
-        yield from batches_of(rows, followed.extract)
+    with (
+        followed.extract.database.opened(followed.extract.where) as connection,
+        _reading_log(followed),
+        closing(events_of(connection, followed, span.high)) as events,
+    ):
+        yield from batches_of(rows_in(events, span, followed, None, Seen()), followed.extract)
 
 
 def _forget(frame: DataFrame) -> None:

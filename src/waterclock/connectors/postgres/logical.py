@@ -6,7 +6,7 @@ slot stays where it is: it is moved on once the rows are committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -77,8 +77,11 @@ class LogRow:
     missing: tuple[str, ...] = ()
 
 
-def events_of(connection: Connection, followed: Followed, high: int) -> Iterator[Event]:
-    """Yield what the slot holds before a position, in the order of the log; it costs a pass over the log since then."""
+def events_of(connection: Connection, followed: Followed, high: int) -> Generator[Event]:
+    """Yield what the slot holds before a position, in the order of the log; it costs a pass over the log since then.
+
+    The connection is free for others again once the generator is closed.
+    """
     slot = followed.slot
     if slot.plugin == "wal2json":
         options = wal2json.options(followed.schema, followed.table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
 from waterclock.connectors.postgres.log_changes import Begin, Change, Event, Op, instant_of_log
@@ -27,7 +27,7 @@ def options(publication: str) -> dict[str, str]:
     return {"proto_version": "1", "publication_names": f'"{publication.replace(chr(34), chr(34) * 2)}"'}
 
 
-def events(messages: Iterable[bytes], schema: str, table: str) -> Iterator[Event]:
+def events(messages: Iterable[bytes], schema: str, table: str) -> Generator[Event]:
     """Yield the begins of all transactions, and the changes of one table, in the order of the log.
 
     Messages are one or more whole transactions, as one reading of a slot gives them: each reading tells of every table

@@ -152,6 +152,27 @@ def _publish(connection: Connection, where: str, slot: Slot, table: str) -> None
         ) from error
 
 
+def require_as_of(connection: Connection, table: str, where: str) -> None:
+    """See that a table still has the rows that a snapshot sees: what empties or rewrites a table is no part of that.
+
+    The transaction holds the table from then on. `table` is the table as SQL takes it.
+    Raises  E867 (transient) where the table was truncated or rewritten since
+    """
+    connection.execute(f"SELECT FROM {table} LIMIT 0")
+    row = connection.execute(
+        "SELECT relfilenode = pg_relation_filenode(oid) FROM pg_class WHERE oid = to_regclass(%s)", (table,)
+    ).fetchone()
+    if row is None or not row[0]:
+        raise WaterclockError(
+            "E867",
+            f"{table} was emptied or rewritten while its snapshot was taken",
+            where=where,
+            why="TRUNCATE and ALTER TABLE are seen at once by who began before them",
+            fix="it is tried again, with a new snapshot",
+            transient=True,
+        )
+
+
 def state_of(connection: Connection, slot: Slot) -> SlotState | None:
     """Tell how a slot stands; None where it is not there."""
     row = connection.execute(_STATE, (slot.name,)).fetchone()

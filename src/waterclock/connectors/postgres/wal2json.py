@@ -7,7 +7,7 @@ such columns is decoded by pgoutput, unless somebody asks for wal2json.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -35,7 +35,7 @@ def _escaped(name: str) -> str:
     return "".join(f"\\{sign}" if sign in "\\,. *'" else sign for sign in name)
 
 
-def events(lines: Iterable[str], schema: str, table: str) -> Iterator[Event]:
+def events(lines: Iterable[str], schema: str, table: str) -> Generator[Event]:
     """Yield the begins of all transactions, and the changes of one table, in the order of the log.
 
     Lines are one or more whole transactions. Raises  ValueError for a line that is no such JSON
