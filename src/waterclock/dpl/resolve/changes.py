@@ -42,7 +42,7 @@ def _refused(draft: Draft, said: ModeSaid | None) -> Iterator[WaterclockError]:
             "E325",
             f"{draft.name} is collected BY CHANGES, and {'says ' + said.mode.name if said else 'says no mode'}",
             why="changes are put in place key by key: MERGE keeps the last row, TEMPORAL all versions",
-            fix="say MERGE or TEMPORAL; its slices keep each change of a batch, and `audit` shows them",
+            fix="say MERGE; or TEMPORAL AT a column AS (_change.at), which keeps each change",
         )
     if draft.source is not None and draft.source.unit.query is not None:
         yield draft.at("FROM").refuse(
