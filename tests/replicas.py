@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tests.postgres import Server, server
 from tests.tiny import Tiny, described
 from waterclock.engine.runner import RunOutcome
+from waterclock.timelabel.label import instant_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,6 +78,13 @@ class Replicated:
         """Collect the next window, which takes all that was committed by now."""
         outcome = self.run()
         assert not outcome.failed, described(outcome)
+
+    def retry(self) -> None:
+        """Have the batch that failed tried again by the next run."""
+        failed = [label for (_, label), status in self.tiny.batches().items() if status == "failed"]
+        with self.tiny.ledger() as ledger:
+            for label in failed:
+                ledger.decisions.retry("shop.orders", [instant_of(label)], who="a test")
 
     def source(self, columns: str = "id, name, amount, md5(big), at AT TIME ZONE 'UTC'") -> list[tuple[Any, ...]]:
         """Return what the source holds."""

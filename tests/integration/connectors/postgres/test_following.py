@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.replicas import Replicated, drop_all_slots, past_all_windows
+from waterclock.connectors.postgres import following
 from waterclock.connectors.postgres.connector import PostgresCollector
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+TEMPORAL = """
+CREATE CONNECTION ops TYPE postgres;
+COLLECT shop.orders (id KEY, since TIMESTAMP AS (_change.at), *) FROM ops.orders{options} EVERY MINUTE
+  BY CHANGES TEMPORAL AT since;
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -51,4 +57,57 @@ def test_every_kind_of_change_comes_to_what_the_source_holds(tmp_path: Path, spa
     it.sql("TRUNCATE orders")
     it.replicate()
     assert it.replica() == it.source() == []
+    assert len(it.slots()) == 1
+
+
+def test_each_change_is_a_version_from_its_commit_on(tmp_path: Path, spark: SparkSession) -> None:
+    it = Replicated.begun(tmp_path, spark, flow=TEMPORAL)
+    it.sql("INSERT INTO orders VALUES (1, 'a', 1, repeat('x', 5000)), (2, 'b', 1, 'small')")
+    it.replicate()
+    it.sql("UPDATE orders SET name = 'a2' WHERE id = 1; UPDATE orders SET name = 'a3' WHERE id = 1")
+    it.sql("UPDATE orders SET name = 'a4' WHERE id = 1")
+    it.sql("DELETE FROM orders WHERE id = 2")
+    it.sql("INSERT INTO orders VALUES (2, 'b2', NULL, NULL)")
+    it.replicate()
+    it.sql("TRUNCATE orders")
+    it.replicate()
+    versions = it.tiny.rows(
+        "SELECT id, name, amount, length(big), rec_is_current FROM shop.orders ORDER BY 1, rec_eff_time"
+    )
+    assert [(*row[:2], str(row[2]), *row[3:]) for row in versions] == [
+        (1, "a", "1.00", 5000, False),
+        (1, "a3", "1.00", 5000, False),
+        (1, "a4", "1.00", 5000, False),
+        (2, "b", "1.00", 5, False),
+        (2, "b2", "None", None, False),
+    ]
+    gaps = it.tiny.rows("SELECT count(*) FROM shop.orders WHERE rec_exp_time <= rec_eff_time")
+    assert gaps == [(0,)]
+
+
+def test_what_is_lost_is_told_and_a_new_snapshot_begins_anew(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = Replicated.begun(tmp_path, spark)
+    it.sql("INSERT INTO orders SELECT n, 'n', n, 'b' FROM generate_series(1, 5) AS n")
+    it.replicate()
+    monkeypatch.setattr(following, "DIRECT_ROWS", 3)  # of more rows a worker of Spark reads the slot
+    it.sql("UPDATE orders SET name = 'x'")
+    it.replicate()
+    assert it.replica() == it.source()
+    drop_all_slots()
+    it.sql("DELETE FROM orders WHERE id = 1; ALTER TABLE orders ADD extra int NOT NULL DEFAULT 7")
+    for _ in range(2):  # and so at each try: nothing is passed over
+        (failed,) = it.run().failed
+        assert failed.error is not None
+        assert (failed.error.code, "is gone" in failed.error.what) == ("E860", True)
+        it.retry()
+    it.declare(options=" OPTIONS (snapshot '2')")
+    it.replicate()
+    assert it.replica() == it.source()
+    assert {row[0] for row in it.replica("extra")} == {7}
+    it.sql("UPDATE orders SET extra = id; ALTER TABLE orders RENAME name TO title")
+    (failed,) = it.run().failed
+    assert failed.error is not None
+    assert failed.error.code == "E863"
     assert len(it.slots()) == 1
