@@ -39,6 +39,8 @@ class Replicated:
     schema: str
     now: datetime = field(default_factory=lambda: datetime.now(UTC).replace(second=0, microsecond=0))
 
+    window = timedelta(minutes=1)
+
     @staticmethod
     def begun(
         root: Path,
@@ -71,7 +73,7 @@ class Replicated:
 
     def run(self) -> RunOutcome:
         """Collect the next window: the source's clock is taken to be past its end."""
-        self.now += timedelta(minutes=1)
+        self.now += self.window
         return self.tiny.run(self.now)
 
     def replicate(self) -> None:

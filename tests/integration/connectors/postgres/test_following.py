@@ -10,6 +10,7 @@ import pytest
 from tests.replicas import Replicated, drop_all_slots, past_all_windows
 from waterclock.connectors.postgres import following
 from waterclock.connectors.postgres.connector import PostgresCollector
+from waterclock.engine.upkeep.kept_at_sources import let_go, look_at_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,3 +112,20 @@ def test_what_is_lost_is_told_and_a_new_snapshot_begins_anew(
     assert failed.error is not None
     assert failed.error.code == "E863"
     assert len(it.slots()) == 1
+
+
+def test_upkeep_drops_the_slot_of_a_table_that_went(tmp_path: Path, spark: SparkSession) -> None:
+    it = Replicated.begun(tmp_path, spark)
+    it.replicate()
+    (slot,) = it.slots()
+    with it.tiny.opened() as work:
+        assert look_at_sources(work) == []
+    it.declare("CREATE CONNECTION ops TYPE postgres;")
+    with it.tiny.opened() as work:
+        (found,) = look_at_sources(work)
+        assert (found.name, found.table) == (slot, "shop.orders")
+        let_go(work, found)
+        assert found.failed is None
+        assert look_at_sources(work) == []
+    assert it.slots() == []
+    assert it.at.run("SELECT pubname FROM pg_publication WHERE pubname = %s", slot) == []
