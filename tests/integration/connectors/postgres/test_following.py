@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.postgres import needs_wal2json
 from tests.replicas import Replicated, drop_all_slots, past_all_windows
 from waterclock.connectors.postgres import following
 from waterclock.connectors.postgres.connector import PostgresCollector
@@ -34,6 +35,7 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("decoder", ["wal2json", "pgoutput"])
 def test_every_kind_of_change_comes_to_what_the_source_holds(tmp_path: Path, spark: SparkSession, decoder: str) -> None:
+    needs_wal2json()
     it = Replicated.begun(tmp_path, spark, options=f" OPTIONS (decoder '{decoder}')")
     it.sql("INSERT INTO orders SELECT n, 'n' || n, n * 1.5, repeat('x', 5000), now() FROM generate_series(1, 20) AS n")
     it.replicate()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.postgres import server
+from tests.postgres import needs_wal2json, server
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.postgres.database import Database
 from waterclock.connectors.postgres.extract import Extract, Wanted
@@ -44,6 +44,7 @@ class Followers:
 
     def __init__(self) -> None:
         self.at = server()
+        needs_wal2json()
         self.schema = self.at.fresh_schema()
         self.database = Database(self.at.url, "here", self.schema)
         self.sql(f"CREATE SCHEMA {self.schema}")
