@@ -118,6 +118,12 @@ does not fit (E812) stops the batch: none is rounded, cut or left out unseen, bu
 and DOUBLE hold the number that is nearest, from every source. A text is no time to read windows by, as no index would
 find it: a QUERY can cast it.
 
+By changes a plain table is followed by a replication slot of the collect's own, which is named in the ledger before it
+is made. The first batch, and the one after a new text of `snapshot`, take all rows as of the slot's beginning; the
+others peek what was committed since, up to the end of the log or of the window, and move the slot on behind the commit.
+wal2json decodes the log where it loses nothing, else pgoutput, by a publication of the slot's name. NULL is a value,
+also in a TEMPORAL. See [replicate a database](../howto/replicate-a-database.md).
+
 Publishing brings rows by COPY, with a row of `waterclock_deliveries`, in one transaction. Modes are those of
 [sqlite](#sqlite). REPLACE deletes and copies in one transaction: whoever reads sees the rows of before or of after,
 never none, and grants, views and keys stay. Deleted rows are the server's autovacuum's to remove. A destination that
@@ -274,6 +280,7 @@ def _connector(known: Capabilities) -> Iterator[str]:
     batching = {
         "data time": "BY DATA TIME",
         "arrival time": "BY ARRIVAL TIME",
+        "changes": "BY CHANGES",
         "snapshot": "without BY: as it is now",
         "labels": "BY DATA TIME timelabel",
         "state": "without BY: as it stands at each window's end",

@@ -101,6 +101,15 @@ def _end(made: Server, pid: int) -> None:
         shutil.rmtree(made.folder, ignore_errors=True)
 
 
+def needs_wal2json() -> None:
+    """Skip the test where the server cannot decode its log by wal2json; on CI it fails then."""
+    folder = _programs()
+    if folder is None or not (folder.parent / "lib" / "wal2json.so").exists():
+        if os.environ.get("CI"):
+            pytest.fail("wal2json is not installed; bin/_servers installs it")
+        pytest.skip("wal2json is not installed: bin/_servers says what to install")
+
+
 def wait_until(true: Callable[[], bool], *, seconds: float = 30) -> None:
     """Wait for something that is to come soon."""
     end = time.monotonic() + seconds

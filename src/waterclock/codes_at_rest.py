@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.codes_of_connectors import CONNECTORS_AT_WORK
+from waterclock.codes_of_connectors import CHANGES, CONNECTORS_AT_WORK
 from waterclock.errors import Code
 
 LEDGER: Mapping[str, Code] = {
@@ -428,4 +428,5 @@ CONNECTORS: Mapping[str, Code] = {
         "This user may not read its ledger or its tables, or they are damaged. Reading is all that is asked for.",
     ),
     **CONNECTORS_AT_WORK,
+    **CHANGES,
 }

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.tiny import Heard, Tiny, described
+from tests.tiny import TOML, Heard, Tiny, described
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import open_session
 from waterclock.faults import striking
@@ -76,13 +76,14 @@ def session_there() -> SparkSession:
     return SparkSession(SparkContext(gateway=gateway, jsc=there, conf=conf))
 
 
-def main(folder: str, form: str, point: str, table: str, now: str) -> int:
+def main(folder: str, form: str, point: str, table: str, now: str, *, toml: str | None = TOML) -> int:
     """Run what is due at `now`; gives 3 where the point was not passed."""
     root = Path(folder)
     own = {"spark.sql.shuffle.partitions": "1"}
     spark = session_there() if form == "runner" else open_session("local[2]", root / ".spark", own)
     killing = Killing(form, point, table)
-    tiny = Tiny(root, spark, heard=killing, settings=RunSettings(threads=2, attempts=1, lease=LEASE, who="a test"))
+    settings = RunSettings(threads=2, attempts=1, lease=LEASE, who="a test")
+    tiny = Tiny(root, spark, toml=toml, heard=killing, settings=settings)
     wait_for_leases(tiny)
     with striking(killing.pass_by):
         outcome = tiny.run(datetime.fromisoformat(now))

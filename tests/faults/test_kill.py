@@ -56,13 +56,13 @@ KILLS = {
 
 
 @contextmanager
-def started(spark: SparkSession, *words: str) -> Iterator[subprocess.Popen[str]]:
+def started(spark: SparkSession, *words: str, module: str = "tests.faults.killing") -> Iterator[subprocess.Popen[str]]:
     """Start the driver as the first of a process group, of which nothing is left behind the block.
 
     Where the runner alone is killed, its JVM is ours and lives on; else it starts one, which is killed with it.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.killing", *words],
+        [sys.executable, "-m", module, *words],
         cwd=REPOSITORY,
         env=os.environ | (gateway_of(spark) if "runner" in words else {}),
         start_new_session=True,

@@ -40,6 +40,13 @@ CAPABILITIES = {
         changes=Tells.BY_COLUMN,
         replaces_some=True,
     ),
+    "postgres": Capabilities(
+        "postgres",
+        {"url": Option(is_required=True)},
+        {"decoder": Option(choices=("wal2json", "pgoutput")), "snapshot": Option()},
+        collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT, Batching.CHANGES}),
+        takes_query=True,
+    ),
     "waterclock": Capabilities(
         "waterclock",
         {"path": Option(help="the folder of the other project")},

@@ -138,7 +138,7 @@ def columns_as_asked(table: Table) -> Columns:
     row came from is asked under the names that this has in collected rows, also where rows are set aside.
     """
     loose, of = loose_types(table), table.columns
-    tells = {column.tells: column.place for column in of.named if column.tells is not None}
+    tells = {column.tells: column.place for column in of.named if column.tells in IN_ROWS}
     if not loose and not tells and not keeps_aside(table):
         return of
     if keeps_aside(table):

@@ -45,6 +45,7 @@ class Batching(StrEnum):
 
     DATA_TIME = "data time"
     ARRIVAL_TIME = "arrival time"
+    CHANGES = "changes"
     SNAPSHOT = "snapshot"
     LABELS = "labels"
     STATE = "state"

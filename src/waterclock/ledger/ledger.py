@@ -13,6 +13,7 @@ from waterclock.ledger.read import (
     current,
     durations,
     happenings,
+    kept_at_sources,
     linked,
     looks,
     notes,
@@ -213,6 +214,7 @@ class Past(Section):
     downstream = on_its_database(provenance.downstream)
     rows = on_its_database(status.status_rows)
     columns = on_its_database(status.status_columns)
+    kept_at_sources = on_its_database(kept_at_sources.kept_at_sources)
     add_event = on_its_database(runs.add_event)
     begin_run = on_its_database(runs.begin_run)
     end_run = on_its_database(runs.end_run)

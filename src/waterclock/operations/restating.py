@@ -166,6 +166,15 @@ def _refuse_unaskable(at: Reading, table: Table, labels: tuple[datetime, ...]) -
             why="it takes what arrives, and what has arrived does not arrive again",
             fix=f"recompute reads its archived items once more; or leave it out: … except {table.name}",
         )
+    if batching is Batching.CHANGES:
+        raise WaterclockError(
+            "E519",
+            f"{table.name} cannot be collected again",
+            where=where,
+            why="it takes changes, and its source keeps none that was taken",
+            fix="recompute goes by the changes that were kept; OPTIONS (snapshot '…') with a new text takes the table "
+            f"whole with the next batch; or leave it out: … except {table.name}",
+        )
     newest = table.cadence.previous(table.cadence.last_due(at.now))
     if labels != (newest,):
         raise WaterclockError(

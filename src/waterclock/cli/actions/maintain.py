@@ -11,6 +11,7 @@ from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.opening import open_workplace
+from waterclock.engine.upkeep.kept_at_sources import KeptForNobody, let_go, look_at_sources
 from waterclock.engine.upkeep.ledger_export import Exported, export_ledger
 from waterclock.engine.upkeep.maintain import Amount, Upkeep, do, look
 from waterclock.flow.declarations import Flow
@@ -26,7 +27,7 @@ def maintained(folder: Path, env: str | None, selection: list[str] | None, *, is
     chosen, _ = selected(project.flow, selection)
     known = open_ledger(project)
     if known is None:
-        return _told([], None, project.flow, None, is_dry=is_dry, is_json=is_json)
+        return _told([], [], None, project.flow, None, is_dry=is_dry, is_json=is_json)
     known.close()
     with open_workplace(project) as work:
         now = work.real_now()
@@ -34,14 +35,18 @@ def maintained(folder: Path, env: str | None, selection: list[str] | None, *, is
         exported = None if is_dry else export_ledger(work.ledger, work.lake.root)
         seen = {record.name for record in work.ledger.reads.tables()}
         found = look(work, [name for name in chosen.tables if name in seen], now)
+        at_sources = look_at_sources(work)
         if not is_dry:
             for each in found:
                 do(work, each, now)
-    return _told(found, exported, project.flow, now, is_dry=is_dry, is_json=is_json)
+            for kept in at_sources:
+                let_go(work, kept)
+    return _told(found, at_sources, exported, project.flow, now, is_dry=is_dry, is_json=is_json)
 
 
 def _told(
     found: Sequence[Upkeep],
+    at_sources: Sequence[KeptForNobody],
     exported: Exported | None,
     flow: Flow,
     now: datetime | None,
@@ -53,17 +58,28 @@ def _told(
         export = None if exported is None else exported.name
         freed = sum(each.freed for each in found)
         tables = [_parts(each) for each in found if not each.is_nothing]
-        print_json({"now": now, "dry_run": is_dry, "export": export, "freed": freed, "tables": tables})
+        kept = [
+            {"name": each.name, "table": each.table, "connection": each.connection, "failed": each.failed}
+            for each in at_sources
+        ]
+        told = {"now": now, "dry_run": is_dry, "export": export, "freed": freed, "tables": tables}
+        print_json({**told, "kept_at_sources": kept})
     else:
         to = console()
         if exported is not None and exported.name is not None:
             to.print(f"ledger exported: ledger/{exported.name} ({bytes_words(exported.bytes)})", soft_wrap=True)
-        for line in _lines(found, flow, is_dry=is_dry):
+        for line in (*_at_sources(at_sources, is_dry=is_dry), *_lines(found, at_sources, flow, is_dry=is_dry)):
             to.print(line, soft_wrap=True)
-    return 1 if any(each.failed for each in found) else 0
+    return 1 if any(each.failed for each in found) or any(kept.failed for kept in at_sources) else 0
 
 
-def _lines(found: Sequence[Upkeep], flow: Flow, *, is_dry: bool) -> Iterator[str]:
+def _at_sources(at_sources: Sequence[KeptForNobody], *, is_dry: bool) -> Iterator[str]:
+    for each in at_sources:
+        said = f"{each.connection} {'keeps' if is_dry or each.failed else 'kept'} {each.name} for {each.table}"
+        yield f"{said}, which nobody needs{': ' + each.failed if each.failed else '' if is_dry else ': dropped'}"
+
+
+def _lines(found: Sequence[Upkeep], at_sources: Sequence[KeptForNobody], flow: Flow, *, is_dry: bool) -> Iterator[str]:
     for each in found:
         if each.is_nothing:
             continue
@@ -89,6 +105,8 @@ def _lines(found: Sequence[Upkeep], flow: Flow, *, is_dry: bool) -> Iterator[str
         yield from (f"  failed: {said}" for said in each.failed)
     freed = sum(each.freed for each in found)
     if all(each.is_nothing for each in found):
+        if at_sources:
+            return
         yield "nothing to tidy"
     elif is_dry:
         yield f"nothing was changed: `maintain` without --dry-run would free {bytes_words(freed)}"

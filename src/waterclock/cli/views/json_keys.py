@@ -277,6 +277,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "tables": "list of {table, drop_before, is_busy, dropped, joined, unneeded, slices, left_behind, states, "
             "manifests, labels, failed} where there is something; amounts are {count, bytes}, manifests a number; "
             "labels are those dropped behind a destination's view",
+            "kept_at_sources": "list of {name, table, connection, failed}: what sources keep that nobody needs, as the "
+            "replication slots of tables that went; failed says why it is there still",
         },
         "rebuild": {
             "tables": "list of {table, slices, rows, version, changed, resealed, lost}; changed is a list of "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.interface import Collected
@@ -70,7 +71,7 @@ def _by_workers(
     def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield from _carrying(extracts[number])
+                yield from read_by_worker(partial(_of_part, extracts[number]))
 
     fields = [(one.taken.name, one.taken.type) for one in extract.wanted]
     if extract.by_window:
@@ -79,14 +80,18 @@ def _by_workers(
     return spark.range(0, len(extracts), 1, len(extracts)).mapInArrow(read, ddl)
 
 
-def _carrying(extract: Extract) -> Iterator[pa.RecordBatch]:
+def read_by_worker(read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     """Read in a worker; errors go home within Spark's."""
     with carrying():
-        try:
-            with extract.database.reading(extract.where, snapshot=extract.snapshot) as connection:
-                yield from batches(connection, extract)
-        except WaterclockError as error:
-            raise _of_one_moment(error, extract) from error
+        yield from read()
+
+
+def _of_part(extract: Extract) -> Iterator[pa.RecordBatch]:
+    try:
+        with extract.database.reading(extract.where, snapshot=extract.snapshot) as connection:
+            yield from batches(connection, extract)
+    except WaterclockError as error:
+        raise _of_one_moment(error, extract) from error
 
 
 def _of_one_moment(error: WaterclockError, extract: Extract) -> WaterclockError:

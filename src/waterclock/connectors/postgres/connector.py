@@ -5,6 +5,8 @@ Unit            a table or view by name, with its schema where it is another tha
 Clock           The server's.
 Data time       `WHERE t >= s AND t < e`. The time is a timestamp, a date, or a number since 1970.
 Snapshot        All rows.
+Changes         A slot of the collect's own: all rows as of its beginning, and what the log says from there on. See
+                `following`.
 Publish         See `delivery`.
 Types           Those that are declared; else those of the database's columns. Types without a counterpart are refused.
 
@@ -19,10 +21,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import match, no_time_column, seen_of
-from waterclock.connectors.interface import Collected, Deliverer, Looked, LookRequest, Setting, WindowRequest
+from waterclock.connectors.interface import (
+    ChangeRequest,
+    ChangesRead,
+    Collected,
+    Deliverer,
+    Looked,
+    LookRequest,
+    Setting,
+    WindowRequest,
+)
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, Option
@@ -56,13 +67,17 @@ CAPABILITIES = Capabilities(
         "epoch": Option(choices=("seconds", "milliseconds", "microseconds"), help="what numeric times count; seconds"),
         "partitions": Option("number", help="in how many parts a big result is read side by side; by its size"),
         "change_slack": Option("number", help="seconds by which a change may be seen later than it says; 3600"),
+        "decoder": Option(
+            choices=("wal2json", "pgoutput"), help="BY CHANGES: the output plugin; what keeps all values"
+        ),
+        "snapshot": Option(help="BY CHANGES: a text; a new one has the next batch take the table whole once more"),
     },
     publish_options={
         "adopt": Option("flag", help="whether a table that holds rows already, not published by us, is taken; false"),
         "behind": Option(choices=("view",), help="a table for each version, or for each label, under a view"),
         "keep": Option(help="behind a view: how long a version that was replaced is kept; 1 DAY"),
     },
-    collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}),
+    collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT, Batching.CHANGES}),
     publishes=frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
     takes_query=True,
     awaits=frozenset({Sign.QUERY}),
@@ -174,6 +189,26 @@ class PostgresCollector:
     ) -> Collected:
         """Read all rows, as of one moment."""
         return self._read(spark, unit, columns, zone, None)
+
+    def read_changes(
+        self, spark: SparkSession, unit: Unit, request: ChangeRequest, columns: Columns, zone: str
+    ) -> ChangesRead:
+        """Read all rows and begin to follow them, or what the log says of them since."""
+        from waterclock.connectors.postgres.following import Following
+
+        return Following(self.database, unit, columns, zone).read(spark, request)
+
+    def confirm(self, unit: Unit, noted: Mapping[str, Any]) -> None:
+        """Move the slot on to behind what was committed."""
+        from waterclock.connectors.postgres.following import confirm
+
+        confirm(self.database, unit, noted)
+
+    def let_go(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
+        """Drop slots, but for those that a batch works with now."""
+        from waterclock.connectors.postgres.following import let_go
+
+        return let_go(self.database, unit, names)
 
     def _read(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, request: WindowRequest | None

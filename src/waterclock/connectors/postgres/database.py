@@ -88,6 +88,27 @@ class Database:
             connection.execute(f"SET search_path = {quoted(self.schema)}")
         return connection
 
+    @contextmanager
+    def connect_for_replication(self, where: str) -> Iterator[Connection]:
+        """Open a connection of the kind by which replication slots are made with a snapshot."""
+        import psycopg
+
+        settings = {**_KEPT_ALIVE, "connect_timeout": 10, "application_name": "waterclock", **self.more}
+        try:
+            connection = psycopg.connect(
+                self.conninfo,
+                autocommit=True,
+                replication="database",
+                options="-c idle_in_transaction_session_timeout=0 -c statement_timeout=0",
+                **settings,
+            )
+        except psycopg.Error as error:
+            raise told(error, self.name, where) from error
+        try:
+            yield connection
+        finally:
+            connection.close()
+
 
 def database_of(setting: Setting) -> Database:
     """Return the connection's database.

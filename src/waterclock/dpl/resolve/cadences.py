@@ -231,7 +231,10 @@ def settle_start(draft: Draft, config: Config) -> None:
         draft.start = start
         return
     begins_alone = draft.kind is Kind.COLLECT or (draft.kind is Kind.TRANSFORM and not draft.reads)
-    default = config.default(draft.name, "start") if begins_alone and not draft.is_incomplete else None
+    # a log has nothing before the snapshot that begins it
+    is_log = draft.source is not None and draft.source.batching is Batching.CHANGES
+    may_default = begins_alone and not is_log and not draft.is_incomplete
+    default = config.default(draft.name, "start") if may_default else None
     if default is not None:
         draft.start = cadence.ceil(_instant(default[0], cadence.zone, default[1]))
     elif draft.source is not None and draft.source.batching in {Batching.DATA_TIME, Batching.LABELS}:

@@ -9,6 +9,7 @@ from typing import Any
 
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.awaits import awaits_of
+from waterclock.dpl.resolve.changes import by_changes, refused_changes, with_op
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, check_table_options
 from waterclock.dpl.resolve.links import by_link
@@ -114,6 +115,7 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
         if of_lines := _said_of(statement, of_lines=True):
             capabilities = systems.of(draft.source.unit) if draft.source else None
             draft.columns = replace(draft.columns, unread=unread_of(of_lines, capabilities, errors))
+        draft.columns = with_op(draft)
     elif kind is Kind.TRANSFORM:
         errors.extend(refused_origins(statement, None))
     if kind is Kind.PUBLISH:
@@ -216,7 +218,7 @@ def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> So
                 "E224", f"{capabilities.type} cannot be collected {_BATCHINGS[by.batching]}", why=f"it can: {legal}"
             )
         )
-    errors.extend(refused_origins(statement, capabilities))
+    errors.extend(refused_origins(statement, capabilities, by_changes=by.batching is Batching.CHANGES))
     awaits = awaits_of(statement, capabilities, by.batching, errors)
     changed = changed_of(statement, by, capabilities, errors)
     return Source(unit, by.batching, by.time_column, by.lookback, awaits, changed)
@@ -225,6 +227,7 @@ def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> So
 _BATCHINGS = {
     Batching.DATA_TIME: "BY DATA TIME",
     Batching.ARRIVAL_TIME: "BY ARRIVAL TIME",
+    Batching.CHANGES: "BY CHANGES",
     Batching.SNAPSHOT: "without a BY, as a snapshot",
     Batching.LABELS: "BY DATA TIME timelabel",
     Batching.STATE: "without a BY, as it stands at the end of each window",
@@ -257,6 +260,11 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
     said = statement.value("MODE", ModeSaid)
     is_partitioned = draft.type is TableType.PARTITIONED
     batching = draft.source.batching if draft.source else None
+    if batching is Batching.CHANGES:
+        refused = refused_changes(draft, said)
+        errors.extend(refused)
+        if refused:
+            return
     if said is None:
         draft.mode = Mode.APPEND if is_partitioned else Mode.REPLACE
         by_row = {Batching.DATA_TIME, Batching.ARRIVAL_TIME, Batching.LABELS}
@@ -298,6 +306,8 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
         settle_merge(draft, said, draft.columns.keys, variables, errors)
     if said.mode is Mode.TEMPORAL:
         settle_temporal(draft, said, variables, errors)
+    if batching is Batching.CHANGES:
+        draft.fold = by_changes(draft, said, errors)
 
 
 _WHOLE = {Batching.SNAPSHOT: {Mode.REPLACE, Mode.TEMPORAL}, Batching.STATE: {Mode.REPLACE}}

@@ -55,7 +55,7 @@ def settle_temporal(draft: Draft, said: ModeSaid, variables: Mapping[str, Any], 
         spelt(name for name in consumed if name.lower() not in kept),
         spelt(more.track),
         spelt(more.values),
-        are_all_values=more.are_all_values or (_is_snapshot(draft) and not (more.values or more.are_all_missing)),
+        are_all_values=more.are_all_values or (_tells_all(draft) and not (more.values or more.are_all_missing)),
         fills_back=more.fills_back,
     )
     errors.extend(_contradictions(draft, temporal, more))
@@ -64,6 +64,11 @@ def settle_temporal(draft: Draft, said: ModeSaid, variables: Mapping[str, Any], 
 def _is_snapshot(draft: Draft) -> bool:
     """Tell whether each batch takes the whole source: a row then says all of its key, and NULL that there is none."""
     return draft.source is not None and draft.source.batching is Batching.SNAPSHOT
+
+
+def _tells_all(draft: Draft) -> bool:
+    """Tell whether a row says all of its key: of a snapshot, or of a log, NULL says that there is no value."""
+    return _is_snapshot(draft) or (draft.source is not None and draft.source.batching is Batching.CHANGES)
 
 
 def _keys_of(

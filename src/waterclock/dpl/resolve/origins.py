@@ -7,17 +7,31 @@ from collections.abc import Iterator
 from waterclock.dpl.syntax.statements import ColumnsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.changes import CHANGE
 from waterclock.flow.origins import SOURCE
 
 
-def refused_origins(statement: Statement, capabilities: Capabilities | None) -> Iterator[WaterclockError]:
-    """Refuse `_source.…` where nothing is collected, or where the source tells no such thing of its rows."""
+def refused_origins(
+    statement: Statement, capabilities: Capabilities | None, *, by_changes: bool = False
+) -> Iterator[WaterclockError]:
+    """Refuse `_source.…` where nothing is collected, or where the source tells no such thing of its rows.
+
+    So too `_change.…`, which a collect BY CHANGES alone can tell.
+    """
     columns = statement.value("COLUMNS", ColumnsSaid)
     for column in columns.columns if columns else ():
         said = column.tells
         if said is None:
             continue
-        if statement.kind is not StatementKind.COLLECT:
+        if said.what.startswith(f"{CHANGE}."):
+            if not by_changes:
+                yield said.span.refuse(
+                    "E328",
+                    f"{statement.name} is not collected BY CHANGES, and has no {said.what}",
+                    why="only a log of changes tells what became of a row",
+                    fix=f"say BY CHANGES in the COLLECT; elsewhere name the column {column.name}",
+                )
+        elif statement.kind is not StatementKind.COLLECT:
             yield said.span.refuse(
                 "E298",
                 f"a {statement.kind.value} has no {SOURCE}",

@@ -181,8 +181,8 @@ def _by(cursor: Cursor) -> BatchedSaid:
     if cursor.accept("ARRIVAL"):
         cursor.need("TIME")
         return BatchedSaid(Batching.ARRIVAL_TIME)
-    if cursor.at("CHANGES"):
-        raise not_yet("BY CHANGES", cursor.here())
+    if cursor.accept("CHANGES"):
+        return BatchedSaid(Batching.CHANGES)
     if not cursor.accept("DATA"):
         cursor.unexpected("DATA TIME, ARRIVAL TIME or CHANGES behind BY")
     cursor.need("TIME")

@@ -1,4 +1,4 @@
-"""Reads what a column tells of where a row came from: `file AS (_source.file)`."""
+"""Reads what a column tells of where a row came from, or of what became of it: `file AS (_source.file)`."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from sqlglot import exp
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.statements import Expression, TellsSaid
 from waterclock.errors import did_you_mean
+from waterclock.flow.changes import CHANGE, tells
+from waterclock.flow.changes import TYPES as OF_CHANGES
 from waterclock.flow.origins import LATER, SOURCE, TYPES
 
 
 def tells_of(expression: Expression) -> TellsSaid | None:
-    """Return what `_source.…` names; None of any other expression.
+    """Return what `_source.…` or `_change.…` names; None of any other expression.
 
-    Raises  E208 for what sources of later releases tell, E297 for what none does
+    Raises  E208 for what sources of later releases tell, E297 for what none does, E328 for what no change tells
     """
     tree = expression.tree
     parts = [part.name for part in tree.parts] if isinstance(tree, exp.Column) else []
-    if len(parts) != 2 or parts[0].lower() != SOURCE:
+    if len(parts) != 2 or parts[0].lower() not in {SOURCE, CHANGE}:
         return None
     what = parts[1].lower()
+    if parts[0].lower() == CHANGE:
+        return _of_change(what, expression)
     if what in LATER:
         raise not_yet(f"{SOURCE}.{what}", expression.span)
     if what not in TYPES:
@@ -30,3 +34,14 @@ def tells_of(expression: Expression) -> TellsSaid | None:
             fix=did_you_mean(what, TYPES),
         )
     return TellsSaid(what, expression.span)
+
+
+def _of_change(what: str, expression: Expression) -> TellsSaid:
+    if what not in OF_CHANGES:
+        raise expression.span.refuse(
+            "E328",
+            f"no change tells {CHANGE}.{what}",
+            why=f"of a change can be told: {', '.join(f'{CHANGE}.{each}' for each in OF_CHANGES)}",
+            fix=did_you_mean(what, OF_CHANGES),
+        )
+    return TellsSaid(tells(what), expression.span)

@@ -231,7 +231,7 @@ class WatermarkSaid:
 
 @dataclass(frozen=True, slots=True)
 class BatchedSaid:
-    """BY DATA TIME t LOOKBACK d CHANGED BY m, or BY ARRIVAL TIME."""
+    """BY DATA TIME t LOOKBACK d CHANGED BY m, BY ARRIVAL TIME, or BY CHANGES."""
 
     batching: Batching
     time_column: str | None = None

@@ -1,4 +1,4 @@
-"""Makes the rows of collects: by data time, by arrival, or the snapshot a source holds."""
+"""Makes the rows of collects: by data time, by arrival, by changes, or the snapshot a source holds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.records import Slice
 from waterclock.connectors.interface import (
     ArrivalCollector,
+    ChangeCollector,
     Collector,
     Item,
     ItemReader,
@@ -19,6 +20,7 @@ from waterclock.connectors.interface import (
     WindowRequest,
 )
 from waterclock.engine.collect.arrivals import assign
+from waterclock.engine.collect.changes import gather_changes
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.collect.lookback import slack_of, windows_read
 from waterclock.engine.collect.positions import Owned, noted
@@ -63,6 +65,8 @@ def gather(
         return _ranges(spark, table, group, owned or {}, unit, collector)
     if source.batching is Batching.DATA_TIME and isinstance(collector, WindowCollector):
         return _windows(spark, table, source, windows_read(table, group, again), unit, collector)
+    if source.batching is Batching.CHANGES and isinstance(collector, ChangeCollector):
+        return gather_changes(work, spark, table, group, unit, collector)
     if source.batching is Batching.SNAPSHOT and isinstance(collector, SnapshotCollector):
         return _snapshot(spark, table, group, now, unit, collector)
     raise AssertionError(f"{unit} cannot be collected by {source.batching}, which check refuses")

@@ -13,10 +13,9 @@ from waterclock.connectors.interface import Collected
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Table
-from waterclock.flow.origins import IN_ROWS
 from waterclock.flow.schema_changes import OnSchemaChange, SchemaChange
 from waterclock.spark_sql import column_name, quoted
-from waterclock.storage.slices.sieve import UNREAD
+from waterclock.storage.slices.sieve import is_hidden
 from waterclock.storage.types import sql_type
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -120,8 +119,9 @@ def _uncalled_for(frame: DataFrame, columns: Columns, known: AbstractSet[str]) -
     """List what an open list would take, where nothing new is to come into a table that has its columns."""
     if columns.on_change is not OnSchemaChange.IGNORE or not columns.is_open or not known:
         return ()
-    ours = {TIMELABEL, UNREAD, *IN_ROWS.values()}
-    return tuple(name for name in frame.columns if name.lower() not in known and name not in ours)
+    return tuple(
+        name for name in frame.columns if name.lower() not in known and name != TIMELABEL and not is_hidden(name)
+    )
 
 
 def _first_seen(collected: Collected) -> frozenset[str]:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from waterclock.flow.changes import IN_ROWS as CHANGE_IN_ROWS
+from waterclock.flow.changes import TYPES as CHANGE_TYPES
+from waterclock.flow.changes import tells
 from waterclock.flow.declarations import Table
 from waterclock.flow.origins import IN_ROWS, TYPES
 from waterclock.spark_sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_TOLD = {what: (IN_ROWS[what], kind) for what, kind in TYPES.items()} | {
+    tells(what): (CHANGE_IN_ROWS[what], kind) for what, kind in CHANGE_TYPES.items()
+}
 
 
 def with_origins(table: Table, frame: DataFrame) -> DataFrame:
@@ -22,7 +30,7 @@ def with_origins(table: Table, frame: DataFrame) -> DataFrame:
     for column in table.columns.named:
         if column.tells is None:
             continue
-        in_rows, type_name = IN_ROWS[column.tells], TYPES[column.tells]
+        in_rows, type_name = _TOLD[column.tells]
         if in_rows in frame.columns:
             kept = f", {quoted(there[column.name.lower()])}" if column.name.lower() in there else ""
             values[column.name] = f"coalesce({quoted(in_rows)}{kept})"

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from waterclock.batches.records import QUARANTINED, BatchResult, Input
 from waterclock.connectors.windowing import label_by, literal
+from waterclock.engine.collect.changes import NOTED
 from waterclock.engine.upkeep.beside import elsewhere_of, put_first, raw_schema_of
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Batching
@@ -34,6 +35,7 @@ from waterclock.timelabel.window import Window
 
 _TOGETHER = 64  # windows that one Spark job writes
 _TIME = "_waterclock_time"
+_BY_LABEL = frozenset({Batching.ARRIVAL_TIME, Batching.LABELS, Batching.CHANGES})
 _LOCAL = frozenset({"date", "timestamp_ntz"})
 
 
@@ -58,7 +60,7 @@ def why_not(live: Workplace, table: Table, current: Sequence[Current]) -> str | 
     aside = [each.result.label for each in current if each.result.measures.get(QUARANTINED)]
     if aside:
         return f"rows of {label_of(aside[0])} are set aside, and these are not cut: replay or restate it first"
-    if source.batching in {Batching.ARRIVAL_TIME, Batching.LABELS}:
+    if source.batching in _BY_LABEL:
         for each in current:
             inside = table.cadence.window_of(each.result.label)
             if each.result.end > inside.end:
@@ -87,7 +89,7 @@ def pieces_of(live: Workplace, table: Table, current: Sequence[Current]) -> list
     if source.batching is Batching.STATE:
         return _states(table.cadence, current)
     spans = [(each.result.label, each.result.end) for each in current]
-    if source.batching is Batching.ARRIVAL_TIME:
+    if source.batching in {Batching.ARRIVAL_TIME, Batching.CHANGES}:
         windows = sorted({table.cadence.window_of(low) for low, _ in spans})
         return [_piece(window, current, spans) for window in windows]
     spans += live.ledger.keeping.skipped_of(table.name)
@@ -197,6 +199,9 @@ def _source(piece: Piece, known: dict[datetime, Manifest]) -> dict[str, object]:
     found: dict[str, object] = {"recut_from": [each.result.slice_path for each in piece.of]}
     if any("items" in source for source in sources):
         found["items"] = [item for source in sources for item in source.get("items", ())]
+    for source in sources:
+        if NOTED in source:
+            found[NOTED] = source[NOTED]  # the newest slice's: how far the log was read
     if piece.stands_from is not None:
         found["stands_from"] = piece.stands_from.isoformat()
     return found
@@ -243,7 +248,7 @@ def _states(cadence: Cadence, current: Sequence[Current]) -> list[Piece]:
 
 def _time_sql(live: Workplace, table: Table, manifests: Sequence[Manifest]) -> str:
     source = table.source
-    is_by_label = source is not None and source.batching in {Batching.ARRIVAL_TIME, Batching.LABELS}
+    is_by_label = source is not None and source.batching in _BY_LABEL
     if source is None or is_by_label or source.time_column is None:
         return f"to_timestamp({TIMELABEL}, 'yyyyMMddHHmmss')"
     column = quoted(source.time_column)

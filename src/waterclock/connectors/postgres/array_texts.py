@@ -1,0 +1,64 @@
+"""Turns an array as PostgreSQL writes it, `{1,NULL,"a b"}`, into the JSON that its `array_to_json` writes. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+_NUMBERS = frozenset({"int2", "int4", "int8"})
+_FLOATS = frozenset({"float4", "float8"})
+
+
+def json_of_array(text: str, kind: str) -> str:
+    """Return the array as JSON; `kind` is the type of its elements.
+
+    Raises  ValueError for a text that is no array
+    """
+    begin = text.find("{")  # [0:2]={…}: bounds that are not 1 are no part of the values
+    items, end = _items(text, begin, kind) if begin >= 0 else ([], -1)
+    if end != len(text):
+        raise ValueError(f"{text!r} is no array")
+    return json.dumps(items)
+
+
+def _items(text: str, at: int, kind: str) -> tuple[list[Any], int]:
+    """Read from an opening bracket on; gives the elements and where it goes on behind the closing one."""
+    found: list[Any] = []
+    at += 1
+    if text[at : at + 1] == "}":
+        return found, at + 1
+    while True:
+        item, at = _item(text, at, kind)
+        found.append(item)
+        sign = text[at : at + 1]
+        if sign not in {",", "}"}:
+            raise ValueError(f"{text!r} is no array")
+        at += 1
+        if sign == "}":
+            return found, at
+
+
+def _item(text: str, at: int, kind: str) -> tuple[Any, int]:
+    if text[at : at + 1] == "{":
+        return _items(text, at, kind)
+    if text[at : at + 1] == '"':
+        signs = []
+        at += 1
+        while text[at : at + 1] not in {'"', ""}:
+            at += text[at] == "\\"
+            signs.append(text[at : at + 1])
+            at += 1
+        return _value("".join(signs), kind), at + 1
+    end = at
+    while text[end : end + 1] not in {",", "}", ""}:
+        end += 1
+    word = text[at:end]
+    return (None if word.upper() == "NULL" else _value(word, kind)), end
+
+
+def _value(text: str, kind: str) -> Any:
+    if kind in _NUMBERS:
+        return int(text)
+    if kind in _FLOATS:
+        return float(text)
+    return text == "t" if kind == "bool" else text

@@ -1,0 +1,322 @@
+"""Collects a table by its changes: all of its rows as of the beginning of a slot, and from there on what the log says.
+
+The slot is one collect's own. What a batch has read stays in the log until the batch after it confirms it, or it itself
+once it is committed; the rows and the position behind them are committed in one, so each change is taken once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.column_matching import Matched, match, seen_of
+from waterclock.connectors.interface import ChangeRequest, ChangesRead, Collected
+from waterclock.connectors.postgres import wal2json
+from waterclock.connectors.postgres.collection import DIRECT_ROWS, collected, read_by_worker
+from waterclock.connectors.postgres.database import Database, quoted
+from waterclock.connectors.postgres.extract import Extract, Wanted
+from waterclock.connectors.postgres.log_changes import Op, position_of, position_text
+from waterclock.connectors.postgres.logical import (
+    Followed,
+    Range,
+    Seen,
+    batches_of,
+    carried_state,
+    events_of,
+    log_schema,
+    rows_in,
+    unreadable,
+)
+from waterclock.connectors.postgres.slots import (
+    NoPlugin,
+    Slot,
+    SlotState,
+    advance,
+    begun,
+    drop,
+    is_in_use,
+    require_as_of,
+    require_whole,
+    state_of,
+)
+from waterclock.connectors.postgres.table_facts import TableFacts, facts_of, require_followable, require_same
+from waterclock.connectors.postgres.types import columns_of, refuse_unsaid
+from waterclock.connectors.values import Times
+from waterclock.errors import WaterclockError
+from waterclock.flow.changes import AT, LSN, MISSING, OP, SEQ, XID
+from waterclock.flow.declarations import Columns, Unit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from waterclock.connectors.postgres.database import Connection
+    from waterclock.connectors.postgres.types import SqlColumn
+
+_TROUBLED = frozenset({"extended", "unreserved"})
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """A table that is followed by one collect."""
+
+    database: Database
+    unit: Unit
+    columns: Columns
+    zone: str
+
+    @property
+    def where(self) -> str:
+        """How errors name the table."""
+        return str(self.unit)
+
+    def read(self, spark: SparkSession, request: ChangeRequest) -> ChangesRead:
+        """Take the table whole where nothing is known of it or a new snapshot is asked for, else its changes."""
+        since = request.since
+        said = self.unit.options.get("decoder")
+        if since is None or since["snapshot"] != self._snapshot_asked or said not in {None, since["plugin"]}:
+            return self._whole(spark, request)
+        return self._changes(spark, request, since)
+
+    @property
+    def _snapshot_asked(self) -> str:
+        return str(self.unit.options.get("snapshot", ""))
+
+    # ---- the beginning
+
+    def _whole(self, spark: SparkSession, request: ChangeRequest) -> ChangesRead:
+        held = ExitStack()
+        try:
+            with self.database.reading(self.where) as connection:
+                facts = facts_of(connection, self.unit)
+                there, matched = self._columns(connection)
+            plugins = self._plugins(there, matched)
+            name = request.name()
+            for number, plugin in enumerate(plugins):
+                self._require(facts, matched, request.keys, plugin)
+                table = f"{quoted(facts.schema)}.{quoted(facts.name)}"
+                try:
+                    start = held.enter_context(begun(self.database, self.where, Slot(name, plugin), table))
+                    break
+                except NoPlugin:
+                    if number == len(plugins) - 1:
+                        raise
+            connection = held.enter_context(self.database.reading(self.where, snapshot=start.snapshot))
+            require_as_of(connection, table, self.where)
+            now = facts_of(connection, self.unit)
+            there, matched = self._columns(connection)
+            extract = self._extract(there, matched, f"{quoted(now.schema)}.{quoted(now.name)}")
+            partitions = self.unit.options.get("partitions")
+            read = collected(
+                spark, connection, held.close, extract, matched.left_out,
+                partitions=None if partitions is None else max(1, int(str(partitions))),
+            )  # fmt: skip
+            state = self._state(start.slot)
+        except BaseException:
+            held.__exit__(*sys.exc_info())
+            raise
+        noted = self._noted(start.slot, now, start.position, start.at)
+        frame = _told(read.frame, start.position, start.at)
+        # the lock on the slot's name is held until the batch is over, whenever the rows were read
+        whole = replace(read, frame=frame, seen=seen_of(it.found for it in there), close=held.close)
+        return ChangesRead(whole, noted, name, (start.position, start.at), said=self._unbounded(state))
+
+    def _plugins(self, there: Sequence[SqlColumn], matched: Matched) -> list[str]:
+        """Return the decoders to be tried: wal2json unless it would lose numbers, and what the server has else."""
+        said = self.unit.options.get("decoder")
+        if said is not None:
+            return [str(said)]
+        taken = {each.source for each in matched.taken}
+        loses = any(it.name in taken and it.kind in wal2json.LOSES and not it.is_array for it in there)
+        return ["pgoutput"] if loses else ["wal2json", "pgoutput"]
+
+    def _unbounded(self, state: SlotState | None) -> tuple[str, ...]:
+        with self.database.opened(self.where) as connection:
+            row = connection.execute("SHOW max_slot_wal_keep_size").fetchone()
+        if state is None or row is None or row[0] != "-1":
+            return ()
+        said = f"{self.where}: the server keeps its log until it is collected, however much that is: "
+        return (f"{said}set max_slot_wal_keep_size there, so that a project that stands still does not fill its disk",)
+
+    # ---- what the log says
+
+    def _changes(self, spark: SparkSession, request: ChangeRequest, since: Mapping[str, Any]) -> ChangesRead:
+        slot, (low, newest) = Slot(str(since["slot"]), str(since["plugin"])), carried_state(since)
+        with self.database.opened(self.where) as connection:
+            state = state_of(connection, slot)
+            require_whole(state, slot, low, self.where)
+            facts = facts_of(connection, self.unit)
+            there, matched = self._columns(connection)
+            require_same(facts, since, self.unit, [each.source for each in matched.taken])
+            self._require(facts, matched, request.keys, slot.plugin)
+            extract = self._extract(there, matched, "")
+            keys = self._keys(matched, request.keys)
+            followed = Followed(slot, facts.schema, facts.name, extract, keys)
+            row = connection.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
+            high = max(low, position_of(str(row[0]))) if row else low
+            seen = Seen()
+            frame = self._frame(spark, connection, followed, Range(low, high, newest), request.until, seen)
+        noted = self._noted(slot, facts, seen.high, seen.newest or newest)
+        noted |= {"from": low, "rows": seen.rows, "held_bytes": state.held if state else 0}
+        names = {each.source: each.name for each in matched.taken}
+        read = Collected(
+            frame,
+            left_out=matched.left_out,
+            source={"database": self.database.name},
+            is_empty=not seen.rows,
+            close=partial(_forget, frame) if seen.rows > DIRECT_ROWS else _nothing_held,
+            seen=seen_of(it.found for it in there),
+        )
+        return ChangesRead(
+            read,
+            noted,
+            slot.name,
+            missing=tuple(names[name] for name in seen.missing),
+            missing_of_deletes=tuple(names[name] for name in seen.missing_of_deletes),
+            has_truncates=seen.has_truncates,
+            said=self._troubled(slot, state),
+        )
+
+    def _frame(
+        self,
+        spark: SparkSession,
+        connection: Connection,
+        followed: Followed,
+        span: Range,
+        until: datetime,
+        seen: Seen,
+    ) -> DataFrame:
+        """Hand few rows to Spark as they are; of many a worker reads the slot once more, in bounded memory."""
+        import pyarrow as pa
+
+        extract = followed.extract
+        with _reading_log(followed), closing(events_of(connection, followed, span.high)) as events:
+            rows = rows_in(events, span, followed, until, seen)
+            first = list(islice(rows, DIRECT_ROWS + 1))
+            for _ in rows:  # to its end: where the range ends and what it holds is known before rows are handed on
+                pass
+        fields = [f"`{one.taken.name.replace('`', '``')}` {one.taken.type}" for one in extract.wanted]
+        fields += [f"{OP} STRING, {LSN} BIGINT, {XID} BIGINT, {SEQ} BIGINT, {AT} TIMESTAMP, {MISSING} ARRAY<STRING>"]
+        if not first:
+            return spark.createDataFrame([], ", ".join(fields))
+        if len(first) <= DIRECT_ROWS:
+            return spark.createDataFrame(pa.Table.from_batches(list(batches_of(first, extract)), log_schema(extract)))
+        settled = replace(span, high=seen.high)
+
+        def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            if sum(batch.num_rows for batch in numbers):
+                yield from read_by_worker(lambda: _log_rows(followed, settled))
+
+        # kept: a slot has one reader at a time, and each pass over it costs a pass over the log
+        return spark.range(0, 1, 1, 1).mapInArrow(read, ", ".join(fields)).persist()
+
+    def _troubled(self, slot: Slot, state: SlotState | None) -> tuple[str, ...]:
+        if state is None or state.status not in _TROUBLED:
+            return ()
+        said = f"{self.where}: its slot {slot.name} held back {state.held} bytes of the log ({state.status}): "
+        return (f"{said}collect it more often, or raise max_slot_wal_keep_size, before the server removes what is new",)
+
+    # ---- both
+
+    def _columns(self, connection: Connection) -> tuple[list[SqlColumn], Matched]:
+        there = columns_of(connection, self.unit)
+        matched = match(self.columns, [column.found for column in there], where=self.where)
+        refuse_unsaid(matched, there, self.unit)
+        return there, matched
+
+    def _extract(self, there: Sequence[SqlColumn], matched: Matched, source: str) -> Extract:
+        by_name = {column.name: column for column in there}
+        wanted = tuple(
+            Wanted(taken, by_name[taken.source].kind, by_name[taken.source].is_array) for taken in matched.taken
+        )
+        times = Times(self.zone, str(self.unit.options.get("epoch", "seconds")))
+        return Extract(self.database, self.where, source, wanted, times)
+
+    @staticmethod
+    def _keys(matched: Matched, keys: Sequence[str]) -> tuple[str, ...]:
+        sources = {each.name.lower(): each.source for each in matched.taken}
+        return tuple(sources.get(key.lower(), key) for key in keys)
+
+    def _require(self, facts: TableFacts, matched: Matched, keys: Sequence[str], plugin: str) -> None:
+        taken = [each.source for each in matched.taken]
+        require_followable(facts, self.unit, self._keys(matched, keys), taken, plugin)
+
+    def _state(self, slot: Slot) -> SlotState | None:
+        with self.database.opened(self.where) as connection:
+            return state_of(connection, slot)
+
+    def _noted(self, slot: Slot, facts: TableFacts, high: int, newest: datetime) -> dict[str, Any]:
+        """Return what the next batch begins from; `at` is for people."""
+        noted: dict[str, Any] = {"slot": slot.name, "plugin": slot.plugin, "snapshot": self._snapshot_asked}
+        noted |= {"to": high, "at": position_text(high), "newest": newest.isoformat()}
+        return noted | facts.noted()
+
+
+def confirm(database: Database, unit: Unit, noted: Mapping[str, Any]) -> None:
+    """Move the slot on to behind what was committed; a slot that is gone is told by the next batch."""
+    with database.opened(str(unit)) as connection:
+        advance(connection, Slot(str(noted["slot"]), str(noted["plugin"])), int(noted["to"]))
+
+
+def let_go(database: Database, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
+    """Drop slots but for those that a batch works with now; gives those that are gone."""
+    if not names:
+        return ()
+    with database.opened(str(unit)) as connection:
+        return tuple(name for name in names if drop(connection, name))
+
+
+def _told(frame: DataFrame, position: int, at: datetime) -> DataFrame:
+    """Say of each row of a snapshot what is told of a change."""
+    told = {OP: f"'{Op.SNAPSHOT.value}'", LSN: f"{position}L", XID: "CAST(NULL AS BIGINT)", SEQ: "0L"}
+    told |= {AT: f"TIMESTAMP '{at.isoformat()}'", MISSING: "CAST(array() AS ARRAY<STRING>)"}
+    return frame.selectExpr("*", *(f"{value} AS {name}" for name, value in told.items()))
+
+
+def _log_rows(followed: Followed, span: Range) -> Iterator[pa.RecordBatch]:
+    """Read a settled range; a slot that another reader has just left is waited for."""
+    with (
+        followed.extract.database.opened(followed.extract.where) as connection,
+        _reading_log(followed),
+        closing(events_of(connection, followed, span.high)) as events,
+    ):
+        yield from batches_of(rows_in(events, span, followed, None, Seen()), followed.extract)
+
+
+def _forget(frame: DataFrame) -> None:
+    frame.unpersist()
+
+
+def _nothing_held() -> None:
+    pass
+
+
+class _reading_log:  # noqa: N801 - it is read as a statement
+    """Tells in our words what a reading of the log meets."""
+
+    def __init__(self, followed: Followed) -> None:
+        self._followed = followed
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, WaterclockError):
+            return
+        if isinstance(error, ValueError | KeyError | UnicodeDecodeError):
+            raise unreadable(error, self._followed) from error
+        if is_in_use(error):
+            raise WaterclockError(
+                "E866",
+                f"the replication slot {self._followed.slot.name} is being read",
+                where=self._followed.extract.where,
+                why=str(error).strip(),
+                fix="it is tried again; see in pg_stat_activity who reads it, if that does not end",
+                transient=True,
+            ) from error

@@ -1,0 +1,247 @@
+"""Reads the changes of a table from its slot, within a range of the log that is settled before rows are handed on.
+
+A range ends where the log ends now, or at the first transaction that was committed at or after the window's end. The
+slot stays where it is: it is moved on once the rows are committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.postgres import pgoutput, wal2json
+from waterclock.connectors.postgres.array_texts import json_of_array
+from waterclock.connectors.postgres.extract import ARRAY, Extract
+from waterclock.connectors.postgres.log_changes import Begin, Change, Event, Op, position_text
+from waterclock.connectors.postgres.rows import schema_of, texts_parsed
+from waterclock.connectors.postgres.slots import Slot
+from waterclock.connectors.postgres.table_facts import AGAIN
+from waterclock.errors import WaterclockError
+from waterclock.flow.changes import AT, LSN, MISSING, OP, SEQ, XID
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from waterclock.connectors.postgres.database import Connection
+
+_ROWS_A_BATCH = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Positions `[low, high)` of the commits that are taken; `newest` is the latest time of any commit before them."""
+
+    low: int
+    high: int
+    newest: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A table as it is followed: its slot, its name in the log, and the columns wanted of it.
+
+    `keys` are the columns by which rows are told, as the source spells them.
+    """
+
+    slot: Slot
+    schema: str
+    table: str
+    extract: Extract
+    keys: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a pass over a range has seen: how many rows it makes, which columns some of them lack, and truncates."""
+
+    rows: int = 0
+    missing: tuple[str, ...] = ()
+    missing_of_deletes: tuple[str, ...] = ()
+    has_truncates: bool = False
+    high: int = 0
+    newest: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """One row that a change comes to: values by source column, `missing` those that it does not tell."""
+
+    op: Op
+    begin: Begin
+    at: datetime
+    seq: int
+    values: Mapping[str, str | None]
+    missing: tuple[str, ...] = ()
+
+
+def events_of(connection: Connection, followed: Followed, high: int) -> Generator[Event]:
+    """Yield what the slot holds before a position, in the order of the log; it costs a pass over the log since then.
+
+    The connection is free for others again once the generator is closed.
+    """
+    slot = followed.slot
+    if slot.plugin == "wal2json":
+        options = wal2json.options(followed.schema, followed.table)
+        return wal2json.events(_peeked(connection, slot, high, options, "text"), followed.schema, followed.table)
+    options = {**pgoutput.options(slot.publication), "messages": "false"}
+    return pgoutput.events(_peeked(connection, slot, high, options, "bytea"), followed.schema, followed.table)
+
+
+def _peeked(connection: Connection, slot: Slot, high: int, options: Mapping[str, str], kind: str) -> Iterator[Any]:
+    from psycopg.sql import SQL, Literal
+
+    function = "pg_logical_slot_peek_changes" if kind == "text" else "pg_logical_slot_peek_binary_changes"
+    given = [Literal(text) for pair in options.items() for text in pair]
+    query = SQL("COPY (SELECT data FROM {}({}, {}, NULL, {})) TO STDOUT (FORMAT binary)").format(
+        SQL(function), Literal(slot.name), Literal(position_text(high)), SQL(", ").join(given)
+    )
+    with connection.cursor().copy(query) as copy:
+        copy.set_types([kind])
+        for row in copy.rows():
+            yield row[0]
+
+
+def rows_in(
+    events: Iterable[Event], span: Range, followed: Followed, until: datetime | None, seen: Seen
+) -> Iterator[LogRow]:
+    """Yield the rows of a range; a transaction at or after `until` ends it, which `seen.high` then tells.
+
+    Times never go back from row to row, though a server's clock may: a later change of a key is later.
+    Raises  E864 for a row whose key was changed and whose large values the log does not hold
+    """
+    seen.high, seen.newest = span.high, span.newest
+    kept = None
+    names = [one.taken.source for one in followed.extract.wanted]
+    seq = 0
+    for event in events:
+        begin = event if isinstance(event, Begin) else event.begin
+        if not span.low <= begin.committed_at < span.high:
+            continue
+        if until is not None and begin.at >= until:
+            seen.high = begin.committed_at
+            return
+        seen.newest = max(seen.newest, begin.at)
+        if isinstance(event, Begin):
+            seq, kept = 0, seen.newest
+            continue
+        for op, values in _parts(event, followed):
+            missing = _missing(op, values, names)
+            seen.rows += 1
+            seen.has_truncates |= op is Op.TRUNCATE
+            if missing and op is Op.DELETE:
+                seen.missing_of_deletes = tuple(dict.fromkeys((*seen.missing_of_deletes, *missing)))
+            elif missing:
+                seen.missing = tuple(dict.fromkeys((*seen.missing, *missing)))
+            yield LogRow(op, begin, kept or seen.newest, seq, values, missing)
+            seq += 1
+
+
+def _missing(op: Op, values: Mapping[str, str | None], names: Sequence[str]) -> tuple[str, ...]:
+    if op in {Op.INSERT, Op.TRUNCATE}:
+        return ()  # an older row lacks columns that came since: they were NULL then
+    return tuple(name for name in names if name not in values)
+
+
+def _parts(change: Change, followed: Followed) -> Iterator[tuple[Op, Mapping[str, str | None]]]:
+    """Part a change whose key is another one now into a delete and an insert."""
+    before, after = change.before or {}, change.after or {}
+    if change.op in {Op.INSERT, Op.TRUNCATE}:
+        yield change.op, after
+        return
+    if change.op is Op.DELETE:
+        yield change.op, before
+        return
+    whole = {**before, **after}
+    if before and any(key in before and before[key] != after.get(key) for key in followed.keys):
+        yield Op.DELETE, before
+        wanted = [one.taken.source for one in followed.extract.wanted]
+        if lacking := [name for name in wanted if name not in whole]:
+            raise _lacking(lacking, change, followed)
+        yield Op.INSERT, whole
+    else:
+        yield Op.UPDATE, whole
+
+
+def _lacking(names: Sequence[str], change: Change, followed: Followed) -> WaterclockError:
+    table = f"{followed.schema}.{followed.table}"
+    return WaterclockError(
+        "E864",
+        f"a row of {table} has another key, and the log lacks its {', '.join(names)}",
+        where=followed.extract.where,
+        why=f"at {position_text(change.begin.committed_at)} its key was changed and large values were left alone:"
+        " these the server does not log without REPLICA IDENTITY FULL",
+        fix=f"ALTER TABLE {table} REPLICA IDENTITY FULL; then {AGAIN}",
+    )
+
+
+def batches_of(rows: Iterable[LogRow], extract: Extract) -> Iterator[pa.RecordBatch]:
+    """Yield rows as they are handed to Spark: the columns wanted, and what is told of each change.
+
+    Raises  E812 for a value that does not fit its column's type
+    """
+    remaining = iter(rows)
+    while chunk := list(islice(remaining, _ROWS_A_BATCH)):
+        yield _batch(chunk, extract)
+
+
+def _batch(rows: Sequence[LogRow], extract: Extract) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    wanted = [(one.taken.source, one.kind if _is_json(one) else None) for one in extract.wanted]
+    texts = [[_text(row.values.get(name), kind) for name, kind in wanted] for row in rows]
+    columns: list[Any] = list(texts_parsed(texts, extract).columns) if wanted else []
+    targets = {one.taken.source: one.taken.name for one in extract.wanted}
+    told = [
+        [row.op.value for row in rows],
+        [row.begin.committed_at for row in rows],
+        [row.begin.xid for row in rows],
+        [row.seq for row in rows],
+        [row.at for row in rows],
+        [[targets[name] for name in row.missing] for row in rows],
+    ]
+    schema = log_schema(extract)
+    kinds = schema.types[len(columns) :]
+    columns += [pa.array(values, kind) for values, kind in zip(told, kinds, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _is_json(one: Any) -> bool:
+    return bool(one.is_array and ARRAY.fullmatch(one.taken.type.strip()))
+
+
+def _text(text: str | None, array_of: str | None) -> str | None:
+    return text if text is None or array_of is None else json_of_array(text, array_of)
+
+
+def log_schema(extract: Extract) -> pa.Schema:
+    """Return what rows of a log have: the columns wanted, and what is told of each change."""
+    import pyarrow as pa
+
+    told = [
+        (OP, pa.string()),
+        (LSN, pa.int64()),
+        (XID, pa.int64()),
+        (SEQ, pa.int64()),
+        (AT, pa.timestamp("us", tz="UTC")),
+        (MISSING, pa.list_(pa.string())),
+    ]
+    return pa.schema([*schema_of(replace(extract, by_window=None)), *(pa.field(*each) for each in told)])
+
+
+def carried_state(noted: Mapping[str, Any]) -> tuple[int, datetime]:
+    """Return up to where the last batch came, and the latest time of a commit until then."""
+    return int(noted["to"]), datetime.fromisoformat(str(noted["newest"]))
+
+
+def unreadable(error: Exception, followed: Followed) -> WaterclockError:
+    """Make the error for a log that the decoder does not understand."""
+    return WaterclockError(
+        "E865",
+        "the log cannot be read",
+        where=followed.extract.where,
+        why=f"{followed.slot.plugin} wrote what is none of its messages: {error}",
+        fix="see its version at the server; OPTIONS (decoder '…') chooses the other one, and takes a new snapshot",
+    )

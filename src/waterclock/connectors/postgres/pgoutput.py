@@ -1,0 +1,146 @@
+"""Reads what the server's own output plugin pgoutput writes: messages of its protocol version 1, as bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+
+from waterclock.connectors.postgres.log_changes import Begin, Change, Event, Op, instant_of_log
+
+_UNCHANGED, _NULL, _TEXT = b"u", b"n", b"t"
+_OPS = {b"I": Op.INSERT, b"U": Op.UPDATE, b"D": Op.DELETE}
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table as its changes are written: its columns in their order, and which of them are its identity."""
+
+    schema: str
+    table: str
+    columns: tuple[str, ...]
+    identity: frozenset[str]
+
+
+def options(publication: str) -> dict[str, str]:
+    """Return what the plugin is asked with."""
+    return {"proto_version": "1", "publication_names": f'"{publication.replace(chr(34), chr(34) * 2)}"'}
+
+
+def events(messages: Iterable[bytes], schema: str, table: str) -> Generator[Event]:
+    """Yield the begins of all transactions, and the changes of one table, in the order of the log.
+
+    Messages are one or more whole transactions, as one reading of a slot gives them: each reading tells of every table
+    before its first change. Raises  ValueError for bytes that are no such message
+    """
+    relations: dict[int, Relation] = {}
+    begin: Begin | None = None
+    number = 0
+    for message in messages:
+        reader = _Reader(message)
+        kind = reader.take(1)
+        if kind == b"B":
+            committed_at, micros, xid = reader.unpack("!qqI")
+            begin, number = Begin(xid, committed_at, instant_of_log(micros)), 0
+            yield begin
+        elif kind == b"R":
+            oid, relation = _relation(reader)
+            relations[oid] = relation
+        elif kind in _OPS or kind == b"T":
+            change = _change(kind, reader, relations, begin, number, (schema, table))
+            if change is not None:
+                yield change
+                number += 1
+
+
+def _change(
+    kind: bytes,
+    reader: _Reader,
+    relations: dict[int, Relation],
+    begin: Begin | None,
+    number: int,
+    wanted: tuple[str, str],
+) -> Change | None:
+    if begin is None:
+        raise ValueError("a change outside of a transaction")
+    if kind == b"T":
+        count, _ = reader.unpack("!iB")
+        of = [relations[reader.unpack("!I")[0]] for _ in range(count)]
+        is_ours = any((each.schema, each.table) == wanted for each in of)
+        return Change(Op.TRUNCATE, begin, number) if is_ours else None
+    relation = relations[reader.unpack("!I")[0]]
+    if (relation.schema, relation.table) != wanted:
+        return None
+    after = before = None
+    while reader.has_more:
+        part = reader.take(1)
+        row = _row(reader, relation)
+        if part == b"N":
+            after = row
+        elif part == b"K":
+            before = {name: value for name, value in row.items() if name in relation.identity}
+        else:
+            before = row
+    return Change(_OPS[kind], begin, number, after, before)
+
+
+def _relation(reader: _Reader) -> tuple[int, Relation]:
+    (oid,) = reader.unpack("!I")
+    schema, table = reader.text() or "pg_catalog", reader.text()
+    _, count = reader.unpack("!ch")
+    columns, identity = [], set()
+    for _ in range(count):
+        (flags,) = reader.unpack("!B")
+        name = reader.text()
+        reader.unpack("!Ii")
+        columns.append(name)
+        if flags & 1:
+            identity.add(name)
+    return oid, Relation(schema, table, tuple(columns), frozenset(identity))
+
+
+def _row(reader: _Reader, relation: Relation) -> dict[str, str | None]:
+    """Read a row; values that an update left alone are not in it."""
+    (count,) = reader.unpack("!h")
+    row: dict[str, str | None] = {}
+    for name in relation.columns[:count]:
+        kind = reader.take(1)
+        if kind == _NULL:
+            row[name] = None
+        elif kind == _TEXT:
+            (size,) = reader.unpack("!i")
+            row[name] = reader.take(size).decode()
+        elif kind != _UNCHANGED:
+            raise ValueError(f"a value of the unknown kind {kind!r}")
+    return row
+
+
+class _Reader:
+    """Goes through the bytes of one message."""
+
+    def __init__(self, message: bytes) -> None:
+        self._bytes = message
+        self._at = 0
+
+    @property
+    def has_more(self) -> bool:
+        return self._at < len(self._bytes)
+
+    def take(self, size: int) -> bytes:
+        taken = self._bytes[self._at : self._at + size]
+        if len(taken) < size:
+            raise ValueError("a message breaks off")
+        self._at += size
+        return taken
+
+    def unpack(self, layout: str) -> tuple[int, ...]:
+        values: tuple[int, ...] = struct.unpack(layout, self.take(struct.calcsize(layout)))
+        return values
+
+    def text(self) -> str:
+        end = self._bytes.find(b"\0", self._at)
+        if end < 0:
+            raise ValueError("a message breaks off")
+        found = self._bytes[self._at : end].decode()
+        self._at = end + 1
+        return found

@@ -1,0 +1,232 @@
+"""The life of a replication slot: made with the snapshot at which it begins, read without moving, moved on, dropped.
+
+A slot is one collect's. Whoever takes a snapshot makes a slot for it, by a name that is drawn anew, and holds a lock of
+the server on that name until the batch is over: so a slot that nobody holds and no batch names was left by a death.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from waterclock.connectors.postgres.database import Database, quoted
+from waterclock.connectors.postgres.log_changes import position_of, position_text
+from waterclock.connectors.postgres.table_facts import AGAIN
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    from waterclock.connectors.postgres.database import Connection
+
+_STATE = """
+SELECT confirmed_flush_lsn, coalesce(wal_status, 'lost'), active,
+  pg_wal_lsn_diff(pg_current_wal_flush_lsn(), restart_lsn)
+FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()"""
+_NO_PLUGIN, _NO_RIGHT, _IN_USE = "58P01", "42501", "55006"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A slot. A publication of its own name, of the table alone, goes with one that pgoutput decodes."""
+
+    name: str
+    plugin: str
+
+    @property
+    def publication(self) -> str:
+        """What pgoutput is asked by."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class SlotState:
+    """How a slot stands: up to where it was confirmed, and how many bytes of the log it holds back."""
+
+    confirmed: int
+    status: str
+    is_active: bool
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A slot at its beginning. `snapshot` is of exactly what committed before `position`, while the block lasts."""
+
+    slot: Slot
+    position: int
+    snapshot: str
+    at: datetime
+
+
+@contextmanager
+def begun(database: Database, where: str, slot: Slot, table: str) -> Iterator[Begun]:
+    """Make a slot, and lend its snapshot until the block ends; the slot stays, whatever becomes of the block.
+
+    The server waits for the transactions that are open now. `table` is the table as SQL takes it.
+    Raises  E861 where the server is not set up for it, or gives no right
+    """
+    with ExitStack() as held:
+        connection = held.enter_context(database.opened(where))
+        _require_logical(connection, where)
+        connection.execute("SELECT pg_advisory_lock(%s)", (lock_of(slot.name),))
+        if slot.plugin == "pgoutput":
+            _publish(connection, where, slot, table)
+        try:
+            walker = held.enter_context(database.connect_for_replication(where))
+            position, snapshot = _create(walker, where, slot)
+        except BaseException:
+            connection.execute(f"DROP PUBLICATION IF EXISTS {quoted(slot.publication)}")
+            raise
+        row = connection.execute("SELECT clock_timestamp()").fetchone()
+        if row is None:
+            raise AssertionError("a server without a clock")
+        yield Begun(slot, position, snapshot, row[0])
+
+
+def lock_of(name: str) -> int:
+    """Return the number of the lock that is held on a slot's name."""
+    return int.from_bytes(hashlib.sha256(f"waterclock slot {name}".encode()).digest()[:8], "big", signed=True)
+
+
+def _create(walker: Any, where: str, slot: Slot) -> tuple[int, str]:
+    from psycopg.pq import DiagnosticField, ExecStatus
+
+    statement = f"CREATE_REPLICATION_SLOT {quoted(slot.name)} LOGICAL {quoted(slot.plugin)} EXPORT_SNAPSHOT"
+    result = walker.pgconn.exec_(statement.encode())
+    if result.status != ExecStatus.TUPLES_OK:
+        state = (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
+        said = (result.error_field(DiagnosticField.MESSAGE_PRIMARY) or b"the server broke off").decode()
+        _refuse(state, said, where, slot.plugin)
+    return position_of(result.get_value(0, 1).decode()), result.get_value(0, 2).decode()
+
+
+class NoPlugin(WaterclockError):
+    """The server does not have the output plugin."""
+
+
+def _refuse(state: str, said: str, where: str, plugin: str) -> NoReturn:
+    if state == _NO_PLUGIN:
+        fix = "install it at the server (Debian: postgresql-…-wal2json), or say OPTIONS (decoder 'pgoutput')"
+        raise NoPlugin("E861", f"the server has no {plugin}", where=where, why=said, fix=fix)
+    fixes = {
+        _NO_RIGHT: "ALTER ROLE … REPLICATION for the connection's user",
+        "53400": "drop slots that nobody needs (pg_replication_slots), or raise max_replication_slots at the server",
+    }
+    raise WaterclockError(
+        "E861",
+        "the server makes no replication slot",
+        where=where,
+        why=said,
+        fix=fixes.get(state, "see what the server says, and its log; then run again"),
+    )
+
+
+def _require_logical(connection: Connection, where: str) -> None:
+    row = connection.execute("SHOW wal_level").fetchone()
+    if row is not None and row[0] != "logical":
+        raise WaterclockError(
+            "E861",
+            "the server's log does not tell of rows",
+            where=where,
+            why=f"its wal_level is {row[0]}",
+            fix="ALTER SYSTEM SET wal_level = 'logical', and restart the server",
+        )
+
+
+def _publish(connection: Connection, where: str, slot: Slot, table: str) -> None:
+    import psycopg
+
+    try:
+        connection.execute(f"CREATE PUBLICATION {quoted(slot.publication)} FOR TABLE {table}")
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise WaterclockError(
+            "E861",
+            f"the server gives no right to publish {table}",
+            where=where,
+            why=f"pgoutput tells of what a publication names: {error.diag.message_primary}",
+            fix=f"make the connection's user the owner of {table}, with CREATE on the database;"
+            " or install wal2json at the server, and say OPTIONS (decoder 'wal2json')",
+        ) from error
+
+
+def require_as_of(connection: Connection, table: str, where: str) -> None:
+    """See that a table still has the rows that a snapshot sees: what empties or rewrites a table is no part of that.
+
+    The transaction holds the table from then on. `table` is the table as SQL takes it.
+    Raises  E867 (transient) where the table was truncated or rewritten since
+    """
+    connection.execute(f"SELECT FROM {table} LIMIT 0")
+    row = connection.execute(
+        "SELECT relfilenode = pg_relation_filenode(oid) FROM pg_class WHERE oid = to_regclass(%s)", (table,)
+    ).fetchone()
+    if row is None or not row[0]:
+        raise WaterclockError(
+            "E867",
+            f"{table} was emptied or rewritten while its snapshot was taken",
+            where=where,
+            why="TRUNCATE and ALTER TABLE are seen at once by who began before them",
+            fix="it is tried again, with a new snapshot",
+            transient=True,
+        )
+
+
+def state_of(connection: Connection, slot: Slot) -> SlotState | None:
+    """Tell how a slot stands; None where it is not there."""
+    row = connection.execute(_STATE, (slot.name,)).fetchone()
+    return None if row is None else SlotState(position_of(row[0]), str(row[1]), bool(row[2]), int(row[3] or 0))
+
+
+def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -> None:
+    """See that a slot still has all that came behind a position.
+
+    Raises  E860 where it is gone, has lost its log, or was moved on by somebody else
+    """
+    if state is None:
+        what, why = "is gone", "somebody dropped it, or the server was restored or replaced"
+    elif state.status == "lost":
+        what, why = "has lost its log", "it held more than max_slot_wal_keep_size allows, and the server removed it"
+    elif state.confirmed > since:
+        what = "was moved on"
+        why = f"it stands at {position_text(state.confirmed)}, and the last batch took what came before "
+        why += f"{position_text(since)}: somebody else has read it"
+    else:
+        return
+    raise WaterclockError(
+        "E860",
+        f"the replication slot {slot.name} {what}",
+        where=where,
+        why=f"{why}; changes since the last batch cannot be read any more, and none is passed over unseen",
+        fix=AGAIN,
+    )
+
+
+def advance(connection: Connection, slot: Slot, position: int) -> None:
+    """Move a slot on, so that the server keeps no log before the position; nothing where it is there already."""
+    state = state_of(connection, slot)
+    if state is not None and state.confirmed < position:
+        connection.execute("SELECT pg_replication_slot_advance(%s, %s)", (slot.name, position_text(position)))
+
+
+def drop(connection: Connection, name: str) -> bool:
+    """Drop a slot and its publication unless a batch is working with it; tells whether they are gone now."""
+    row = connection.execute("SELECT pg_try_advisory_lock(%s)", (lock_of(name),)).fetchone()
+    if row is None or not row[0]:
+        return False
+    try:
+        connection.execute(
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
+            " WHERE slot_name = %s AND database = current_database()",
+            (name,),
+        )
+        connection.execute(f"DROP PUBLICATION IF EXISTS {quoted(name)}")
+    finally:
+        connection.execute("SELECT pg_advisory_unlock(%s)", (lock_of(name),))
+    return True
+
+
+def is_in_use(error: BaseException) -> bool:
+    """Tell whether the server refused because somebody else is reading the slot."""
+    return getattr(error, "sqlstate", None) == _IN_USE

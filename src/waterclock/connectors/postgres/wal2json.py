@@ -1,0 +1,71 @@
+"""Reads what the output plugin wal2json writes, format version 2: an object of JSON for each begin, change and commit.
+
+It writes no number that JSON does not have: NaN and Infinity of a float or a numeric come as null. So a table that has
+such columns is decoded by pgoutput, unless somebody asks for wal2json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from waterclock.connectors.postgres.log_changes import Begin, Change, Event, Op, position_of
+
+LOSES = frozenset({"float4", "float8", "numeric"})
+"""Types of columns whose NaN and Infinity it writes as null."""
+
+_OPS = {"I": Op.INSERT, "U": Op.UPDATE, "D": Op.DELETE, "T": Op.TRUNCATE}
+
+
+def options(schema: str, table: str) -> dict[str, str]:
+    """Return what the plugin is asked with: one table, positions and times, no messages."""
+    return {
+        "format-version": "2",
+        "include-lsn": "1",
+        "include-timestamp": "1",
+        "include-xids": "1",
+        "actions": "insert,update,delete,truncate",
+        "add-tables": f"{_escaped(schema)}.{_escaped(table)}",
+    }
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"\\{sign}" if sign in "\\,. *'" else sign for sign in name)
+
+
+def events(lines: Iterable[str], schema: str, table: str) -> Generator[Event]:
+    """Yield the begins of all transactions, and the changes of one table, in the order of the log.
+
+    Lines are one or more whole transactions. Raises  ValueError for a line that is no such JSON
+    """
+    begin: Begin | None = None
+    number = 0
+    for line in lines:
+        said = json.loads(line, parse_float=str, parse_int=str, parse_constant=str)
+        action = said["action"]
+        if action == "B":
+            begin, number = Begin(int(said["xid"]), position_of(said["lsn"]), _instant(said["timestamp"])), 0
+            yield begin
+        elif (op := _OPS.get(action)) is not None and (said["schema"], said["table"]) == (schema, table):
+            if begin is None:
+                raise ValueError("a change outside of a transaction")
+            yield Change(op, begin, number, _values(said.get("columns")), _values(said.get("identity")))
+            number += 1
+
+
+def _instant(text: str) -> datetime:
+    return datetime.fromisoformat(f"{text}:00" if text[-3] in "+-" else text)
+
+
+def _values(columns: Iterable[Mapping[str, Any]] | None) -> dict[str, str | None] | None:
+    return None if columns is None else {column["name"]: _text(column["value"], column["type"]) for column in columns}
+
+
+def _text(value: Any, kind: str) -> str | None:
+    if isinstance(value, bool):
+        return "t" if value else "f"
+    if value is None:
+        return None
+    return f"\\x{value}" if kind == "bytea" else str(value)

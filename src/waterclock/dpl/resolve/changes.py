@@ -1,0 +1,107 @@
+"""Settles a collect BY CHANGES: its modes, the order of the log, and the column by which deletes are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from waterclock.dpl.syntax.statements import ModeSaid
+from waterclock.errors import WaterclockError
+from waterclock.flow.changes import DELETES, OP_COLUMN, tells
+from waterclock.flow.choices import FOLDS, Action, Batching
+from waterclock.flow.declarations import Column, Columns
+from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.ladders import Ladder
+from waterclock.spark_sql import quoted
+
+if TYPE_CHECKING:
+    from waterclock.dpl.resolve.drafts import Draft
+
+_REMOVE = frozenset({Action.QUARANTINE, Action.DROP})
+
+
+def with_op(draft: Draft) -> Columns:
+    """Return the columns, with one that tells what each change did where none does."""
+    columns = draft.columns
+    is_followed = draft.source is not None and draft.source.batching is Batching.CHANGES
+    if not is_followed or any(column.tells == tells("op") for column in columns.named):
+        return columns
+    op = Column(OP_COLUMN, draft.span.place, type="STRING", tells=tells("op"), comment="what the last change did")
+    return replace(columns, named=(*columns.named, op))
+
+
+def refused_changes(draft: Draft, said: ModeSaid | None) -> list[WaterclockError]:
+    """Refuse what changes cannot be collected as."""
+    return [] if draft.statement.has_failed("MODE") or draft.statement.has_failed("BY") else list(_refused(draft, said))
+
+
+def _refused(draft: Draft, said: ModeSaid | None) -> Iterator[WaterclockError]:
+    if said is None or said.mode not in FOLDS:
+        yield draft.at("MODE" if said else "BY").refuse(
+            "E325",
+            f"{draft.name} is collected BY CHANGES, and {'says ' + said.mode.name if said else 'says no mode'}",
+            why="changes are put in place key by key: MERGE keeps the last row, TEMPORAL all versions",
+            fix="say MERGE; or TEMPORAL AT a column AS (_change.at), which keeps each change",
+        )
+    if draft.source is not None and draft.source.unit.query is not None:
+        yield draft.at("FROM").refuse(
+            "E325",
+            f"{draft.name} collects a QUERY by its changes",
+            why="a log tells of tables, not of queries",
+            fix="name the table, and put the query into a TRANSFORM",
+        )
+    for name, ladder in _ladders(draft):
+        if any(rung.action in _REMOVE for rung in ladder):
+            yield draft.span.refuse(
+                "E329",
+                f"{name} of {draft.name} takes single changes out",
+                why="a change that is left out leaves the table unlike its source for good",
+                fix="say ELSE WARN, HOLD or FAIL here, and QUARANTINE or DROP in a TRANSFORM of it",
+            )
+
+
+def _ladders(draft: Draft) -> Iterator[tuple[str, Ladder]]:
+    for rule in draft.rules:
+        yield f"the rule {rule.name}", rule.rungs
+    for column in draft.columns.named:
+        for ladder in (column.else_of_type, column.else_of_null, column.else_of_key):
+            yield f"the column {column.name}", ladder
+        for rule in column.rules:
+            yield f"the rule {rule.name}", rule.rungs
+
+
+def by_changes(draft: Draft, said: ModeSaid, errors: list[WaterclockError]) -> Merge | Temporal | None:
+    """Return the fold, by which a change that deletes takes its key away; the log alone orders."""
+    fold = draft.fold
+    if fold is None:
+        return None
+    if fold.order_by:
+        errors.append(
+            draft.at("MODE").refuse(
+                "E326",
+                f"{draft.name} is collected BY CHANGES, and says ORDER BY",
+                why="the log has the changes of a key in their order, and no other is right",
+                fix="leave ORDER BY out",
+            )
+        )
+    op = next(column.name for column in draft.columns.named if column.tells == tells("op"))
+    deletes = f"{quoted(op)} IN ({', '.join(repr(each) for each in DELETES)})"
+    when = deletes if fold.delete_when is None else f"{deletes} OR ({fold.delete_when}\n)"
+    if isinstance(fold, Merge):
+        return replace(fold, delete_when=when)
+    timed = {column.name.lower() for column in draft.columns.named if column.tells == tells("at")}
+    if fold.at is not None and fold.at.lower() not in timed and fold.at.lower() not in fold.keys:
+        errors.append(
+            (said.temporal.spans if said.temporal else {})
+            .get("AT", draft.at("MODE"))
+            .refuse(
+                "E327",
+                f"{fold.at} does not tell when a change was committed",
+                why="of a row that is deleted the log has no other time",
+                fix=f"name a column of that: ({fold.at} TIMESTAMP AS (_change.at), *); or leave AT out,"
+                " for a version a window",
+            )
+        )
+    is_tracked = op.lower() in {name.lower() for name in fold.track}
+    return replace(fold, delete_when=when, consumed=fold.consumed if is_tracked else (*fold.consumed, op))

@@ -1,0 +1,223 @@
+"""Makes rows of changes: as a source's log says them, put right by what the table itself holds, one a key and time.
+
+The log does not say all of a row. A large value that an update left alone is that of the change before it, or of the
+table; so are the values of a row that was deleted; and a truncate takes every key that there is.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.connectors.interface import ChangeCollector, ChangeRequest, ChangesRead
+from waterclock.engine.collect.gathered import Gathered
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.changes import AT, IN_ROWS, LSN, MISSING, OP, SEQ
+from waterclock.flow.checks import columns_as_asked
+from waterclock.flow.choices import Scope
+from waterclock.flow.declarations import Table, Unit
+from waterclock.flow.folds import RECORD
+from waterclock.ledger.read.kept_at_sources import KEPT, LET_GO
+from waterclock.planner.plan import Group
+from waterclock.spark_sql import quoted, sql_text
+from waterclock.storage.slices.read import frame_of_version
+from waterclock.storage.slices.sieve import is_hidden
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NOTED = "changes"
+"""The entry of a batch's source under which it keeps how far it came."""
+_OWN, _CARRIED = "_waterclock_own", "_waterclock_carried"
+
+
+def gather_changes(
+    work: Workplace, spark: SparkSession, table: Table, group: Group, unit: Unit, collector: ChangeCollector
+) -> Gathered:
+    """Read what became of a source's rows since the batch before, up to the end of the window."""
+    if table.fold is None or len(group.batches) > 1:
+        raise AssertionError(f"{table.name} takes changes one label at a time, key by key, which check sees to")
+    batch = group.batches[0]
+    request = ChangeRequest(table.fold.keys, newest_noted(work, table), batch.window.end, partial(_draw, work, table))
+    read = collector.read_changes(spark, unit, request, columns_as_asked(table), table.cadence.zone)
+    try:
+        for said in read.said:
+            work.note_once(said)
+        rows = _settled(table, read, _own_rows(work, spark, table))
+    except BaseException:
+        read.collected.close()
+        raise
+    collected = replace(
+        read.collected,
+        frame=rows,
+        is_empty=read.collected.is_empty and read.whole_at is None,
+        close=partial(_end, work, table, unit, collector, read),
+    )
+    source = {batch.label: {**read.collected.source, NOTED: dict(read.noted)}}
+    return Gathered(collected, source, partial(_confirmed, table, unit, collector, read))
+
+
+def newest_noted(work: Workplace, table: Table) -> Mapping[str, Any] | None:
+    """Return what the newest claim noted of its source, whatever became of its label since; None before the first."""
+    most = 16
+    for past in range(0, 1 << 20, most):
+        found = work.ledger.reads.noted(table.name, BEGINNING, FOREVER, most=most, past=past)
+        for _, source in found:
+            if NOTED in source:
+                noted: Mapping[str, Any] = source[NOTED]
+                return noted
+        if len(found) < most:
+            break
+    return None
+
+
+def _draw(work: Workplace, table: Table) -> str:
+    """Draw the name of what the source is to keep, and write it down first: so whatever dies, it can be found."""
+    name = f"waterclock_{''.join(sign for sign in table.name.lower() if sign.isascii() and sign.isalnum())[:32]}"
+    name = f"{name}_{secrets.token_hex(6)}"
+    unit = table.source.unit if table.source else None
+    data = {"name": name, "connection": unit.connection if unit else "", "unit": unit.path if unit else ""}
+    work.ledger.past.add_event(KEPT, who=work.settings.who, table=table.name, data=data)
+    return name
+
+
+def _own_rows(work: Workplace, spark: SparkSession, table: Table) -> DataFrame | None:
+    """Return what the table holds now, one row a key; None before its first batch."""
+    record = work.ledger.reads.find_table(table.name)
+    if record is None or record.head_label is None:
+        return None
+    rows = frame_of_version(spark, work.folder(table), record.head_version)
+    return rows.where(RECORD[2]) if table.temporal is not None else rows
+
+
+def _confirmed(table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead, work: Workplace) -> None:
+    """Let the source forget what is committed, and what it kept by earlier names."""
+    collector.confirm(unit, read.noted)
+    names = [name for name in work.ledger.past.kept_at_sources(table.name) if name != read.name]
+    for name in collector.let_go(unit, names):
+        work.ledger.past.add_event(LET_GO, who=work.settings.who, table=table.name, data={"name": name})
+
+
+def _end(work: Workplace, table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead) -> None:
+    """End the reading. What was begun for a batch that failed is given up, unless it may have been committed."""
+    read.collected.close()
+    if read.whole_at is None or any(claim.request.table == table.name for claim in work.ledger.claims.open()):
+        return
+    if newest_noted(work, table) != read.noted:
+        for gone in collector.let_go(unit, [read.name]):
+            work.ledger.past.add_event(LET_GO, who=work.settings.who, table=table.name, data={"name": gone})
+
+
+def _settled(table: Table, read: ChangesRead, own: DataFrame | None) -> DataFrame:
+    """Return one row for each key and time that a change was made to, all of its columns told."""
+    if table.fold is None:
+        raise AssertionError("changes are folded")
+    keys, rows = table.fold.keys, read.collected.frame
+    lacking = [key for key in keys if key.lower() not in {name.lower() for name in rows.columns}]
+    if lacking:
+        raise WaterclockError(
+            "E862",
+            f"{table.name} takes no column {', '.join(lacking)}",
+            where=table.name,
+            why="its rows are told by it",
+            fix="put it on the list of columns",
+        )
+    if read.whole_at is not None:
+        gone = None if own is None else _gone(rows, own, keys, read.whole_at)
+        return rows if gone is None else rows.unionByName(gone, allowMissingColumns=True)
+    lacking = list(read.missing)
+    if read.has_truncates:
+        rows = _with_truncated(rows, own, keys)
+    if is_asked_of_rows(table):
+        beside = {name.lower() for name in keys}
+        attributes = [name for name in rows.columns if not is_hidden(name) and name.lower() not in beside]
+        lacking += attributes if read.has_truncates else read.missing_of_deletes
+    if lacking:
+        rows = _filled(rows, own, keys, list(dict.fromkeys(lacking)))
+    at = table.temporal.at if table.temporal else None
+    return _last_of(rows, [*map(quoted, keys), *([AT] if at else [])])
+
+
+def is_asked_of_rows(table: Table) -> bool:
+    """Tell whether some rule is asked of single rows: a row that was deleted has to have its values for it."""
+    of_columns = any(column.is_not_null or column.rules for column in table.columns.named)
+    return of_columns or any(rule.scope is Scope.ROW for rule in table.rules)
+
+
+def _gone(rows: DataFrame, own: DataFrame, keys: Sequence[str], whole_at: tuple[int, datetime]) -> DataFrame:
+    """Return deletes of what the table holds and a snapshot does not."""
+    position, at = whole_at
+    gone = own.join(rows.select(*map(quoted, keys)), list(keys), "left_anti")
+    there = {name.lower() for name in gone.columns}
+    return gone.selectExpr(
+        *(quoted(name) for name in rows.columns if name.lower() in there),
+        f"'delete' AS {OP}",
+        f"{position}L AS {LSN}",
+        f"0L AS {SEQ}",
+        f"TIMESTAMP '{at.isoformat()}' AS {AT}",
+        f"CAST(array() AS ARRAY<STRING>) AS {MISSING}",
+    )
+
+
+def _with_truncated(rows: DataFrame, own: DataFrame | None, keys: Sequence[str]) -> DataFrame:
+    """Put a delete of every key in the place of each truncate; one that deletes nothing does no harm."""
+    names = [quoted(key) for key in keys]
+    truncates = rows.where(f"{OP} = 'truncate'").select(*IN_ROWS.values(), SEQ)
+    told = rows.where(f"{OP} <> 'truncate'")
+    known = told.select(*names)
+    if own is not None:
+        known = known.unionByName(own.select(*names))
+    deletes = known.distinct().crossJoin(F.broadcast(truncates))
+    others = [name for name in rows.columns if name.lower() not in {key.lower() for key in keys}]
+    absent = [name for name in others if name not in deletes.columns and name != MISSING]
+    lists = f"array({', '.join(sql_text(name) for name in absent)})" if absent else "CAST(array() AS ARRAY<STRING>)"
+    return told.unionByName(deletes.withColumn(MISSING, F.expr(lists)), allowMissingColumns=True)
+
+
+def _filled(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], missing: Sequence[str]) -> DataFrame:
+    """Give columns that a change does not tell the value that the change before it tells, else the table's own.
+
+    Cost: a window over the changes; a scan of the table where a change before is not among them.
+    """
+    from pyspark.sql import Window
+
+    names = [quoted(key) for key in keys]
+    before = Window.partitionBy(*names).orderBy(LSN, SEQ).rowsBetween(Window.unboundedPreceding, -1)
+    marks = {name: f"coalesce(array_contains({MISSING}, {sql_text(name)}), false)" for name in missing}
+    carried = {
+        f"{_CARRIED}{at}": F.last(
+            F.expr(f"CASE WHEN NOT {marks[name]} THEN struct({quoted(name)} AS v) END"), ignorenulls=True
+        ).over(before)
+        for at, name in enumerate(missing)
+    }
+    told = rows.withColumns(carried) if carried else rows
+    there = {} if own is None else {name.lower(): name for name in own.columns}
+    looked_up = {name: f"{_OWN}{at}" for at, name in enumerate(missing) if name.lower() in there}
+    if own is not None and looked_up:
+        lacks = [f"({marks[name]} AND {_CARRIED}{missing.index(name)} IS NULL)" for name in looked_up]
+        asked = told.where(" OR ".join(lacks)).select(*names).distinct()
+        values = [F.col(quoted(there[name.lower()])).alias(alias) for name, alias in looked_up.items()]
+        known = own.join(F.broadcast(asked), list(keys), "left_semi").select(*names, *values)
+        told = told.join(known, list(keys), "left")
+    made = {
+        name: f"CASE WHEN NOT {marks[name]} THEN {quoted(name)} WHEN {_CARRIED}{at} IS NOT NULL THEN {_CARRIED}{at}.v "
+        f"ELSE {looked_up.get(name, 'NULL')} END AS {quoted(name)}"
+        for at, name in enumerate(missing)
+    }
+    return told.selectExpr(*(made.get(name, quoted(name)) for name in rows.columns))
+
+
+def _last_of(rows: DataFrame, group: Sequence[str]) -> DataFrame:
+    """Return of each group the change that comes last in the log."""
+    every = F.struct(*(F.col(quoted(name)) for name in rows.columns))
+    last = F.max_by(every, F.struct(LSN, SEQ)).alias("_last")
+    by = [F.col(name).alias(f"_by{at}") for at, name in enumerate(group)]
+    return rows.groupBy(*by).agg(last).select("_last.*")

@@ -1,0 +1,71 @@
+"""Lets sources keep nothing for nobody: slots of tables that went from the project, or that deaths left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from waterclock.connectors.interface import ChangeCollector
+from waterclock.engine.collect.changes import newest_noted
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Batching
+from waterclock.flow.declarations import Place, Table, Unit
+from waterclock.ledger.read.kept_at_sources import LET_GO
+
+
+@dataclass(slots=True)
+class KeptForNobody:
+    """What a source keeps under a name that no table of the project needs. `failed` says why it is there still."""
+
+    name: str
+    table: str
+    connection: str
+    unit: str
+    failed: str | None = None
+
+
+def look_at_sources(work: Workplace) -> list[KeptForNobody]:
+    """Find what sources keep for nobody, as far as the ledger was told; asks no source, and starts no JVM.
+
+    What a table with an open claim may have begun with is left for another time.
+    """
+    kept = work.ledger.past.kept_at_sources(None)
+    busy = {claim.request.table for claim in work.ledger.claims.open()} if kept else set()
+    found = []
+    for name, said in kept.items():
+        if said["table"] in busy or _is_needed(work, name, said):
+            continue
+        found.append(KeptForNobody(name, str(said["table"]), str(said["connection"]), str(said["unit"])))
+    return found
+
+
+def let_go(work: Workplace, found: KeptForNobody) -> None:
+    """Have the source let go of it; what a batch works with now stays. Says beside it what went wrong."""
+    try:
+        if found.connection not in work.flow.connections:
+            found.failed = f"the project has no connection {found.connection} any more: drop {found.name} there by hand"
+            return
+        collector = work.connections.collector(found.connection)
+        unit = Unit(found.connection, found.unit, None, {}, Place("waterclock.toml", 1, 1))
+        if isinstance(collector, ChangeCollector) and found.name in collector.let_go(unit, [found.name]):
+            data = {"name": found.name}
+            work.ledger.past.add_event(LET_GO, who=work.settings.who, table=found.table, data=data)
+        else:
+            found.failed = f"{found.name} is in use: it is left for another time"
+    except WaterclockError as error:
+        found.failed = f"{error.what}: {error.why}"
+
+
+def _is_needed(work: Workplace, name: str, said: Mapping[str, Any]) -> bool:
+    table = work.flow.tables.get(str(said["table"]))
+    if table is None or not _is_followed(table, str(said["connection"])):
+        return False
+    noted = newest_noted(work, table)
+    return noted is not None and noted["slot"] == name
+
+
+def _is_followed(table: Table, connection: str) -> bool:
+    source = table.source
+    return source is not None and source.batching is Batching.CHANGES and source.unit.connection == connection

@@ -1,0 +1,133 @@
+"""A table of a PostgreSQL database, followed by its log: the replica comes to what the source holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.postgres import needs_wal2json
+from tests.replicas import Replicated, drop_all_slots, past_all_windows
+from waterclock.connectors.postgres import following
+from waterclock.connectors.postgres.connector import PostgresCollector
+from waterclock.engine.upkeep.kept_at_sources import let_go, look_at_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+TEMPORAL = """
+CREATE CONNECTION ops TYPE postgres;
+COLLECT shop.orders (id KEY, since TIMESTAMP AS (_change.at), *) FROM ops.orders{options} EVERY MINUTE
+  BY CHANGES TEMPORAL AT since;
+"""
+
+
+@pytest.fixture(autouse=True)
+def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(PostgresCollector, "clock", past_all_windows)
+    yield
+    drop_all_slots()
+
+
+@pytest.mark.parametrize("decoder", ["wal2json", "pgoutput"])
+def test_every_kind_of_change_comes_to_what_the_source_holds(tmp_path: Path, spark: SparkSession, decoder: str) -> None:
+    needs_wal2json()
+    it = Replicated.begun(tmp_path, spark, options=f" OPTIONS (decoder '{decoder}')")
+    it.sql("INSERT INTO orders SELECT n, 'n' || n, n * 1.5, repeat('x', 5000), now() FROM generate_series(1, 20) AS n")
+    it.replicate()
+    assert it.replica() == it.source()
+    assert len(it.replica()) == 20
+    it.sql(
+        "UPDATE orders SET name = 'large values stay' WHERE id <= 3;"
+        "DELETE FROM orders WHERE id = 5; INSERT INTO orders VALUES (5, 'again', 1.25, NULL, now());"
+        "UPDATE orders SET amount = NULL, big = 'small' WHERE id = 6; UPDATE orders SET amount = 7 WHERE id = 6;"
+        "DELETE FROM orders WHERE id = 7; INSERT INTO orders VALUES (21, 'twice', 1, repeat('y', 5000), now());"
+        "UPDATE orders SET name = 'of this transaction' WHERE id = 21;"
+        "UPDATE orders SET id = 106, big = 'b' WHERE id = 6"
+    )
+    it.replicate()
+    assert it.replica() == it.source()
+    it.replicate()
+    assert it.replica() == it.source()
+    it.sql("TRUNCATE orders; INSERT INTO orders VALUES (1, 'after', 1, 'b', now())")
+    it.sql("INSERT INTO orders VALUES (2, 'before', 1, 'b', now()); UPDATE orders SET name = 'x' WHERE id = 1")
+    it.replicate()
+    assert it.replica() == it.source()
+    it.sql("TRUNCATE orders")
+    it.replicate()
+    assert it.replica() == it.source() == []
+    assert len(it.slots()) == 1
+
+
+def test_each_change_is_a_version_from_its_commit_on(tmp_path: Path, spark: SparkSession) -> None:
+    it = Replicated.begun(tmp_path, spark, flow=TEMPORAL)
+    it.sql("INSERT INTO orders VALUES (1, 'a', 1, repeat('x', 5000)), (2, 'b', 1, 'small')")
+    it.replicate()
+    it.sql("UPDATE orders SET name = 'a2' WHERE id = 1; UPDATE orders SET name = 'a3' WHERE id = 1")
+    it.sql("UPDATE orders SET name = 'a4' WHERE id = 1")
+    it.sql("DELETE FROM orders WHERE id = 2")
+    it.sql("INSERT INTO orders VALUES (2, 'b2', NULL, NULL)")
+    it.replicate()
+    it.sql("TRUNCATE orders")
+    it.replicate()
+    versions = it.tiny.rows(
+        "SELECT id, name, amount, length(big), rec_is_current FROM shop.orders ORDER BY 1, rec_eff_time"
+    )
+    assert [(*row[:2], str(row[2]), *row[3:]) for row in versions] == [
+        (1, "a", "1.00", 5000, False),
+        (1, "a3", "1.00", 5000, False),
+        (1, "a4", "1.00", 5000, False),
+        (2, "b", "1.00", 5, False),
+        (2, "b2", "None", None, False),
+    ]
+    gaps = it.tiny.rows("SELECT count(*) FROM shop.orders WHERE rec_exp_time <= rec_eff_time")
+    assert gaps == [(0,)]
+
+
+def test_what_is_lost_is_told_and_a_new_snapshot_begins_anew(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = Replicated.begun(tmp_path, spark)
+    it.sql("INSERT INTO orders SELECT n, 'n', n, 'b' FROM generate_series(1, 5) AS n")
+    it.replicate()
+    monkeypatch.setattr(following, "DIRECT_ROWS", 3)  # of more rows a worker of Spark reads the slot
+    it.sql("UPDATE orders SET name = 'x'")
+    it.replicate()
+    assert it.replica() == it.source()
+    drop_all_slots()
+    it.sql("DELETE FROM orders WHERE id = 1; ALTER TABLE orders ADD extra int NOT NULL DEFAULT 7")
+    for _ in range(2):  # and so at each try: nothing is passed over
+        (failed,) = it.run().failed
+        assert failed.error is not None
+        assert (failed.error.code, "is gone" in failed.error.what) == ("E860", True)
+        it.retry()
+    it.declare(options=" OPTIONS (snapshot '2')")
+    it.replicate()
+    assert it.replica() == it.source()
+    assert {row[0] for row in it.replica("extra")} == {7}
+    it.sql("UPDATE orders SET extra = id; ALTER TABLE orders RENAME name TO title")
+    (failed,) = it.run().failed
+    assert failed.error is not None
+    assert failed.error.code == "E863"
+    assert len(it.slots()) == 1
+
+
+def test_upkeep_drops_the_slot_of_a_table_that_went(tmp_path: Path, spark: SparkSession) -> None:
+    it = Replicated.begun(tmp_path, spark)
+    it.replicate()
+    (slot,) = it.slots()
+    with it.tiny.opened() as work:
+        assert look_at_sources(work) == []
+    it.declare("CREATE CONNECTION ops TYPE postgres;")
+    with it.tiny.opened() as work:
+        (found,) = look_at_sources(work)
+        assert (found.name, found.table) == (slot, "shop.orders")
+        let_go(work, found)
+        assert found.failed is None
+        assert look_at_sources(work) == []
+    assert it.slots() == []
+    assert it.at.run("SELECT pubname FROM pg_publication WHERE pubname = %s", slot) == []
