@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.codes_at_rest import CONNECTORS, LEDGER, OUTSIDE, STORAGE
+from waterclock.codes_at_rest import CONNECTORS as AT_SYSTEMS
+from waterclock.codes_at_rest import LEDGER, OUTSIDE, STORAGE
 from waterclock.codes_of_alerts import ALERTS
 from waterclock.codes_of_closings import CLOSINGS
+from waterclock.codes_of_connectors import CONNECTIONS, OF_APIS
 from waterclock.codes_of_lineage import LINEAGE
 from waterclock.codes_of_quality import QUALITY, QUALITY_AT_WORK, QUALITY_COMMANDS
 from waterclock.codes_of_schemas import SCHEMAS, SCHEMAS_AT_WORK, SCHEMAS_KEPT
@@ -19,6 +21,7 @@ from waterclock.codes_of_watching import WATCHING, WATCHING_COMMANDS
 from waterclock.errors import Code
 from waterclock.temporal.refusals import REFUSALS
 
+CONNECTORS: Mapping[str, Code] = {**AT_SYSTEMS, **OF_APIS}
 TIME: Mapping[str, Code] = {
     "E101": Code(
         "a malformed label",
@@ -271,6 +274,7 @@ LANGUAGE: Mapping[str, Code] = {
         "int, float, str, bytes, date and datetime; all others are said in parameters and returns.",
     ),
     **QUALITY,
+    **CONNECTIONS,
     **STATE,
     **CLOSINGS,
     **SCHEMAS,

@@ -13,7 +13,7 @@ from waterclock.flow.closings import Closes
 from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.conditions import Condition
 from waterclock.flow.endings import Ending
-from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.folds import Merge, Order, Temporal
 from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import Ladder, Rung
 from waterclock.flow.late_rows import LateRows
@@ -426,6 +426,7 @@ class Table(Keyed):
     marks: Watermark | None = None
     late_rows: LateRows | None = None
     where: Condition | None = None
+    order: Order | None = None
     measures: tuple[Measure, ...] = ()
     is_profiled: bool = False
     fingerprint: str = ""

@@ -36,7 +36,7 @@ from waterclock.flow.choices import LINKED, Batching, Kind, Mode, OnRestate, Tab
 from waterclock.flow.closings import Closes
 from waterclock.flow.conditions import Condition
 from waterclock.flow.declarations import About, Choice, Columns, Keyed, PythonFunction, Query, Read, Rule, Source, Unit
-from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.folds import Merge, Order, Temporal
 from waterclock.flow.measures import Measure
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
@@ -68,6 +68,7 @@ class Draft(Keyed):
     source: Source | None = None
     destination: Unit | None = None
     where: Condition | None = None
+    order: Order | None = None
     query: Query | None = None
     choices: tuple[Choice, ...] = ()
     function: PythonFunction | None = None
@@ -264,6 +265,15 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
             errors.append(_needs_by(draft, "is PARTITIONED"))
         return
     draft.mode = said.mode
+    if said.mode is Mode.APPEND and said.order_by:
+        errors.append(
+            draft.at("MODE").refuse(
+                "E316",
+                "APPEND ORDER BY is not said of a table of the lake",
+                why="its rows have no order; they are sent in one",
+                fix=f"say it of the PUBLISH of {draft.name}",
+            )
+        )
     if said.where is not None:
         errors.append(
             draft.at("MODE").refuse(

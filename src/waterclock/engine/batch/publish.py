@@ -165,6 +165,8 @@ def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -
         deleted_column="" if table.is_delivered_by_label or table.mode is not Mode.MERGE else DELETED,
         label_column=ROW_LABEL if ROW_LABEL in columns else "",
         where=table.where,
+        order_by=table.order.by if table.order else (),
+        per=table.order.per if table.order else (),
         note=BEHIND if table.destination and is_behind(table.destination) else note_of(table.where),
     )
 
