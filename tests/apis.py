@@ -9,16 +9,19 @@ import os
 import socket
 import subprocess
 import sys
-import time
+import time as clock
 from functools import cache
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from tests.systems import setting_of, unit_of
-from waterclock.connectors.interface import Setting
+from tests.systems import HERE, setting_of, unit_of
+from waterclock.connectors.interface import Connector, Setting
 from waterclock.connectors.rest.asking import Api
 from waterclock.connectors.rest.collection import Reading
+from waterclock.connectors.rest.connector import CONNECTOR as REST
 from waterclock.connectors.rest.connector import RestCollector
 from waterclock.connectors.rest.declared import resource_of
 from waterclock.flow.declarations import Unit, Value
@@ -38,7 +41,7 @@ def server() -> str:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
         except OSError:
-            time.sleep(0.05)
+            clock.sleep(0.05)
         else:
             return f"http://127.0.0.1:{port}"
     raise AssertionError("the API of the tests does not answer")
@@ -72,6 +75,45 @@ class Space:
         setting = self.setting(folder, **of_connection)
         unit = unit_of("api", path, **options)
         return Reading(patient(setting), setting, unit, resource_of(setting.options, path, options))
+
+
+class ApiSystem:
+    """An API as the conformance suites ask for one: rows with a time, rows that are held, rows that are sent to it."""
+
+    zone_of_times: str | None = None
+
+    def __init__(self, folder: Path, unit: Unit, **options: Value) -> None:
+        self.space = Space()
+        self.connector: Connector = REST
+        self.setting = self.space.setting(folder, tries=2, **options)
+        self.unit = unit
+        self._rows: list[dict[str, Any]] = []
+
+    @classmethod
+    def timed(cls, folder: Path, style: str, *, is_asked: bool) -> ApiSystem:
+        windows: dict[str, Value] = {"since": "since", "until": "until"} if is_asked else {}
+        return cls(folder, unit_of("api", style, **in_pages(style, 3, **windows)))
+
+    @classmethod
+    def receiving(cls, folder: Path, **options: Value) -> ApiSystem:
+        return cls(folder, Unit("api", "totals", None, {"path": "take/rows", "empty": True, **options}, HERE))
+
+    def put(self, rows: Sequence[tuple[str, datetime | None]]) -> None:
+        self._rows += [
+            {"id": key, "at": time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if time else None}
+            for key, time in rows
+        ]
+        self.space.set(rows=self._rows)
+
+    def hold(self, rows: Sequence[Mapping[str, str]]) -> None:
+        self.space.set(rows=[dict(row) for row in rows])
+
+    def remove(self) -> None:
+        self.space.set(faults=[404] * 9)
+
+    def rows(self) -> list[dict[str, Any]]:
+        kept: list[dict[str, Any]] = self.space.told()["kept"]
+        return kept
 
 
 def patient(setting: Setting, waited: list[float] | None = None) -> Api:

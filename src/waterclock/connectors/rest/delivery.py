@@ -91,7 +91,8 @@ class RestDeliverer:
         Raises  as `deliver` where the rest cannot be sent now: the claim stays open
         """
         journal = self._journal(project, publish)
-        journal.latch(claim, {"outcome": KILLED})
+        if journal.latch(claim, {"outcome": KILLED}):
+            return Delivered(claim, Outcome.KILLED, "", 0)
         if stands := self._stands(journal, claim):
             return stands[-1]
         try:
@@ -248,7 +249,8 @@ class _Sender:
             yield Chunk(0, 0, ()), key_of(identity, (), 0)
 
     def _rows(self, each: dict[str, Any]) -> Iterator[Row]:
-        placed = [name for name, _ in each["columns"] if f"{{{name}}}" in self.sending.path]
+        names = [name for name, _ in each["columns"]]
+        placed = [name for name in names if f"{{{name}}}" in self.sending.path]
         try:
             yield from rows_of(
                 [at(path) for path in each["files"]],
@@ -256,7 +258,7 @@ class _Sender:
                 timelabel=each["label"] if self.sending.has_timelabel else None,
                 order_by=each["order_by"],
                 per=each["per"],
-                placed=[*placed, *each["keys"]],
+                placed=[*placed, *(name for name in each["keys"] if name in names)],
             )
         except WaterclockError as error:
             if error.code != "E822" or not self._accepted:
@@ -340,7 +342,7 @@ def _landed(flying: set[Future[None]], most: int) -> set[Future[None]]:
 
 
 def _named(row: Row, keys: Sequence[str]) -> str:
-    values = {name: (row.values or {}).get(name) for name in keys}
+    values = {name: row.values[name] for name in keys if row.values and name in row.values}
     return ", ".join(f"{name} {value}" for name, value in values.items()) if values else row.text[:80]
 
 
