@@ -194,11 +194,11 @@ async def records(request: Request) -> Response:
 
 
 async def take(request: Request) -> Response:
-    """Take rows, once an idempotency key where the space knows keys; a newer claim's rows replace its label's."""
+    """Take rows, once an idempotency key where the space knows keys; a newer delivery's rows replace its label's."""
     space = SPACES[request.path_params["space"]]
     content = await request.body()
     label = request.headers.get("waterclock-label", "")
-    claim = int(request.headers.get("waterclock-claim", "0"))
+    claim = int(request.headers.get("waterclock-delivery", "0"))
     key = request.headers.get("idempotency-key", "")
     if request.path_params["style"] == "lines":
         rows = [json.loads(line) for line in content.splitlines()]

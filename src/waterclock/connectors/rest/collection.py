@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -55,42 +56,40 @@ class Reading:
 def read_windows(
     spark: SparkSession, reading: Reading, request: WindowRequest, columns: Columns, zone: str
 ) -> Collected:
-    """Collect windows. Raises  E805 for a time column that is not there; E840 to E846"""
+    """Collect windows. Raises  E805 for a time column that is not there; E840 to E845"""
     is_asked = bool(reading.resource.asked.since)
-    found = [_series(reading, window if is_asked else None) for window in (request.windows if is_asked else [None])]
-    read = [list(_collect(reading, series, window)) for series, window in found]
-    paths, seen, rows = _summed([series for series, _ in found], read)
-    known = _known_columns(reading, seen, rows)
-    if rows and not any(each.name.lower() == request.time_column.lower() for each in known):
-        raise no_time_column(request.time_column, [each.name for each in known], where=str(reading.unit))
-    source = _source(reading, [series for series, _ in found], read)
-    close = _closing([series for series, _ in found])
-    if not rows:
-        if known and not any(each.name.lower() == request.time_column.lower() for each in known):
-            raise no_time_column(request.time_column, [each.name for each in known], where=str(reading.unit))
-        return _nothing(spark, reading, columns, known, source, close, has_label=True)
-    matched = match(columns, known, where=str(reading.unit))
-    frame = frames.frame_of(
-        spark, paths, known, matched.taken, zone, reading.resource.epoch, time=request.time_column, by_window=is_asked
-    )
-    labelled, set_aside = sorted_into_windows(frame, request.windows, ())
-    if is_asked:
-        labelled = frames.of_own_window(labelled)
-    return Collected(labelled, set_aside, matched.left_out, source, close=close, seen=seen_of(known))
+    found = _series(reading, request.windows if is_asked else [None])
+    with _closing_what_fails(found):
+        read = _read(reading, found)
+        time = request.time_column
+        if read.known and not any(each.name.lower() == time.lower() for each in read.known):
+            raise no_time_column(time, [each.name for each in read.known], where=str(reading.unit))
+        if not read.rows:
+            return _nothing(spark, reading, columns, read, has_label=True)
+        matched = match(columns, read.known, where=str(reading.unit))
+        frame = frames.frame_of(
+            spark, read.paths, read.known, matched.taken, zone, reading.resource.epoch, time=time, by_window=is_asked
+        )
+        labelled, set_aside = sorted_into_windows(frame, request.windows, ())
+        if is_asked:
+            labelled = frames.of_own_window(labelled)
+        return Collected(
+            labelled, set_aside, matched.left_out, read.source, close=read.close, seen=seen_of(read.known)
+        )
 
 
 def read_snapshot(spark: SparkSession, reading: Reading, columns: Columns, zone: str) -> Collected:
     """Collect all there is; pages are asked for one after the other, each as of its own moment."""
-    series, _ = _series(reading, None)
-    read = list(_collect(reading, series, None))
-    paths, seen, rows = _summed([series], [read])
-    known = _known_columns(reading, seen, rows)
-    source, close = _source(reading, [series], [read]), _closing([series])
-    if not rows:
-        return _nothing(spark, reading, columns, known, source, close, has_label=False)
-    matched = match(columns, known, where=str(reading.unit))
-    frame = frames.frame_of(spark, paths, known, matched.taken, zone, reading.resource.epoch)
-    return Collected(frame, left_out=matched.left_out, source=source, close=close, seen=seen_of(known))
+    found = _series(reading, [None])
+    with _closing_what_fails(found):
+        read = _read(reading, found)
+        if not read.rows:
+            return _nothing(spark, reading, columns, read, has_label=False)
+        matched = match(columns, read.known, where=str(reading.unit))
+        frame = frames.frame_of(spark, read.paths, read.known, matched.taken, zone, reading.resource.epoch)
+        return Collected(
+            frame, left_out=matched.left_out, source=read.source, close=read.close, seen=seen_of(read.known)
+        )
 
 
 def columns_now(reading: Reading) -> tuple[str, ...]:
@@ -98,14 +97,70 @@ def columns_now(reading: Reading) -> tuple[str, ...]:
     return _ask(reading, first_place(reading.resource.paging), None, 1)[0].columns
 
 
-def _series(reading: Reading, window: Window | None) -> tuple[Series, Window | None]:
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read: the files with records in them, how many, all columns that are known, and what is noted of it."""
+
+    paths: Sequence[str]
+    rows: int
+    known: Sequence[Found]
+    source: Mapping[str, Any]
+    close: Callable[[], None]
+
+
+_Found = Sequence[tuple[Series, Window | None]]
+
+
+def _series(reading: Reading, windows: Sequence[Window | None]) -> _Found:
+    return [(_series_of(reading, window), window) for window in windows]
+
+
+def _series_of(reading: Reading, window: Window | None) -> Series:
     resource = reading.resource
     asked = [resource.method, resource.path, resource.params, _span_params(resource.asked, window), resource.rows]
     asked += [repr(resource.paging)]
     label = window.label if window else ""
     archive = at(reading.setting.archive)
     folder = pages.folder_of(archive, reading.setting.name, reading.unit.path, label, asked)
-    return pages.open_series(folder, resource.resume), window
+    return pages.open_series(folder, resource.resume)
+
+
+@contextmanager
+def _closing_what_fails(found: _Found) -> Iterator[None]:
+    """Have what failed for good be asked anew once it is mended; what stopped goes on where it stopped."""
+    try:
+        yield
+    except WaterclockError as error:
+        if not error.transient:
+            _close(found)
+        raise
+
+
+def _close(found: _Found) -> None:
+    for series, _ in found:
+        series.close()
+
+
+def _read(reading: Reading, found: _Found) -> _Read:
+    """Ask for all pages that are not there yet."""
+    read = [list(_collect(reading, series, window)) for series, window in found]
+    rows = sum(page.rows for of_one in read for page in of_one)
+    columns = list(dict.fromkeys(column for of_one in read for page in of_one for column in page.columns))
+    archive = str(at(reading.setting.archive))
+    return _Read(
+        paths=[
+            one.path_of(page) for (one, _), of_one in zip(found, read, strict=True) for page in of_one if page.rows
+        ],
+        rows=rows,
+        known=_known_columns(reading, columns, rows),
+        source={
+            "path": reading.resource.path,
+            "pages": sum(map(len, read)),
+            "rows": rows,
+            "kept": [str(one.folder).removeprefix(archive).lstrip("/") for one, _ in found],
+        },
+        close=lambda: _close(found),
+    )
 
 
 def _collect(reading: Reading, series: Series, window: Window | None) -> Iterator[Page]:
@@ -224,12 +279,6 @@ def time_text(instant: datetime, asked: Asked, *, is_end: bool = False) -> str:
     return text
 
 
-def _summed(series: Sequence[Series], read: Sequence[Sequence[Page]]) -> tuple[list[str], list[str], int]:
-    paths = [one.path_of(page) for one, of_one in zip(series, read, strict=True) for page in of_one if page.rows]
-    columns = dict.fromkeys(column for of_one in read for page in of_one for column in page.columns)
-    return paths, list(columns), sum(page.rows for of_one in read for page in of_one)
-
-
 def _known_columns(reading: Reading, seen: Sequence[str], rows: int) -> list[Found]:
     """Return the columns of what was read, and those seen earlier: a record leaves out what it has no value of."""
     if rows:
@@ -243,40 +292,19 @@ def _known_columns(reading: Reading, seen: Sequence[str], rows: int) -> list[Fou
     return [Found(name) for name in dict.fromkeys((*seen, *earlier))]
 
 
-def _source(reading: Reading, series: Iterable[Series], read: Sequence[Sequence[Page]]) -> dict[str, Any]:
-    archive = str(at(reading.setting.archive))
-    folders = [str(one.folder).removeprefix(archive).lstrip("/") for one in series]
-    counts = {"pages": sum(map(len, read)), "rows": sum(page.rows for of_one in read for page in of_one)}
-    return {"path": reading.resource.path, **counts, "kept": folders}
-
-
-def _closing(series: Sequence[Series]) -> Callable[[], None]:
-    def close() -> None:
-        for one in series:
-            one.close()
-
-    return close
-
-
-def _nothing(  # noqa: PLR0913 - each is a part of what is given
-    spark: SparkSession,
-    reading: Reading,
-    columns: Columns,
-    known: Sequence[Found],
-    source: Mapping[str, Any],
-    close: Callable[[], None],
-    *,
-    has_label: bool,
+def _nothing(
+    spark: SparkSession, reading: Reading, columns: Columns, read: _Read, *, has_label: bool
 ) -> Collected:
-    declared = [column for column in columns.named if column.tells is None]
-    if known:
-        matched = match(columns, known, where=str(reading.unit))
-        types = {taken.name: taken.type for taken in matched.taken}
-        left_out = matched.left_out
-    else:
-        types, left_out = {column.name: column.type or "STRING" for column in declared}, ()
+    """Return no rows, with the columns of the source as far as they are known, else with those that are declared."""
+    left_out: tuple[str, ...] = ()
+    types = {column.name: column.type or "STRING" for column in columns.named if column.tells is None}
+    if read.known:
+        matched = match(columns, read.known, where=str(reading.unit))
+        types, left_out = {taken.name: taken.type for taken in matched.taken}, matched.left_out
     frame = frames.no_rows(spark, types, has_label=has_label)
-    return Collected(frame, left_out=left_out, source=source, is_empty=True, close=close, seen=seen_of(known))
+    return Collected(
+        frame, left_out=left_out, source=read.source, is_empty=True, close=read.close, seen=seen_of(read.known)
+    )
 
 
 def _endless(reading: Reading, why: str, where: str) -> WaterclockError:

@@ -285,7 +285,9 @@ class _Sender:
             return
         if len(rows) < len(chunk.rows):
             key = key_of((key,), rows, 0)
-        headers = {"Waterclock-Label": label, "Waterclock-Claim": str(self.claim), "Waterclock-Part": str(chunk.number)}
+        # what is carried on from claims that were refused is one delivery with what they brought
+        begun = min(each["carried"], default=self.claim)
+        headers = {"Waterclock-Label": label, "Waterclock-Delivery": str(begun)}
         if self.sending.idempotency:
             headers[self.sending.idempotency] = key
         request = Request(

@@ -41,7 +41,7 @@ def rows(count: int) -> list[dict[str, Any]]:
 
 def collect(reading: Reading, window: Window | None = None, *, close: bool = True) -> list[str]:
     """Collect once, and return the ids of the records that are kept, in order."""
-    series, _ = collection._series(reading, window)
+    series = collection._series_of(reading, window)
     pages = list(collection._collect(reading, series, window))
     found = [json.loads(line)["id"] for page in pages for line in lines_of(Path(series.path_of(page)))]
     assert len(found) == sum(page.rows for page in pages)
@@ -218,7 +218,7 @@ def strike(point):
     if point == "page.kept":
         print(point, flush=True); time.sleep(0.1)
 with striking(strike):
-    list(collection._collect(reading, collection._series(reading, None)[0], None))
+    list(collection._collect(reading, collection._series_of(reading, None), None))
 """
 
 
