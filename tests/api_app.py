@@ -1,4 +1,4 @@
-"""An API of tests, a process of its own: pages in each style, faults when they are asked for, and all that it was asked.
+"""An API of tests, a process of its own: pages in each style, faults as they are asked for, and a log.
 
 Started by `tests.apis`. Each test has a space of its own, `/s/<space>/...`, whose state is set by `/s/<space>/_set`.
 Faults are taken one a request, in order: a status, `slow`, `cut` (a body that ends early), `half` (half a JSON with
@@ -104,7 +104,7 @@ async def token(request: Request) -> Response:
     return JSONResponse({"access_token": made, "token_type": "Bearer", "expires_in": space.token_life})
 
 
-async def broken(space: Space, request: Request, content: bytes) -> Response | None:
+async def broken(space: Space, content: bytes) -> Response | None:
     """Answer as the next fault has it; None where there is none, or where it changes nothing of the answer."""
     fault = space.faults.pop(0) if space.faults else None
     if fault is None or fault == "insert":
@@ -116,9 +116,7 @@ async def broken(space: Space, request: Request, content: bytes) -> Response | N
         if space.retry_after:
             head["retry-after"] = space.retry_after
         if space.retry_after == "date":  # of the server's own clock
-            head["retry-after"] = format_datetime(
-                datetime.now(UTC) + timedelta(seconds=space.skew + 2), usegmt=True
-            )
+            head["retry-after"] = format_datetime(datetime.now(UTC) + timedelta(seconds=space.skew + 2), usegmt=True)
         return JSONResponse({"error": "as asked", "echo": space.echo}, fault, headers=head)
     if fault == "slow":
         await asyncio.sleep(1.5)
@@ -157,40 +155,33 @@ async def records(request: Request) -> Response:
     if is_look:
         return Response(headers=headers_of(space))
     if space.faults and space.faults[0] == "insert":
-        await broken(space, request, b"")
-    found = chosen(space, params)
-    size = min(int(params.get("limit", "50")), space.most)
-    body: Any
+        await broken(space, b"")
+    body, following = page_of(space, style, params, chosen(space, params))
     head = headers_of(space)
-    if style == "all":
-        body = found
-    elif style == "page":
-        at = int(params.get("page", "1")) - 1
-        body = {space.envelope: found[at * size : (at + 1) * size], "total": len(found), "more": (at + 1) * size < len(found)}
-    elif style == "offset":
-        at = int(params.get("offset", "0"))
-        body = {space.envelope: found[at : at + size], "total": len(found), "more": at + size < len(found)}
-    elif style == "stuck":
-        body = {space.envelope: found[:size]}
-    elif style == "loop":
-        body = {space.envelope: found[:size], "next_cursor": "again"}
-    else:
-        at = int(params.get("cursor", "c0")[1:])
-        body = {space.envelope: found[at : at + size]}
-        if at + size < len(found):
-            body["next_cursor"] = f"c{at + size}"
-            following = f"{request.url.path}?{urlencode({**params, 'cursor': body['next_cursor']})}"
-            if style == "link":
-                head["link"] = f'<{following}>; rel="next", </first>; rel="first"'
-                body = body[space.envelope]
-            if style == "away":
-                body["links"] = {"next": f"http://elsewhere.example{following}"}
-            if style == "links":
-                body["links"] = {"next": following}
-        elif style == "link":
-            body = body[space.envelope]
+    if following:
+        link = f"{request.url.path}?{urlencode({**params, 'cursor': following})}"
+        if style == "link":
+            head["link"] = f'<{link}>; rel="next", </first>; rel="first"'
+        if style in {"away", "links"}:
+            body["links"] = {"next": f"http://elsewhere.example{link}" if style == "away" else link}
     content = json.dumps(body, indent=1).encode()
-    return await broken(space, request, content) or Response(content, media_type="application/json", headers=head)
+    return await broken(space, content) or Response(content, media_type="application/json", headers=head)
+
+
+def page_of(space: Space, style: str, params: dict[str, str], found: list[dict[str, Any]]) -> tuple[Any, str | None]:
+    """Return what a page holds, and the cursor of the one after it."""
+    size = min(int(params.get("limit", "50")), space.most)
+    if style == "all":
+        return found, None
+    if style in {"page", "offset"}:
+        at = (int(params.get("page", "1")) - 1) * size if style == "page" else int(params.get("offset", "0"))
+        return {space.envelope: found[at : at + size], "total": len(found), "more": at + size < len(found)}, None
+    if style in {"stuck", "loop"}:
+        return {space.envelope: found[:size], "next_cursor": "again"}, None
+    at = int(params.get("cursor", "c0")[1:])
+    following = f"c{at + size}" if at + size < len(found) else None
+    body = {space.envelope: found[at : at + size]} | ({"next_cursor": following} if following else {})
+    return (body[space.envelope] if style == "link" else body), following
 
 
 async def take(request: Request) -> Response:
@@ -205,7 +196,9 @@ async def take(request: Request) -> Response:
     else:
         parsed = json.loads(content) if content else []
         rows = parsed if isinstance(parsed, list) else parsed.get("rows", [parsed])
-    space.log.append({"path": request.url.path.split("/", 3)[3], "key": key, "ids": [row.get("id") for row in rows], "label": label})
+    space.log.append(
+        {"path": request.url.path.split("/", 3)[3], "key": key, "ids": [row.get("id") for row in rows], "label": label}
+    )
     if not is_let_in(request, space):
         return JSONResponse({"error": "no"}, 401, headers=headers_of(space))
     people = {str(row.get("who")) for row in rows}
@@ -226,7 +219,7 @@ async def take(request: Request) -> Response:
 async def _taken(space: Space, request: Request, rows: list[Any], label: str, claim: int, key: str) -> Response:
     is_lost = bool(space.faults) and space.faults[0] == "lost"
     if not is_lost:
-        answer = await broken(space, request, b'{"taken": true, "and": "some more"}')
+        answer = await broken(space, b'{"taken": true, "and": "some more"}')
         if answer is not None:
             return answer
     if space.refuses and any(space.refuses == str(row.get("id")) for row in rows):

@@ -10,9 +10,9 @@ import socket
 import subprocess
 import sys
 import time as clock
-from functools import cache
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen

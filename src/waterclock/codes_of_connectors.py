@@ -10,28 +10,28 @@ CONNECTIONS: Mapping[str, Code] = {
     "E313": Code(
         "credentials that do not go together",
         "A request to an API is authorized in one way: by a token, a key, a user with a password, or a client with a "
-        "secret for which tokens are had. What is secret is named, `auth.token SECRET 'api/token'`, and never written.",
+        "secret for which tokens are had. What is secret is named, `auth.token SECRET 'api'`, and never written.",
     ),
     "E314": Code(
         "an option that is not understood",
-        "The option is known, and what it says is not: an address, a rate, a format of times, a number that is too small.",
+        "The option is known, and what it says is not: an address, a rate, a format of times, a number too small.",
     ),
     "E315": Code(
         "pages that are not asked for so",
-        "Each way of paging has its own options: a page a number, an offset a place, a cursor or a link what the answer "
-        "names as next. A window needs the parameter of its start.",
+        "Each way of paging has its own options: a page a number, an offset a place, a cursor or a link what the "
+        "answer names as next. A window needs the parameter of its start.",
     ),
     "E316": Code(
         "an order that is not kept",
-        "`APPEND ORDER BY` is said of a PUBLISH to a system that takes rows one after the other. `PER` names the columns "
-        "of what is ordered: without it, all rows are, and one request at a time is on its way.",
+        "`APPEND ORDER BY` is said of a PUBLISH to a system that takes rows one after the other. `PER` names the "
+        "columns of what is ordered: without it, all rows are, and one request at a time is on its way.",
     ),
 }
 OF_APIS: Mapping[str, Code] = {
     "E840": Code(
         "an API that cannot be reached",
-        "Nobody answers at the connection's url, or the connection is refused. What was read before is kept, and the next "
-        "run goes on with it.",
+        "Nobody answers at the connection's url, or the connection is refused. What was read before is kept, and the "
+        "next run goes on with it.",
     ),
     "E841": Code(
         "an API that is busy or fails",
@@ -57,8 +57,8 @@ OF_APIS: Mapping[str, Code] = {
     ),
     "E846": Code(
         "a record that does not fit",
-        "A value is not of the type that is declared. The page that holds it is kept as it came: the error names it, and "
-        "the record's number in it.",
+        "A value is not of the type that is declared. The page that holds it is kept as it came: the error names it, "
+        "and the record's number in it.",
     ),
     "E847": Code(
         "rows that an API refuses",
@@ -67,8 +67,8 @@ OF_APIS: Mapping[str, Code] = {
     ),
     "E848": Code(
         "a delivery that stopped half-way",
-        "Some requests of a label were accepted, and then the API could not be reached or failed. The claim stays open: "
-        "the next run sends the rest, with the same idempotency keys.",
+        "Some requests of a label were accepted, and then the API could not be reached or failed. The claim stays "
+        "open: the next run sends the rest, with the same idempotency keys.",
     ),
     "E849": Code(
         "a delivery that cannot go on",

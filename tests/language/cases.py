@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from waterclock.connectors.rest.connector import CAPABILITIES as REST
 from waterclock.dpl.project import Project, check_project
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
@@ -39,6 +40,7 @@ CAPABILITIES = {
         changes=Tells.BY_COLUMN,
         replaces_some=True,
     ),
+    "rest": REST,
     "waterclock": Capabilities(
         "waterclock",
         {"path": Option(help="the folder of the other project")},

@@ -37,8 +37,8 @@ class Capabilities:
 
     An option `params.*` is any that begins with `params.`. `replaces_some`: a delivery may replace the rows of a
     condition and leave all others (REPLACE WHERE). `tells`: what it can tell of where each row came from
-    (`_source.file`). `keeps_order`: it brings rows in an order (APPEND ORDER BY). `wrong_options`: finds what does not go
-    together in the options of a `connection`, a `collect` or a `publish`, in which secrets are pointers.
+    (`_source.file`). `keeps_order`: it brings rows in an order (APPEND ORDER BY). `wrong_options`: finds what does not
+    go together in the options of a `connection`, a `collect` or a `publish`, in which secrets are pointers.
     """
 
     type: str

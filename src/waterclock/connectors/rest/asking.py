@@ -1,7 +1,7 @@
 """Sends requests to one API: with its credentials, within its rate, again where that can help, in bounded memory.
 
 Tried again, with a growing wait or the one that the server asks for: 408, 425, 429 and 5xx, no answer in time, no
-connection, an answer that was cut off. Never: any other 4xx. A redirect is not followed, as credentials would go with it.
+connection, an answer that was cut off. Never: any other 4xx. A redirect is not followed, as credentials would go too.
 No secret, and no parameter, stands in what is told of a failure.
 """
 
@@ -155,7 +155,9 @@ class Api:
                 # it tells whole addresses, with the keys that stand in them
                 logging.getLogger("httpx2").setLevel(logging.WARNING)
                 logging.getLogger("httpcore2").setLevel(logging.WARNING)
-                said = {k.removeprefix("headers."): str(v) for k, v in self._options.items() if k.startswith("headers.")}
+                said = {
+                    k.removeprefix("headers."): str(v) for k, v in self._options.items() if k.startswith("headers.")
+                }
                 self._made = httpx2.Client(
                     timeout=self._timeout,
                     headers={"User-Agent": "waterclock", "Accept": "application/json", **said},
@@ -192,9 +194,7 @@ class Api:
             headers["Content-Type"] = request.kind
         address = self._address(request)
         try:
-            with self._client().stream(
-                request.method, address, content=request.content, headers=headers
-            ) as response:
+            with self._client().stream(request.method, address, content=request.content, headers=headers) as response:
                 content = bytearray()
                 for piece in response.iter_bytes():
                     content += piece
@@ -202,9 +202,7 @@ class Api:
                         raise Passing("E842", f"the answer has more than {MOST_BYTES >> 20} MiB: ask for smaller pages")
                     if time.monotonic() > until:
                         raise Passing("E841", f"the answer was not whole after {self._timeout * _SLOW:.0f} seconds")
-                return Answer(
-                    response.status_code, {k.lower(): v for k, v in response.headers.items()}, bytes(content)
-                )
+                return Answer(response.status_code, {k.lower(): v for k, v in response.headers.items()}, bytes(content))
         except httpx2.ConnectError as error:
             raise Passing("E840", self.hide(str(error)) or "no connection") from None
         except httpx2.TimeoutException:
@@ -279,13 +277,17 @@ class Api:
 
     def _secrets(self) -> set[str]:
         plain = {self._text(name) for name in SECRETS if self._has(name)}
-        plain |= {str(value) for name, value in self._options.items() if name.startswith("headers.") and len(str(value)) > 7}
+        plain |= {
+            str(value) for name, value in self._options.items() if name.startswith("headers.") and len(str(value)) > 7
+        }
         if self._has("auth.password"):
             plain.add(_basic(self._text("auth.user"), self._text("auth.password")))
         if self._tokens is not None and self._tokens.current:
             plain.add(self._tokens.current)
             plain.add(_basic(self._text("auth.client_id"), self._text("auth.client_secret")))
-        return {form for secret in plain if secret for form in (secret, quote(secret, safe=""), json.dumps(secret)[1:-1])}
+        return {
+            form for secret in plain if secret for form in (secret, quote(secret, safe=""), json.dumps(secret)[1:-1])
+        }
 
     def _said(self, answer: Answer) -> str:
         # cut last: a secret that was cut in two would not be found
@@ -305,7 +307,12 @@ class Api:
         }[failed.code]
         times = f" ({self._tries} tries)" if self._tries > 1 else ""
         return WaterclockError(
-            failed.code, what, where=where, why=f"{request.told}: {self.hide(failed.why)}{times}", fix=fix, transient=True
+            failed.code,
+            what,
+            where=where,
+            why=f"{request.told}: {self.hide(failed.why)}{times}",
+            fix=fix,
+            transient=True,
         )
 
     def _refused(self, request: Request, answer: Answer, where: str) -> WaterclockError:

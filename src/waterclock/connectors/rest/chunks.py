@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row as it is sent: its JSON text, a digest of that, and the values that are put into the path or are ordered."""
+    """A row as it is sent: its JSON text, a digest of that, and the values that stand in a path or are told."""
 
     text: str
     digest: str
@@ -83,7 +83,7 @@ def without(rows: Iterable[Row], carried: Counter[str]) -> Iterator[Row]:
 
 
 def chunks_of(rows: Iterable[Row], size: int, *, per: bool) -> Iterator[Chunk]:
-    """Cut rows into chunks. Cost: with `per` all rows are held, else one chunk"""
+    """Cut rows into chunks. Cost: with `per` all rows are held, else one chunk."""
     if not per:
         yield from _cut(rows, size, 0, 0)
         return

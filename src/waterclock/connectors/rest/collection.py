@@ -56,7 +56,7 @@ class Reading:
 def read_windows(
     spark: SparkSession, reading: Reading, request: WindowRequest, columns: Columns, zone: str
 ) -> Collected:
-    """Collect windows. Raises  E805 for a time column that is not there; E840 to E845"""
+    """Collect windows. Raises  E805 for a time column that is not there; E840 to E845."""
     is_asked = bool(reading.resource.asked.since)
     found = _series(reading, request.windows if is_asked else [None])
     with _closing_what_fails(found):
@@ -73,9 +73,7 @@ def read_windows(
         labelled, set_aside = sorted_into_windows(frame, request.windows, ())
         if is_asked:
             labelled = frames.of_own_window(labelled)
-        return Collected(
-            labelled, set_aside, matched.left_out, read.source, close=read.close, seen=seen_of(read.known)
-        )
+        return Collected(labelled, set_aside, matched.left_out, read.source, close=read.close, seen=seen_of(read.known))
 
 
 def read_snapshot(spark: SparkSession, reading: Reading, columns: Columns, zone: str) -> Collected:
@@ -148,9 +146,7 @@ def _read(reading: Reading, found: _Found) -> _Read:
     columns = list(dict.fromkeys(column for of_one in read for page in of_one for column in page.columns))
     archive = str(at(reading.setting.archive))
     return _Read(
-        paths=[
-            one.path_of(page) for (one, _), of_one in zip(found, read, strict=True) for page in of_one if page.rows
-        ],
+        paths=[one.path_of(page) for (one, _), of_one in zip(found, read, strict=True) for page in of_one if page.rows],
         rows=rows,
         known=_known_columns(reading, columns, rows),
         source={
@@ -188,9 +184,7 @@ def _collect(reading: Reading, series: Series, window: Window | None) -> Iterato
         before, number, place = before + page.rows, page.number, page.next
 
 
-def _asked_for(
-    reading: Reading, series: Series, place: Place, window: Window | None, number: int, before: int
-) -> Page:
+def _asked_for(reading: Reading, series: Series, place: Place, window: Window | None, number: int, before: int) -> Page:
     begun = datetime.now(UTC)
     body, following = _ask(reading, place, window, number, before)
     digest = hashlib.sha256("\n".join(body.lines).encode()).hexdigest()
@@ -224,7 +218,9 @@ def _ask(
     if following and "link" in following:
         link = api.without_key(following["link"])
         if not api.is_own(link):
-            raise _endless(reading, "the next page is said to be at another host, where our credentials do not go", where)
+            raise _endless(
+                reading, "the next page is said to be at another host, where our credentials do not go", where
+            )
         following = {"link": link}
     return body, following
 
@@ -292,9 +288,7 @@ def _known_columns(reading: Reading, seen: Sequence[str], rows: int) -> list[Fou
     return [Found(name) for name in dict.fromkeys((*seen, *earlier))]
 
 
-def _nothing(
-    spark: SparkSession, reading: Reading, columns: Columns, read: _Read, *, has_label: bool
-) -> Collected:
+def _nothing(spark: SparkSession, reading: Reading, columns: Columns, read: _Read, *, has_label: bool) -> Collected:
     """Return no rows, with the columns of the source as far as they are known, else with those that are declared."""
     left_out: tuple[str, ...] = ()
     types = {column.name: column.type or "STRING" for column in columns.named if column.tells is None}

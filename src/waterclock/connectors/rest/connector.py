@@ -88,7 +88,7 @@ class RestCollector:
         return answer.date if answer else None
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Columns of the first page, as text: JSON says no types. Cost: one request"""
+        """Columns of the first page, as text: JSON says no types. Cost: one request."""
         from waterclock.connectors.rest.collection import columns_now
 
         return dict.fromkeys(columns_now(self._reading(unit)), "STRING") or None

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from waterclock.flow.capabilities import Option, Wrong
+from waterclock.flow.declarations import Secret
 
 STYLES = ("none", "page", "offset", "cursor", "link")
 _AUTH = {
@@ -259,6 +260,14 @@ def _wrong_auth(options: Mapping[str, Any]) -> Iterator[Wrong]:
             "leave one of them out",
         )
     for kind in kinds:
+        if not isinstance(options[kind], Secret):
+            yield Wrong(
+                "E313",
+                kind,
+                f"{kind} is written out",
+                "it would stand in version control, in plans and in logs",
+                f"name it: {kind} SECRET 'name', in the project file {{ secret = \"name\" }}",
+            )
         missing = [name for name in _AUTH[kind] if name not in options]
         if missing:
             yield Wrong("E313", kind, f"{kind} is said without {missing[0]}", "", f"say {missing[0]} too")

@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -86,7 +85,7 @@ class RestDeliverer:
         return delivered
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Put an empty record in the claim's place; where it was begun, send the rest instead, as nothing is taken back.
+        """Put an empty record in the claim's place; where it was begun, send the rest: nothing can be taken back.
 
         Raises  as `deliver` where the rest cannot be sent now: the claim stays open
         """
@@ -155,9 +154,7 @@ class RestDeliverer:
             raise why
         newest = self.last(unit, record["project"], record["publish"])
         tops = sorted([*([newest] if newest else []), *told], key=lambda one: (one.label_text, one.claim))
-        journal.finish(
-            claim, labels, {"deliveries": [_parts(one) for one in told], "newest": _parts(tops[-1])}
-        )
+        journal.finish(claim, labels, {"deliveries": [_parts(one) for one in told], "newest": _parts(tops[-1])})
         return tuple(replace(one, is_repeat=is_repeat) for one in told)
 
 
@@ -187,7 +184,7 @@ class _Sender:
         chunks: Iterable[tuple[Chunk, str]] = self._keyed(each, record)
         if self.sending.in_flight == 1 or (is_ordered and not per):
             for chunk, key in chunks:
-                if self._is_over(is_ordered and not per):
+                if self._is_over(stops=is_ordered and not per):
                     return
                 self._send(each, chunk, key)
             return
@@ -222,7 +219,7 @@ class _Sender:
             "what was accepted is not sent again",
         )
 
-    def _is_over(self, stops: bool) -> bool:
+    def _is_over(self, *, stops: bool) -> bool:
         with self._lock:
             first = self.refusals.first
             return first is not None and (stops or first.code == "E844" or self.refusals.requests >= _MOST_REFUSED)
@@ -268,7 +265,7 @@ class _Sender:
                 f"the delivery of {each['publish']}@{each['label']} cannot go on",
                 where=error.where,
                 why=f"{error.what}; {self._accepted} requests of claim {self.claim} were accepted",
-                fix=f"put the file back, from a backup of the storage; or, to send all of it anew, remove the record of "
+                fix="put the file back, from a backup of the storage; or, to send all of it anew, remove the record of "
                 f"claim {self.claim} in {self.journal.folder}",
             ) from None
 
@@ -362,17 +359,17 @@ def _lacking(template: str, rows: Sequence[Row]) -> str | None:
 
 
 def _no_path(template: str, column: str, where: str) -> WaterclockError:
-    return WaterclockError("E845", "a row has no address", where=where, why=f"{column} is NULL, and stands in {template}")
+    return WaterclockError(
+        "E845", "a row has no address", where=where, why=f"{column} is NULL, and stands in {template}"
+    )
 
 
 def _readable(delivery: Delivery) -> int:
-    """Count the rows of a slice. Raises  E822 where one of its files is gone or damaged"""
+    """Count the rows of a slice. Raises  E822 where one of its files is gone or damaged."""
     return sum(batch.num_rows for batch in batches_of(delivery.files, [name for name, _ in delivery.columns]))
 
 
-def _record(
-    journal: Journal, deliveries: Sequence[Delivery], sending: Sending, rows: Sequence[int]
-) -> dict[str, Any]:
+def _record(journal: Journal, deliveries: Sequence[Delivery], sending: Sending, rows: Sequence[int]) -> dict[str, Any]:
     told = []
     for delivery, count in zip(deliveries, rows, strict=True):
         generation, refused = journal.generation(delivery.label_text)

@@ -55,7 +55,9 @@ def frame_of(  # noqa: PLR0913 - each is a part of what is read
     ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in types.items() if name in asked)
     reader = spark.read.options(mode="FAILFAST", timeZone=zone, encoding="UTF-8").schema(ddl)
     frame = reader.json([literal_path(path) for path in paths])
-    values = [f"{_as_type(quoted(one.source), types[one.source], one, zone, epoch)} AS {quoted(one.name)}" for one in taken]
+    values = [
+        f"{_as_type(quoted(one.source), types[one.source], one, zone, epoch)} AS {quoted(one.name)}" for one in taken
+    ]
     if time:
         source = next(found.name for found in known if found.name.lower() == time.lower())
         values.append(f"{_instant(quoted(source), types[source], zone, epoch)} AS {TIME}")
@@ -98,8 +100,8 @@ def _broken(path: str, record: int | None, why: str, where: str) -> WaterclockEr
         f"a record of {which} does not fit{f': record {record} of it' if record else ''}",
         where=f"{where}, {path}{f':{record}' if record else ''}",
         why=why,
-        fix="declare the column as STRING and take it apart in a transform by try_cast or from_json; or have the source "
-        "mended, then `waterclock retry`",
+        fix="declare the column as STRING and take it apart in a transform by try_cast or from_json; or have it "
+        "mended at the source, then `waterclock retry`",
     )
 
 

@@ -2,8 +2,8 @@
 
     <archive>/<connection>/_waterclock/deliveries/<project>/<publish>/
         <claim>.json          the latch: what is to be sent of a claim, or that it was killed
-        <claim>.accepted      a line for each request that was accepted, flushed before the next one of its rows is sent;
-                              in an object store a folder with an object for each
+        <claim>.accepted      a line for each request that was accepted, flushed at once; in an object store a folder
+                              with an object for each
         <claim>.done.json     all was accepted
         <claim>.refused.json  the API refuses some of it for good: what it accepted stays accepted
         labels/<label>/done-<claim>, refused-<claim>

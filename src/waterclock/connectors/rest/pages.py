@@ -158,14 +158,9 @@ def lines_of(path: Path) -> Iterator[str]:
         yield from (line.rstrip("\n") for line in lines)
 
 
-
 def _is_young(series: Series, resume: float, now: datetime) -> bool:
-    newest = None
-    for newest in series.pages():
-        pass
-    if newest is None:
-        return True
-    return (now - datetime.fromisoformat(newest.asked_at)).total_seconds() <= resume
+    asked = [page.asked_at for page in series.pages()]
+    return not asked or (now - datetime.fromisoformat(asked[-1])).total_seconds() <= resume
 
 
 def _page(told: dict[str, Any]) -> Page:

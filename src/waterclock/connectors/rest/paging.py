@@ -40,25 +40,26 @@ def next_place(paging: Paging, place: Mapping[str, Any], body: Body, *, before: 
     may give fewer than that.
     Raises  NoRecords where what tells whether there is more is not in the answer: all that follows would be missed
     """
-    count = len(body.lines)
-    if paging.style == "none":
-        return None
     if paging.style == "link":
         following = body.at(paging.next) if paging.next else link
         return {"link": str(following)} if following else None
-    if paging.more and not _told(body, paging.more):
+    if paging.style == "none" or (paging.more and not _told(body, paging.more)):
         return None
     if paging.style == "cursor":
         cursor = body.at(paging.next)
         return None if cursor is None or cursor == "" or cursor is False else {"cursor": cursor}
+    return _following(paging, place, body, before)
+
+
+def _following(paging: Paging, place: Mapping[str, Any], body: Body, before: int) -> Place | None:
+    """Return the next page or offset, which an API does not name itself."""
+    count = len(body.lines)
     if not count or (paging.stops_short and paging.size is not None and count < paging.size):
         return None
     total = _told(body, paging.total) if paging.total else None
     if total is not None and before + count >= int(total):
         return None
-    if paging.style == "page":
-        return {"page": int(place["page"]) + 1}
-    return {"offset": int(place["offset"]) + count}
+    return {"page": int(place["page"]) + 1} if paging.style == "page" else {"offset": int(place["offset"]) + count}
 
 
 def _told(body: Body, path: tuple[str, ...]) -> Any:

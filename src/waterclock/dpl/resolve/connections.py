@@ -45,10 +45,16 @@ class Systems:
         of_unit = capabilities.collect_options if is_source else capabilities.publish_options
         legal = {**of_unit, **TABLE_OPTIONS} if is_source else of_unit
         where = f"a {'COLLECT from' if is_source else 'PUBLISH to'} {connection.type}"
-        span_of: SpanOfOption = lambda name: options.spans[name] if options else said.span
+
+        def span_of(name: str) -> Span:
+            return options.spans.get(name, said.span) if options else said.span
+
         errors.extend(_wrong_options(values, legal, where, span_of))
         errors.extend(_missing_options(values, legal, where, said.span))
-        errors.extend(_clashing_options(capabilities, "collect" if is_source else "publish", values, span_of))
+        inherited = {name: value for name, value in connection.options.items() if name in of_unit}
+        errors.extend(
+            _clashing_options(capabilities, "collect" if is_source else "publish", values, span_of, inherited)
+        )
         if said.query is not None and not (capabilities.takes_query and is_source):
             errors.append(
                 said.span.refuse(
@@ -183,7 +189,8 @@ def _unknown_type(name: str, span: Span, capabilities: Mapping[str, Capabilities
 
 _LATER_TYPES = frozenset({"kafka", "receiver", "forms", "mariadb", "cdc"})
 _ALIASES = {"csv": "files", "json": "files", "parquet": "files", "file": "files", "s3": "files", "sqlite3": "sqlite",
-            "postgresql": "postgres", "http": "rest", "https": "rest", "api": "rest", "local": "files", "folder": "files"}  # fmt: skip
+            "postgresql": "postgres", "http": "rest", "https": "rest", "api": "rest",
+            "local": "files", "folder": "files"}  # fmt: skip
 
 
 def _check_secrets(
@@ -234,13 +241,17 @@ def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, spa
 
 
 def _clashing_options(
-    capabilities: Capabilities, what: str, values: Options, span_of: SpanOfOption
+    capabilities: Capabilities, what: str, values: Options, span_of: SpanOfOption, inherited: Options | None = None
 ) -> Iterable[WaterclockError]:
-    """Report what the connector itself finds wrong, where each option is right by itself."""
+    """Report what the connector itself finds wrong, where each option is right by itself.
+
+    Options of the connection that a unit takes over are known to it, and not blamed.
+    """
     if capabilities.wrong_options is None:
         return
-    for wrong in capabilities.wrong_options(what, values):
-        yield span_of(wrong.option).refuse(wrong.code, wrong.what, why=wrong.why or None, fix=wrong.fix)
+    for wrong in capabilities.wrong_options(what, {**(inherited or {}), **values}):
+        if wrong.option in values:
+            yield span_of(wrong.option).refuse(wrong.code, wrong.what, why=wrong.why or None, fix=wrong.fix)
 
 
 def _wrong_value(value: Value | Secret, option: Option) -> str | None:

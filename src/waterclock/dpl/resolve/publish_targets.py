@@ -54,9 +54,7 @@ def settle_publish(
         )
 
 
-def _settle_order(
-    draft: Draft, order: Order, capabilities: Capabilities | None, errors: list[WaterclockError]
-) -> None:
+def _settle_order(draft: Draft, order: Order, capabilities: Capabilities | None, errors: list[WaterclockError]) -> None:
     """Settle APPEND ORDER BY: the destination keeps an order, and no two requests could overtake each other."""
     draft.order = order
     options = draft.destination.options if draft.destination else {}

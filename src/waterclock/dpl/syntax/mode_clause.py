@@ -28,7 +28,9 @@ def take_mode(cursor: Cursor) -> ModeSaid:
     word = cursor.take()
     if word.upper == "APPEND":
         order = _order(cursor, Mode.APPEND) if cursor.accept("ORDER", "BY") else ()
-        return ModeSaid(Mode.APPEND, order_by=order, per=cursor.names("columns") if order and cursor.accept("PER") else ())
+        return ModeSaid(
+            Mode.APPEND, order_by=order, per=cursor.names("columns") if order and cursor.accept("PER") else ()
+        )
     if word.upper == "REPLACE":
         where = None
         if cursor.accept("WHERE"):

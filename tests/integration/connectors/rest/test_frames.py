@@ -164,7 +164,9 @@ def test_the_clock_is_the_server_s_even_if_it_lies(space: Space, tmp_path: Path)
     assert collector(space.setting(tmp_path, clock="machine")).clock(unit_of("api", "all")) is None
 
 
-def test_the_pages_that_are_kept_are_as_the_source_wrote_them(space: Space, spark: SparkSession, tmp_path: Path) -> None:
+def test_the_pages_that_are_kept_are_as_the_source_wrote_them(
+    space: Space, spark: SparkSession, tmp_path: Path
+) -> None:
     import gzip
 
     space.set(rows=[{"id": "a", "n": 1.10}])

@@ -35,7 +35,9 @@ def test_what_may_pass_is_tried_again(space: Space, tmp_path: Path, fault: objec
     assert len(space.asked) == 3
 
 
-@pytest.mark.parametrize(("status", "code"), [(400, "E845"), (404, "E845"), (422, "E845"), (403, "E844"), (301, "E845")])
+@pytest.mark.parametrize(
+    ("status", "code"), [(400, "E845"), (404, "E845"), (422, "E845"), (403, "E844"), (301, "E845")]
+)
 def test_what_is_refused_is_asked_once(space: Space, tmp_path: Path, status: int, code: str) -> None:
     space.set(faults=[status])
     with pytest.raises(WaterclockError) as caught:

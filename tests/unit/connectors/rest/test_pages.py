@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -97,7 +96,9 @@ def test_a_collect_that_is_stopped_goes_on_with_the_page_where_it_stopped(
     space = Space()
     space.set(rows=rows(count))
     reading = space.reading(tmp_path_factory.mktemp("api"), style, in_pages(style, size))
-    stops = data.draw(st.lists(st.tuples(st.integers(1, 5), st.sampled_from(["page.kept", "page.written"])), max_size=3))
+    stops = data.draw(
+        st.lists(st.tuples(st.integers(1, 5), st.sampled_from(["page.kept", "page.written"])), max_size=3)
+    )
     redone = 0
     for at, point in stops:
         try:
@@ -223,7 +224,7 @@ with striking(strike):
 
 
 @pytest.fixture
-def killed(space: Space, tmp_path: Path) -> Iterator[None]:
+def killed(space: Space, tmp_path: Path) -> None:
     """A process that collected three pages of ten, and was killed."""
     space.set(rows=rows(20))
     process = subprocess.Popen([sys.executable, "-c", KILLED, space.url, str(tmp_path)], stdout=subprocess.PIPE)
@@ -232,7 +233,6 @@ def killed(space: Space, tmp_path: Path) -> Iterator[None]:
         assert process.stdout.readline().strip() == b"page.kept"
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    yield
 
 
 @pytest.mark.usefixtures("killed")

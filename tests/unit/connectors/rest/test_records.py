@@ -59,7 +59,9 @@ def test_records_that_are_not_there_are_told(content: bytes, told: str) -> None:
         body_of(content, ["rows"])
 
 
-@pytest.mark.parametrize("content", [b'{"rows": [{"a": 1}', b"", b"<html>", b'{"rows": [{"a": NaN}]}', b'{"rows": "\xff"}'])
+@pytest.mark.parametrize(
+    "content", [b'{"rows": [{"a": 1}', b"", b"<html>", b'{"rows": [{"a": NaN}]}', b'{"rows": "\xff"}']
+)
 def test_what_is_no_json_is_no_answer(content: bytes) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 (of which it may be any)
         body_of(content, ["rows"])
