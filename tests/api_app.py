@@ -39,6 +39,8 @@ class Space:
     token_life: float = 3600.0
     tokens: dict[str, float] = field(default_factory=dict)
     time: str = "at"
+    since: str = "since"
+    until: str = "until"
     envelope: str = "data"
     refuses: str = ""
     echo: str = ""
@@ -131,7 +133,7 @@ async def broken(space: Space, content: bytes) -> Response | None:
 
 
 def chosen(space: Space, params: dict[str, str]) -> list[dict[str, Any]]:
-    since, until = params.get("since"), params.get("until")
+    since, until = params.get(space.since), params.get(space.until)
     rows = space.rows
     if since is not None:
         rows = [row for row in rows if row.get(space.time) is None or str(row[space.time]) >= since]
@@ -240,6 +242,7 @@ APP = Starlette(
         Route("/s/{space}/_told", told),
         Route("/s/{space}/token", token, methods=["POST"]),
         Route("/s/{space}/take/{style}", take, methods=["POST", "PUT", "PATCH"]),
+        Route("/s/{space}/inbox/{style}", take, methods=["POST"]),
         Route("/s/{space}/take/{style}/{id}", take, methods=["POST", "PUT", "PATCH"]),
         Route("/s/{space}/{style}", records, methods=["GET", "POST", "HEAD"]),
     ]

@@ -379,8 +379,7 @@ class Table(Keyed):
     """Whatever has batches: a collect, a transform or a publish, with every default settled.
 
     A publish is named as its unit (`ops.delays`) and has one plain read. `start` is None where it is to be derived, or
-    written down by the first run (arrival and snapshot collects).
-    `keep_versions` is None where it is not said: versions are kept for 30 days then. `manifest` is kept for others.
+    written down by the first run (arrivals, snapshots). `keep_versions` None: for 30 days. `manifest`: kept for others.
     `partial_after`: how long after a window a batch waits for all it reads; None: until all is settled.
     `deadline`: how long after a window its batch is to be done; `runtime`: how long that may take at most.
     `closes`: when the books of a window are closed, up to which UNTIL reads; None: as long behind it as UNTIL says.

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,3 +152,40 @@ def test_connect_says_what_the_api_has(tiny: Tiny) -> None:
     assert said["source"].error is None
     assert "4 columns, its clock is at 20" in said["source"].said
     assert said["destination"].said == "api.told answers, nothing was delivered yet"
+
+
+def test_the_page_for_users_collects_and_sends(tmp_path: Path, spark: SparkSession, space: Space) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "howto" / "collect-an-api.md").read_text(encoding="utf-8")
+    [toml] = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    said = [*re.findall(r"^```sql\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)]
+    flow = [text for text in said if "shop.orders" in text or "CREATE" in text]
+    settings = toml.replace("https://api.example.com/v1", space.url).replace("[env.dev]", "[env.dev]\npublish = true")
+    project = f'[project]\nname = "page"\n{settings.replace("{", "{{").replace("}", "}}")}'
+    tiny = Tiny(tmp_path, spark, toml=project)
+    (tmp_path / "flows" / "flow.dpl").write_text("".join(flow).partition("PUBLISH shop.events")[0])
+    (tmp_path / "secrets" / "shop").mkdir(parents=True)
+    (tmp_path / "secrets" / "shop" / "token").write_text(SECRET)
+    orders = [
+        {
+            "order_id": str(at),
+            "customer_id": f"c{at % 2}",
+            "amount": 12.5,
+            "ordered_at": f"2026-01-01T{at:02}:00:00Z",
+            "lines": [{"sku": "a", "count": at}],
+        }
+        for at in range(5)
+    ]
+    space.set(rows=orders, time="ordered_at", since="ordered_after", until="ordered_before", most=2)
+    outcome = tiny.run(datetime(2026, 1, 2, tzinfo=UTC))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT sum(amount), sum(lines[0].count) FROM shop.orders") == [(Decimal("62.50"), 10)]
+    asked = next(one["params"] for one in space.asked if one["path"] == "orders")
+    assert asked == {
+        "status": "open",
+        "ordered_after": "2026-01-01T00:00:00Z",
+        "ordered_before": "2026-01-02T00:00:00Z",
+        "limit": "100",
+    }
+    sent = space.told()["kept"]
+    assert sorted(row["order_id"] for row in sent) == list("01234")
+    assert set(sent[0]) == {"order_id", "customer_id", "ordered_at", "timelabel", "claim", "method"}
