@@ -148,8 +148,16 @@ class Api:
         return str(self._options.get(name, otherwise))
 
     def _client(self) -> httpx2.Client:
-        import httpx2
-
+        try:
+            import httpx2
+        except ImportError as error:
+            raise WaterclockError(
+                "E825",
+                "connections of type rest need a library that is not installed",
+                where=self.name,
+                why=str(error),
+                fix="install waterclock with it: pip install 'waterclock[rest]'",
+            ) from error
         with self._lock:
             if self._made is None:
                 # it tells whole addresses, with the keys that stand in them
@@ -183,6 +191,7 @@ class Api:
         raise self._refused(request, answer, where)
 
     def _send(self, request: Request, authorization: Mapping[str, str]) -> Answer:
+        client = self._client()
         import httpx2
 
         wait = self._pace.reserve()
@@ -194,7 +203,7 @@ class Api:
             headers["Content-Type"] = request.kind
         address = self._address(request)
         try:
-            with self._client().stream(request.method, address, content=request.content, headers=headers) as response:
+            with client.stream(request.method, address, content=request.content, headers=headers) as response:
                 content = bytearray()
                 for piece in response.iter_bytes():
                     content += piece
@@ -257,10 +266,11 @@ class Api:
         return answer.content
 
     def _send_for_token(self, url: str, content: bytes, headers: Mapping[str, str]) -> Answer:
+        client = self._client()
         import httpx2
 
         try:
-            response = self._client().post(
+            response = client.post(
                 url, content=content, headers={**headers, "Content-Type": "application/x-www-form-urlencoded"}
             )
         except httpx2.HTTPError as error:
@@ -273,7 +283,7 @@ class Api:
         if after is not None and after > self._patience and isinstance(raised, Passing):
             raise Passing(raised.code, f"{raised.why}, and asks to wait {after:.0f} seconds", after)
         growing = min(_LONGEST_WAIT, 0.25 * 2.0 ** float(state.attempt_number))
-        return max(after or 0.0, growing * random.uniform(0.5, 1.0))  # noqa: S311 - so that threads do not march in step
+        return max(after or 0.0, float(growing * random.uniform(0.5, 1.0)))  # noqa: S311 - so that threads do not march in step
 
     def _secrets(self) -> set[str]:
         plain = {self._text(name) for name in SECRETS if self._has(name)}

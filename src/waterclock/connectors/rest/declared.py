@@ -219,6 +219,7 @@ def wrong_options(what: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
     if what in {"connection", "collect"}:
         yield from _wrong_pages(options, is_whole=what == "collect")
         yield from _wrong_times(options)
+        yield from _wrong_params(options)
     numbers = {"timeout": 0.001, "tries": 1, "patience": 0, "page_size": 1, "chunk": 1, "in_flight": 1, "resume": 0}
     for name, least in numbers.items():
         value = options.get(name)
@@ -276,6 +277,18 @@ def _wrong_auth(options: Mapping[str, Any]) -> Iterator[Wrong]:
             yield Wrong("E313", name, f"{name} is said without {kind}", "", f"say {kind} too, as a secret")
     if "auth.header" in options and "auth.param" in options:
         yield Wrong("E313", "auth.param", "the key is in a header and in a parameter", "", "leave one of them out")
+
+
+def _wrong_params(options: Mapping[str, Any]) -> Iterator[Wrong]:
+    for name, value in options.items():
+        if name.startswith("params.") and isinstance(value, Secret):
+            yield Wrong(
+                "E313",
+                name,
+                f"{name} is a secret",
+                "parameters stand in links to the next page, which are kept",
+                "say auth.key of the connection, and auth.param 'its name'",
+            )
 
 
 def _wrong_pages(options: Mapping[str, Any], *, is_whole: bool) -> Iterator[Wrong]:

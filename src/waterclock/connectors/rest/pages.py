@@ -8,7 +8,7 @@
 A page is there once its JSON is, put if absent and flushed, which names the file of its records: of two that write the
 same page the first wins, and both go on from what it holds. So a series is one chain of pages, whoever wrote them.
 A series goes on where its last page points, unless it is closed or its last page is older than `resume` seconds.
-No secret and no parameter is in it. Pages are originals: they are never changed, and nobody removes them.
+No secret is in it: the key is taken out of links. Pages are originals: they are never changed, and nobody removes them.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def test_who_is_asked_to_wait_too_long_gives_up_at_once(space: Space, tmp_path: 
     assert len(space.asked) == 1
 
 
-CREDENTIALS = {
+CREDENTIALS: dict[str, tuple[str, dict[str, Value]]] = {
     "bearer": ("bearer:t0ken-of-mine", {"auth.token": "t0ken-of-mine"}),
     "basic": ("basic:me:pa55 word/", {"auth.user": "me", "auth.password": "pa55 word/"}),
     "header": ("header:k3y-of-mine", {"auth.key": "k3y-of-mine"}),
@@ -107,10 +108,10 @@ def test_each_way_of_authorization_lets_in_and_is_never_told(
     credential, options = CREDENTIALS[kind]
     caplog.set_level(logging.DEBUG)
     space.set(credential=credential)
-    assert ask(space, tmp_path, **options).is_good
+    assert ask(space, tmp_path, None, **options).is_good
     space.set(credential="bearer:another")
     with pytest.raises(WaterclockError) as caught:  # the server tells back all headers that it got
-        ask(space, tmp_path, **options)
+        ask(space, tmp_path, None, **options)
     assert caught.value.code == "E844"
     told = caught.value.render() + caplog.text
     for secret in ("t0ken-of-mine", "pa55", "k3y", "bWU6cGE1NSB3b3JkLw=="):
@@ -153,7 +154,17 @@ def test_threads_share_one_token(space: Space, tmp_path: Path) -> None:
 
 def test_a_client_that_is_refused_is_told_without_its_secret(space: Space, tmp_path: Path) -> None:
     with pytest.raises(WaterclockError) as caught:
-        ask(space, tmp_path, **{**CLIENT, "auth.client_secret": "wr0ng-secret"})
+        ask(space, tmp_path, None, **{**CLIENT, "auth.client_secret": "wr0ng-secret"})
     assert caught.value.code == "E844"
     assert "wr0ng" not in caught.value.render()
     assert "Y2xpZW50Ondyb25nLXNlY3JldA" not in caught.value.render()
+
+
+def test_a_library_that_is_not_there_is_told_with_what_installs_it(
+    space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    with pytest.raises(WaterclockError) as caught:
+        ask(space, tmp_path)
+    assert caught.value.code == "E825"
+    assert "waterclock[rest]" in str(caught.value.fix)

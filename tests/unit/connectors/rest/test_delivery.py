@@ -272,7 +272,7 @@ class Struck(Exception):
 FAULTS = st.lists(st.sampled_from([None, None, 429, 503, "cut", "lost"]), max_size=10)
 
 
-@settings(max_examples=30)
+@settings(max_examples=settings().max_examples * 5 // 8)
 @given(
     st.integers(0, 14), st.integers(1, 4), st.integers(1, 3), st.sampled_from(["", "at", "at per who"]), FAULTS,
     st.lists(st.integers(1, 6), max_size=3),
