@@ -187,9 +187,10 @@ def _collect(reading: Reading, series: Series, window: Window | None) -> Iterato
 def _asked_for(reading: Reading, series: Series, place: Place, window: Window | None, number: int, before: int) -> Page:
     begun = datetime.now(UTC)
     body, following = _ask(reading, place, window, number, before)
-    digest = hashlib.sha256("\n".join(body.lines).encode()).hexdigest()
+    content = "".join(f"{line}\n" for line in body.lines).encode()
+    digest = hashlib.sha256(content).hexdigest()
     page = Page(number, "", len(body.lines), body.columns, digest, place, following, begun.isoformat())
-    return series.keep(page, body.lines)
+    return series.keep(page, content)
 
 
 def _ask(

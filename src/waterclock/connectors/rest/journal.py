@@ -3,7 +3,7 @@
     <archive>/<connection>/_waterclock/deliveries/<project>/<publish>/
         <claim>.json          the latch: what is to be sent of a claim, or that it was killed
         <claim>.accepted      a line for each request that was accepted, flushed at once; in an object store a folder
-                              with an object for each
+                              with an object for each; gone once all was accepted
         <claim>.done.json     all was accepted
         <claim>.refused.json  the API refuses some of it for good: what it accepted stays accepted
         labels/<label>/done-<claim>, refused-<claim>
@@ -23,7 +23,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from waterclock.filesystem import flush_folder, make_folder, names_in, put_if_absent, read_text
+from waterclock.filesystem import (
+    flush_folder,
+    make_folder,
+    names_in,
+    put_if_absent,
+    read_text,
+    remove_file,
+    remove_folder,
+)
 from waterclock.object_stores import is_remote
 
 KILLED = "killed"
@@ -82,8 +90,14 @@ class Journal:
                 yield Accepted(label, chunk, tuple(digests[at : at + 16] for at in range(0, len(digests), 16)))
 
     def finish(self, claim: int, labels: Iterable[str], told: Mapping[str, Any]) -> dict[str, Any]:
-        """Note that all of a claim was accepted; gives what stands."""
-        return self._end(claim, labels, told, _DONE)
+        """Note that all of a claim was accepted; gives what stands. What was accepted bit by bit is of no use then."""
+        stands = self._end(claim, labels, told, _DONE)
+        path = self.folder / f"{claim}.accepted"
+        if is_remote(self.folder):
+            remove_folder(path)
+        else:
+            remove_file(path)
+        return stands
 
     def refuse(self, claim: int, labels: Iterable[str], told: Mapping[str, Any]) -> dict[str, Any]:
         """Note that some of a claim is refused for good."""

@@ -68,15 +68,13 @@ class Series:
             yield page
             number += 1
 
-    def keep(self, page: Page, lines: Sequence[str]) -> Page:
+    def keep(self, page: Page, content: bytes) -> Page:
         """Keep a page; gives what stands as that page, which another may have kept first."""
         make_folder(self.folder)
         name = f"page-{page.number:06d}-{uuid.uuid4().hex[:12]}.ndjson.gz"
         path = self.folder / name
-        with written(path) as file, gzip.GzipFile(fileobj=file, mode="wb", compresslevel=_FAST, mtime=0) as packed:
-            for line in lines:
-                packed.write(line.encode())
-                packed.write(b"\n")
+        with written(path) as file:
+            file.write(gzip.compress(content, _FAST, mtime=0))
         fault("page.written")
         kept = {**asdict(page), "file": name}
         if put_if_absent(self._place(page.number), json.dumps(kept), is_flushed=True):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 _BLANK = re.compile(r"[ \t\n\r]*")
+_HERE = "\u0000the records"
 _LINES = str.maketrans("\n\r", "  ")  # between tokens alone: a text of JSON holds no bare line feed
 
 
@@ -46,24 +47,46 @@ def body_of(content: bytes, path: Sequence[str]) -> Body:
             ValueError for what is no JSON, as an answer that was cut off
     """
     text = content.decode("utf-8-sig")
-    whole = json.loads(text, parse_constant=_no_number)
-    found = whole
+    try:
+        start = _start_of(text, path)
+        if start is not None and text[start] in "[{":
+            return _body(text, start, path)
+    except (StopIteration, IndexError):
+        raise ValueError("it ends too early") from None
+    return _without_records(text, path)
+
+
+def _body(text: str, start: int, path: Sequence[str]) -> Body:
+    lines: list[str] = []
+    columns: dict[str, None] = {}
+    end = start + 1
+    for record, line, end in _records(text, start):  # noqa: B007 - the last end is used
+        if not isinstance(record, dict):
+            raise NoRecords(f"record {len(lines) + 1} is no object")
+        columns.update(dict.fromkeys(record))
+        lines.append(line)
+    if text[start] == "[":
+        end = _skip(text, end) + 1
+    # what stands around the records, which are parsed once
+    whole = json.loads(f"{text[:start]}{json.dumps(_HERE)}{text[end:]}", parse_constant=_no_number)
+    if value_at(whole, path) != _HERE:
+        raise NoRecords(f"{'.'.join(path)} is in it twice")
+    return Body(tuple(lines), tuple(columns), whole)
+
+
+def _without_records(text: str, path: Sequence[str]) -> Body:
+    """Say why there are no records at a path, or that there are none: null.
+
+    Raises  NoRecords, ValueError as `body_of`
+    """
+    whole = found = json.loads(text, parse_constant=_no_number)
     for at, step in enumerate(path):
         if not isinstance(found, dict) or step not in found:
             raise NoRecords(f"it has no {'.'.join(path[: at + 1])}; {_what(found)}")
         found = found[step]
     if found is None:
         return Body((), (), whole)
-    if not isinstance(found, dict | list):
-        raise NoRecords(f"{'.'.join(path) or 'it'} is neither an array nor an object")
-    lines: list[str] = []
-    columns: dict[str, None] = {}
-    for record, line in _records(text, _start_of(text, path)):
-        if not isinstance(record, dict):
-            raise NoRecords(f"record {len(lines) + 1} is no object")
-        columns.update(dict.fromkeys(record))
-        lines.append(line)
-    return Body(tuple(lines), tuple(columns), whole)
+    raise NoRecords(f"{'.'.join(path) or 'it'} is neither an array nor an object")
 
 
 def value_at(whole: Any, path: Sequence[str]) -> Any:
@@ -86,38 +109,50 @@ def _skip(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _start_of(text: str, path: Sequence[str]) -> int:
-    """Return where the value at a path begins; of a member said twice it is the last, as parsers have it."""
-    at = _skip(text, 0)
+def _start_of(text: str, path: Sequence[str]) -> int | None:
+    """Return where the value at a path begins; None where there is no such place."""
+    at: int | None = _skip(text, 0)
     for step in path:
+        if at is None or text[at] != "{":
+            return None
         at = _member(text, at, step)
     return at
 
 
-def _member(text: str, at: int, name: str) -> int:
-    found = -1
+def _member(text: str, at: int, name: str) -> int | None:
     at = _skip(text, at + 1)
     while text[at] != "}":
         key, at = _DECODER.raw_decode(text, at)
         at = _skip(text, _skip(text, at) + 1)
         if key == name:
-            found = at
+            return at
         _, at = _DECODER.raw_decode(text, at)
-        at = _skip(text, at)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-    return found
+        at = _next(text, at, "}")
+    return None
 
 
-def _records(text: str, at: int) -> Iterator[tuple[Any, str]]:
+def _records(text: str, at: int) -> Iterator[tuple[Any, str, int]]:
+    """Yield each record, its text on one line, and where it ends."""
     if text[at] == "{":
         record, end = _DECODER.raw_decode(text, at)
-        yield record, text[at:end].translate(_LINES)
+        yield record, text[at:end].translate(_LINES), end
         return
     at = _skip(text, at + 1)
     while text[at] != "]":
         record, end = _DECODER.raw_decode(text, at)
-        yield record, text[at:end].translate(_LINES)
-        at = _skip(text, end)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
+        line = text[at:end]
+        yield record, line if "\n" not in line and "\r" not in line else line.translate(_LINES), end
+        at = _next(text, end, "]")
+
+
+def _next(text: str, at: int, closing: str) -> int:
+    """Return where the member or element behind a comma begins, or where the closing bracket is."""
+    at = _skip(text, at)
+    if text[at] == closing:
+        return at
+    if text[at] != ",":
+        raise ValueError(f"there is {text[at]!r} where a comma is to be")
+    at = _skip(text, at + 1)
+    if text[at] == closing:
+        raise ValueError("there is nothing behind a comma")
+    return at

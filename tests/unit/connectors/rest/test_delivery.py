@@ -91,6 +91,7 @@ def test_rows_are_sent_in_chunks_with_their_label_and_a_key_each(space: Space, t
     assert (done.outcome, done.rows, done.is_repeat) == (Outcome.DELIVERED, 5, False)
     assert [one["ids"] for one in sent(space)] == [["0", "1"], ["2", "3"], ["4"]]
     assert len({one["key"] for one in sent(space)}) == 3
+    assert not list(tmp_path.rglob("*.accepted")), "what is over needs no detail"
     assert space.told()["kept"][0] == {
         "id": "0", "who": "p0", "at": 0, "timelabel": LABEL, "claim": 1, "method": "POST",
     }  # fmt: skip
@@ -320,8 +321,7 @@ def test_whatever_fails_all_rows_are_there_once_and_in_order(
 KILLED = """
 import sys
 from pathlib import Path
-sys.path[:0] = [sys.argv[3]]
-from test_delivery import Space, deliverer, delivery, unit
+from tests.unit.connectors.rest.test_delivery import Space, deliverer, delivery, unit
 space = Space.__new__(Space); space.url = sys.argv[1]
 from waterclock.faults import striking
 import os, signal
@@ -337,9 +337,7 @@ with striking(strike):
 
 def test_after_a_kill_only_the_rest_is_sent(space: Space, tmp_path: Path) -> None:
     given = delivery([seal(tmp_path, rows(9))])
-    ran = subprocess.run(
-        [sys.executable, "-c", KILLED, space.url, str(tmp_path), str(Path(__file__).parent)], check=False
-    )
+    ran = subprocess.run([sys.executable, "-c", KILLED, space.url, str(tmp_path)], check=False)
     assert ran.returncode == -9
     assert ids(space) == ["0", "1", "2"]
     (done,) = deliverer(space, tmp_path).deliver(unit(chunk=1), [given])

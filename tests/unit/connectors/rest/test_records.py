@@ -41,8 +41,9 @@ def test_one_object_is_one_record_and_null_is_none() -> None:
     assert body_of(b'{"rows": null}', ["rows"]).lines == ()
 
 
-def test_of_a_member_that_is_said_twice_the_last_counts() -> None:
-    assert body_of(b'{"rows": [{"a": 1}], "rows": [{"a": 2}]}', ["rows"]).lines == ('{"a": 2}',)
+def test_records_that_are_said_twice_are_told() -> None:
+    with pytest.raises(NoRecords, match="twice"):
+        body_of(b'{"rows": [{"a": 1}], "rows": [{"a": 2}]}', ["rows"])
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,21 @@ def test_records_that_are_not_there_are_told(content: bytes, told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b'{"rows": [{"a": 1}', b"", b"<html>", b'{"rows": [{"a": NaN}]}', b'{"rows": "\xff"}']
+    "content",
+    [
+        b'{"rows": [{"a": 1}',
+        b'{"rows": [{"a": 1} {"a": 2}]}',
+        b'{"rows": [{"a": 1},]}',
+        b'{"rows": [], }',
+        b'{"rows": []} x',
+        b'{"rows" [',
+        b'{"rows": [',
+        b"{",
+        b"",
+        b"<html>",
+        b'{"rows": [{"a": NaN}]}',
+        b'{"rows": "\xff"}',
+    ],
 )
 def test_what_is_no_json_is_no_answer(content: bytes) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 (of which it may be any)
