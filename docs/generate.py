@@ -23,6 +23,7 @@ from waterclock.connectors.duckdb.connector import CAPABILITIES as DUCKDB
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
 from waterclock.connectors.kafka.connector import CAPABILITIES as KAFKA
 from waterclock.connectors.postgres.connector import CAPABILITIES as POSTGRES
+from waterclock.connectors.rest.connector import CAPABILITIES as REST
 from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
 from waterclock.connectors.waterclock.connector import CAPABILITIES as WATERCLOCK
 from waterclock.flow.capabilities import Capabilities, Option
@@ -144,6 +145,52 @@ value; `json` the fields of an object, as text unless they are declared otherwis
 A claim is delivered in one transaction, the record of it within. Values are JSON objects of all columns but those that
 are `headers`; `text` is one column beside key and headers, `raw` takes the columns `key`, `value` and, if there,
 `headers`. [Collect from Kafka, and publish to it](../howto/collect-kafka.md) tells more.""",
+    "rest": """\
+It needs a library: `pip install 'waterclock[rest]'`. Secrets are named and never written out (`E313`); what is said
+of pages on the connection holds for all that is collected from it, a COLLECT says otherwise for itself.
+
+A unit is a resource: `api.orders` is `<url>/orders`, `api.shop.orders` `<url>/shop/orders`, unless `path` says
+another. `rows` is the path of the records in an answer; an array or one object. An API's pages are asked for one
+after the other:
+
+| `paging` | The next page | The last one |
+|---|---|---|
+| `page` | its number, `page_param` | is empty; not full (`stop 'short'`); `more` is false; `total` records have come |
+| `offset` | as many records further as came | the same |
+| `cursor` | the cursor at `next` | names no cursor |
+| `link` | the address at `next`, or in the header Link | names none |
+
+**Windows.** Each is asked for by itself, by the parameters `since` and `until` in `time_format`, so that all of it
+comes: an hour in an API of days is its day. What comes beyond the window is left to the window it belongs to; a row
+at the edge is in one of them, whether the API's ends count in or not. Without `since` all records are read for each
+batch, and sorted. Rows without a time are set aside and counted; a bare number is a time since 1970, in `epoch`. The
+source's clock is the server's, from the header Date of one answer; `clock 'machine'` takes ours.
+
+**Pages are kept** below the storage's `archive/<connection>/`, each record as it was written, before anything is read
+of them; nobody removes them. A collect that was stopped, by a kill or an API that went away, goes on behind the last
+page that is there, if that is not older than `resume` seconds. What failed for good, or was read to its end, is asked
+for anew. A source that moves while its pages are turned may bring a record twice, or leave one out, as with any
+reader: [KEY](../howto/keep-each-key-once.md) keeps one of them.
+
+**Values.** A declared type is held (`E846` names page and record), nested ones are STRUCT, ARRAY and MAP; what has no
+type is text, nested values as JSON. A record leaves out what it has no value of: a column that the unit brought
+before is NULL then, one that it never brought stops the batch (`E805`).
+
+**Tried again**, `tries` times with a growing wait: 408, 425, 429, 5xx, no answer, a broken one. `Retry-After` is
+kept, in seconds or as a date of the server's own clock, up to `patience`. No other 4xx is tried again, and no
+redirect followed. `rate` holds for all threads and processes of a user on one machine: in no period are there more
+requests than it says. Runners on several machines share it out by hand.
+
+**Publishing** sends each label of an APPEND, in requests of `chunk` rows. The journal of what was accepted lies below
+`archive/<connection>/_waterclock/`; keep it. A request that was accepted is never sent again; one of which nobody
+knows is sent again with the same `Idempotency-Key`: with an API that minds keys each row is there once, with one that
+does not (or `idempotency ''`) a request whose answer was lost is there twice. What was begun is finished by the next
+run (`E848`); rows that are refused are told (`E847`), the others are there, and `retry` sends what is left. A label
+that is made again is sent again whole: an API that can replace goes by the headers `Waterclock-Label` and
+`Waterclock-Delivery` (of a label the highest number counts), one that cannot gets the rows of both, unless the
+PUBLISH says `ON RESTATE REPORT`. `APPEND ORDER BY ... PER (...)` keeps the order of each entity with `in_flight`
+requests on their way; ordered labels are sorted in memory.
+""",
     "waterclock": """\
 A unit is a table of another project, as it is named there: `FROM upstream.shop.orders`. `path` alone will do where the
 other project's folder is at hand: its `waterclock.toml` says where storage and ledger are. Else give `storage`, and
@@ -271,7 +318,7 @@ def connectors_page() -> str:
         "connection `project` (files below the project's folder) is always there.",
         "",
     ]
-    for known in (FILES, SQLITE, DUCKDB, POSTGRES, KAFKA, WATERCLOCK):
+    for known in (FILES, SQLITE, DUCKDB, POSTGRES, KAFKA, REST, WATERCLOCK):
         lines += _connector(known)
     return "\n".join([*lines, OF_YOUR_OWN])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.codes_of_connectors import CHANGES, CONNECTORS_AT_WORK
+from waterclock.codes_of_connectors import CHANGES, CONNECTORS_AT_WORK, OF_APIS
 from waterclock.errors import Code
 
 LEDGER: Mapping[str, Code] = {
@@ -427,6 +427,7 @@ CONNECTORS: Mapping[str, Code] = {
         "another project that cannot be read",
         "This user may not read its ledger or its tables, or they are damaged. Reading is all that is asked for.",
     ),
+    **OF_APIS,
     **CONNECTORS_AT_WORK,
     **CHANGES,
 }

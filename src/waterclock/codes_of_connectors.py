@@ -6,6 +6,101 @@ from collections.abc import Mapping
 
 from waterclock.errors import Code
 
+CONNECTIONS: Mapping[str, Code] = {
+    "E313": Code(
+        "credentials that do not go together",
+        "A request to an API is authorized in one way: by a token, a key, a user with a password, or a client with a "
+        "secret for which tokens are had. What is secret is named, `auth.token SECRET 'api'`, and never written.",
+    ),
+    "E314": Code(
+        "an option that is not understood",
+        "The option is known, and what it says is not: an address, a rate, a format of times, a number too small.",
+    ),
+    "E315": Code(
+        "pages that are not asked for so",
+        "Each way of paging has its own options: a page a number, an offset a place, a cursor or a link what the "
+        "answer names as next. A window needs the parameter of its start.",
+    ),
+    "E316": Code(
+        "an order that is not kept",
+        "`APPEND ORDER BY` is said of a PUBLISH to a system that takes rows one after the other. `PER` names the "
+        "columns of what is ordered: without it, all rows are, and one request at a time is on its way.",
+    ),
+}
+BY_CHANGES: Mapping[str, Code] = {
+    "E325": Code(
+        "changes without a place",
+        "BY CHANGES takes what became of each row of a table from its log: MERGE keeps the last row of each key, "
+        "TEMPORAL all versions. A QUERY has no log.",
+    ),
+    "E326": Code(
+        "another order than the log's",
+        "The changes of a key come in the order in which they were committed. ORDER BY would let a column decide that.",
+    ),
+    "E327": Code(
+        "a time that deletes do not have",
+        "Of a row that was deleted a log tells the key, and when that was committed. So the time of a TEMPORAL "
+        "collected BY CHANGES is a column AS (_change.at), or the window's end.",
+    ),
+    "E328": Code(
+        "what no change tells",
+        "_change.op is what a change did, _change.at when it was committed, _change.lsn where in the log, _change.xid "
+        "by which transaction. A collect BY CHANGES has these, and nothing else.",
+    ),
+    "E329": Code(
+        "single changes left out",
+        "A change that is set aside or dropped leaves the table unlike its source, and no later change tells. Rules of "
+        "such a collect WARN, HOLD or FAIL; a TRANSFORM of it may QUARANTINE and DROP.",
+    ),
+}
+OF_APIS: Mapping[str, Code] = {
+    "E840": Code(
+        "an API that cannot be reached",
+        "Nobody answers at the connection's url, or the connection is refused. What was read before is kept, and the "
+        "next run goes on with it.",
+    ),
+    "E841": Code(
+        "an API that is busy or fails",
+        "It answered 429 or 5xx, or not in time, as often as `tries` says, or asks to wait longer than `patience`. The "
+        "next run goes on where this one stopped; `rate` keeps below what is allowed.",
+    ),
+    "E842": Code(
+        "an answer that cannot be read",
+        "It was cut off, is no JSON, is bigger than a page may be, or does not hold the records where `rows` says.",
+    ),
+    "E843": Code(
+        "pages that do not end",
+        "An API names a page as the next one that was read before, gives the same one over and over, or names one at "
+        "another host. Nothing was taken of it.",
+    ),
+    "E844": Code(
+        "an API that refuses our credentials",
+        "It answered 401 or 403, or there is no token to be had. Where the secret was changed meanwhile, run again.",
+    ),
+    "E845": Code(
+        "an API that refuses a request",
+        "It answered with a 4xx, which the same request would get again, or sends us elsewhere.",
+    ),
+    "E846": Code(
+        "a record that does not fit",
+        "A value is not of the type that is declared. The page that holds it is kept as it came: the error names it, "
+        "and the record's number in it.",
+    ),
+    "E847": Code(
+        "rows that an API refuses",
+        "It answered with a 4xx to a request that brought rows. The others were delivered and are not sent again: once "
+        "the table is mended, `retry` sends what was not accepted.",
+    ),
+    "E848": Code(
+        "a delivery that stopped half-way",
+        "Some requests of a label were accepted, and then the API could not be reached or failed. The claim stays "
+        "open: the next run sends the rest, with the same idempotency keys.",
+    ),
+    "E849": Code(
+        "a delivery that cannot go on",
+        "What was sent of a claim is known, and what was to be sent is not: its slice is gone or was changed.",
+    ),
+}
 CONNECTORS_AT_WORK: Mapping[str, Code] = {
     "E850": Code(
         "a range of a log that another label owns",
@@ -53,32 +148,6 @@ CONNECTORS_AT_WORK: Mapping[str, Code] = {
         "a delivery to Kafka of unknown outcome",
         "The record of a publish is a group's offset, which Kafka forgets after some days without members. A claim "
         "that is older, and was never settled, is not sent again by itself.",
-    ),
-}
-BY_CHANGES: Mapping[str, Code] = {
-    "E325": Code(
-        "changes without a place",
-        "BY CHANGES takes what became of each row of a table from its log: MERGE keeps the last row of each key, "
-        "TEMPORAL all versions. A QUERY has no log.",
-    ),
-    "E326": Code(
-        "another order than the log's",
-        "The changes of a key come in the order in which they were committed. ORDER BY would let a column decide that.",
-    ),
-    "E327": Code(
-        "a time that deletes do not have",
-        "Of a row that was deleted a log tells the key, and when that was committed. So the time of a TEMPORAL "
-        "collected BY CHANGES is a column AS (_change.at), or the window's end.",
-    ),
-    "E328": Code(
-        "what no change tells",
-        "_change.op is what a change did, _change.at when it was committed, _change.lsn where in the log, _change.xid "
-        "by which transaction. A collect BY CHANGES has these, and nothing else.",
-    ),
-    "E329": Code(
-        "single changes left out",
-        "A change that is set aside or dropped leaves the table unlike its source, and no later change tells. Rules of "
-        "such a collect WARN, HOLD or FAIL; a TRANSFORM of it may QUARANTINE and DROP.",
     ),
 }
 CHANGES: Mapping[str, Code] = {

@@ -57,7 +57,7 @@ ACCEPTED = {
         "APPEND", "REPLACE", "MERGE", "MERGE ON (a, b)", "MERGE ON (a) ORDER BY b, c DELETE WHEN gone", "TEMPORAL",
         "TEMPORAL ON (a) AT t ORDER BY b, c DELETE WHEN gone TRACK (d, e) NULLS VALUE (e) FILL FORWARD",
         "TEMPORAL FILL FORWARD NULLS VALUE DELETE WHEN gone AT t", "TEMPORAL NULLS MISSING TRACK (d)",
-    )],
+    )] + [f"PUBLISH a.b TO c.d APPEND ORDER BY {text}" for text in ("e", "e, f PER (g, h)")],
     "order": [COLLECT.format("MERGE ORDER BY b, c")],
     "delete": [COLLECT.format("MERGE DELETE WHEN gone")],
     "flow": [COLLECT.format(text) for text in (
@@ -101,7 +101,6 @@ REFUSED = {
     "`SORT BY`": TRANSFORM.format("SORT BY (a)"),
     "`BUCKET BY`": TRANSFORM.format("BUCKET BY (a) INTO 4"),
     "`ON RESTATE RESEND`": TRANSFORM.format("ON RESTATE RESEND"),
-    "`APPEND ORDER BY`": "PUBLISH a.b TO c.d APPEND ORDER BY e",
     "`WAS`": TRANSFORM.format("WAS a.old"),
     "`AS` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",
     "`DEFAULT`": "COLLECT a.b (x DEFAULT 1) FROM c.d",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from waterclock.connectors.rest.connector import CAPABILITIES as REST
 from waterclock.dpl.project import Project, check_project
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
@@ -47,6 +48,7 @@ CAPABILITIES = {
         collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT, Batching.CHANGES}),
         takes_query=True,
     ),
+    "rest": REST,
     "waterclock": Capabilities(
         "waterclock",
         {"path": Option(help="the folder of the other project")},

@@ -432,8 +432,9 @@ class Delivery:
     TRUE are rows that went: a MERGE deletes their keys. Rows whose text column `label_column` is not NULL are of that
     older label: they come back for keys that this label holds no longer. `columns` are names with Spark types, without
     `timelabel` and these two, whatever else the Parquet `files` hold; `keys` are spelt as they are, however a
-    declaration spells them. `where`: only rows of which it holds are replaced (REPLACE WHERE). `note` is kept beside
-    the delivery.
+    declaration spells them. `where`: only rows of which it holds are replaced (REPLACE WHERE). `order_by`: columns by
+    which the rows are sent one after the other, those of each value of `per` by themselves. `note` is kept beside the
+    delivery.
     """
 
     project: str
@@ -450,11 +451,14 @@ class Delivery:
     label_column: str = ""
     is_whole: bool = False
     where: Condition | None = None
+    order_by: tuple[str, ...] = ()
+    per: tuple[str, ...] = ()
     note: str = ""
 
     def __post_init__(self) -> None:
         spelt = {name.lower(): name for name, _ in self.columns}
-        object.__setattr__(self, "keys", tuple(spelt.get(key.lower(), key) for key in self.keys))
+        for said in ("keys", "order_by", "per"):
+            object.__setattr__(self, said, tuple(spelt.get(name.lower(), name) for name in getattr(self, said)))
 
     @property
     def mode_words(self) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from waterclock.errors import WaterclockError
 from waterclock.object_stores import is_remote
 from waterclock.spark_sql import quoted, sql_text
 from waterclock.timelabel.label import TIMELABEL
@@ -75,3 +76,28 @@ def label_by(time: str, windows: Sequence[Window], *, has_gaps: bool) -> str:
 def literal(instant: datetime) -> str:
     """Return an instant as Spark SQL takes it."""
     return f"TIMESTAMP'{instant:%Y-%m-%d %H:%M:%S}Z'"
+
+
+def instant(value: str, type_name: str, zone: str) -> str:
+    """Return a value as an instant: zone-less ones in `zone`, text by its own offset where it has one; NULL if neither.
+
+    Raises  E815 for a type that is no time
+    """
+    kind = type_name.lower()
+    if kind == "timestamp":
+        return value
+    if kind in ("timestamp_ntz", "date"):
+        return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {sql_text(zone)})"
+    if kind == "string":
+        parsed = f"try_cast({value} AS TIMESTAMP)"
+        has_offset = f"{value} RLIKE {sql_text(_OFFSET)}"
+        return f"CASE WHEN {has_offset} THEN {parsed} ELSE to_utc_timestamp({parsed}, {sql_text(zone)}) END"
+    raise WaterclockError(
+        "E815",
+        f"a data time of type {type_name} is not understood",
+        why="a data time is a TIMESTAMP, TIMESTAMP_NTZ, DATE or text",
+        fix="type the column in the column list, or bring it as text",
+    )
+
+
+_OFFSET = r":.*(?:[Zz]|[+-]\d{2}:?\d{2})\s*$"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.lookbacks import Tells
@@ -20,12 +21,25 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class Wrong:
+    """What is wrong with some options together: its code, at which option, and the parts of an error."""
+
+    code: str
+    option: str
+    what: str
+    why: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a connector type offers. Each connector module holds one as `CAPABILITIES`.
 
-    `replaces_some`: a delivery may replace the rows of a condition and leave all others (REPLACE WHERE).
-    `tells_unread`: lines that cannot be read as their format come as rows of their own (EXPECT parsed()). `tells`: what
-    it can tell of where each row came from (`_source.file`).
+    An option `params.*` is any that begins with `params.`. `replaces_some`: a delivery may replace the rows of a
+    condition and leave all others (REPLACE WHERE). `tells_unread`: lines that cannot be read as
+    their format come as rows of their own (EXPECT parsed()). `tells`: what it can tell of where each row came from
+    (`_source.file`). `keeps_order`: it brings rows in an order (APPEND ORDER BY). `wrong_options`: finds what does not
+    go together in the options of a `connection`, a `collect` or a `publish`, in which secrets are pointers.
     """
 
     type: str
@@ -40,3 +54,5 @@ class Capabilities:
     replaces_some: bool = False
     tells_unread: bool = False
     tells: frozenset[str] = frozenset()
+    keeps_order: bool = False
+    wrong_options: Callable[[str, Mapping[str, Any]], Iterable[Wrong]] | None = None

@@ -13,7 +13,7 @@ from waterclock.flow.closings import Closes
 from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.conditions import Condition
 from waterclock.flow.endings import Ending
-from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.folds import Merge, Order, Temporal
 from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import Ladder, Rung, Unread
 from waterclock.flow.late_rows import LateRows
@@ -371,8 +371,7 @@ class Table(Keyed):
     """Whatever has batches: a collect, a transform or a publish, with every default settled.
 
     A publish is named as its unit (`ops.delays`) and has one plain read. `start` is None where it is to be derived, or
-    written down by the first run (arrival and snapshot collects).
-    `keep_versions` is None where it is not said: versions are kept for 30 days then. `manifest` is kept for others.
+    written down by the first run (arrivals, snapshots). `keep_versions` None: for 30 days. `manifest`: kept for others.
     `partial_after`: how long after a window a batch waits for all it reads; None: until all is settled.
     `deadline`: how long after a window its batch is to be done; `runtime`: how long that may take at most.
     `closes`: when the books of a window are closed, up to which UNTIL reads; None: as long behind it as UNTIL says.
@@ -418,6 +417,7 @@ class Table(Keyed):
     marks: Watermark | None = None
     late_rows: LateRows | None = None
     where: Condition | None = None
+    order: Order | None = None
     measures: tuple[Measure, ...] = ()
     is_profiled: bool = False
     offline: Offline | None = None

@@ -19,6 +19,14 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """The order in which rows are sent: by columns, those of each value of `per` by themselves, or else all as one."""
+
+    by: tuple[str, ...]
+    per: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Temporal:
     """All versions of a key on one timeline: which rows say what, and since when.
 

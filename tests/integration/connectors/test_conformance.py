@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.apis import ApiSystem, in_pages
 from tests.other_project import OtherProject
 from tests.systems import (
     DuckDatabase,
@@ -19,6 +20,7 @@ from tests.systems import (
     TimedDuck,
     TimedFolder,
     TimedPostgres,
+    unit_of,
 )
 from waterclock.testing.connectors import ArrivalConformance, LinkedConformance, SnapshotConformance, WindowConformance
 
@@ -42,6 +44,19 @@ class TestFilesAsSnapshot(SnapshotConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> HeldFolder:
         return HeldFolder(tmp_path)
+
+
+class TestRestByDataTime(WindowConformance):
+    @pytest.fixture(params=[("cursor", True), ("page", False)])
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> ApiSystem:
+        style, is_asked = request.param
+        return ApiSystem.timed(tmp_path, style, is_asked=is_asked)
+
+
+class TestRestAsSnapshot(SnapshotConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> ApiSystem:
+        return ApiSystem(tmp_path, unit_of("api", "offset", **in_pages("offset", 2)))
 
 
 class TestSqliteByDataTime(WindowConformance):

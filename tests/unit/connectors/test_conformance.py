@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.apis import ApiSystem
 from tests.other_project import OtherProject
 from tests.stores import PublishedBucket
 from tests.systems import DuckDatabase, LandingFolder, PostgresDatabase, PublishedFolder, SqliteDatabase
@@ -18,6 +19,21 @@ class TestFilesConnector(ConnectorConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> LandingFolder:
         return LandingFolder(tmp_path)
+
+
+class TestRestConnector(ConnectorConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> ApiSystem:
+        return ApiSystem.receiving(tmp_path)
+
+
+class TestRestDeliveries(DeliveryConformance):
+    """An API that puts the rows of a newer claim in place of its label's, as the headers of a request let it."""
+
+    @pytest.fixture(params=[{}, {"chunk": 1}])
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> ApiSystem:
+        options: dict[str, Value] = request.param
+        return ApiSystem.receiving(tmp_path, **options)
 
 
 class TestSqliteConnector(ConnectorConformance):

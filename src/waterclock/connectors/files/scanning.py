@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.column_matching import Matched, Taken, match, seen_of
 from waterclock.connectors.files.file_schemas import Reading, Shape, shapes_of
 from waterclock.connectors.files.origins import by_file
-from waterclock.connectors.windowing import FILE_KEY, TIME
+from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.compatibility import wider
@@ -241,28 +241,3 @@ def _as_type(value: str, found: str, taken: Taken, zone: str) -> str:
     told = f"concat_ws('|', '{MISFIT}', _metadata.file_path, {sql_text(taken.source)}, {value})"
     refused = f"CASE WHEN {value} IS NOT NULL THEN raise_error({told}) END"
     return f"coalesce(try_cast({value} AS {taken.type}), {refused})"
-
-
-def instant(value: str, type_name: str, zone: str) -> str:
-    """Return a value as an instant: zone-less ones in `zone`, text by its own offset where it has one; NULL if neither.
-
-    Raises  E815 for a type that is no time
-    """
-    kind = type_name.lower()
-    if kind == "timestamp":
-        return value
-    if kind in ("timestamp_ntz", "date"):
-        return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {sql_text(zone)})"
-    if kind == "string":
-        parsed = f"try_cast({value} AS TIMESTAMP)"
-        has_offset = f"{value} RLIKE {sql_text(_OFFSET)}"
-        return f"CASE WHEN {has_offset} THEN {parsed} ELSE to_utc_timestamp({parsed}, {sql_text(zone)}) END"
-    raise WaterclockError(
-        "E815",
-        f"a data time of type {type_name} is not understood",
-        why="a data time is a TIMESTAMP, TIMESTAMP_NTZ, DATE or text",
-        fix="type the column in the column list, or bring it as text",
-    )
-
-
-_OFFSET = r":.*(?:[Zz]|[+-]\d{2}:?\d{2})\s*$"

@@ -383,6 +383,7 @@ class _Compiler:
             marks=draft.statement.value(MARKS, Watermark),
             late_rows=draft.statement.value(KEEPS_LATE, LateRows),
             where=draft.where,
+            order=draft.order,
             measures=draft.measures,
             is_profiled=draft.is_profiled,
             offline=draft.offline,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.declarations import About, Connection, Options, Place, Secret, Unit, Value
 from waterclock.secrets import Secrets
 
+SpanOfOption = Callable[[str], Span]
 PROJECT = "project"
 _FILES = "files"
 
@@ -45,8 +46,16 @@ class Systems:
         of_unit = capabilities.collect_options if is_source else capabilities.publish_options
         legal = {**of_unit, **TABLE_OPTIONS} if is_source else of_unit
         where = f"a {'COLLECT from' if is_source else 'PUBLISH to'} {connection.type}"
-        errors.extend(_wrong_options(values, legal, where, lambda name: options.spans[name] if options else said.span))
+
+        def span_of(name: str) -> Span:
+            return options.spans.get(name, said.span) if options else said.span
+
+        errors.extend(_wrong_options(values, legal, where, span_of))
         errors.extend(_missing_options(values, legal, where, said.span))
+        inherited = {name: value for name, value in connection.options.items() if name in of_unit}
+        errors.extend(
+            _clashing_options(capabilities, "collect" if is_source else "publish", values, span_of, inherited)
+        )
         if said.query is not None and not (capabilities.takes_query and is_source):
             errors.append(
                 said.span.refuse(
@@ -155,6 +164,10 @@ def _connection(
     legal = capabilities[type_name].connection_options
     what = f"a connection of type {type_name}"
     errors.extend(_wrong_options(options, legal, what, lambda key: spans.get(key, statement.span)))
+    together = _clashing_options(
+        capabilities[type_name], "connection", options, lambda key: spans.get(key, statement.span)
+    )
+    errors.extend(together)
     given = {**dict.fromkeys(overlay), **options}
     if not misspelt:
         errors.extend(_missing_address(name, type_name, given, legal, config, statement.span))
@@ -175,9 +188,10 @@ def _unknown_type(name: str, span: Span, capabilities: Mapping[str, Capabilities
     )
 
 
-_LATER_TYPES = frozenset({"rest", "receiver", "forms", "mariadb", "cdc"})
+_LATER_TYPES = frozenset({"receiver", "forms", "mariadb", "cdc"})
 _ALIASES = {"csv": "files", "json": "files", "parquet": "files", "file": "files", "s3": "files", "sqlite3": "sqlite",
-            "postgresql": "postgres", "local": "files", "folder": "files"}  # fmt: skip
+            "postgresql": "postgres", "http": "rest", "https": "rest", "api": "rest",
+            "local": "files", "folder": "files"}  # fmt: skip
 
 
 def _check_secrets(
@@ -211,7 +225,7 @@ def check_table_options(said: OptionsSaid, errors: list[WaterclockError]) -> Non
 
 def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, span_of: Any) -> Iterable[WaterclockError]:
     for name, value in values.items():
-        option = legal.get(name)
+        option = legal.get(name) or legal.get(f"{name.partition('.')[0]}.*" if "." in name else name)
         if option is None:
             yield span_of(name).refuse(
                 "E223",
@@ -225,6 +239,20 @@ def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, spa
                 f"option {name} is {problem}, not {'a secret' if isinstance(value, Secret) else repr(value)}",
                 fix=did_you_mean(str(value), option.choices) if option.choices else None,
             )
+
+
+def _clashing_options(
+    capabilities: Capabilities, what: str, values: Options, span_of: SpanOfOption, inherited: Options | None = None
+) -> Iterable[WaterclockError]:
+    """Report what the connector itself finds wrong, where each option is right by itself.
+
+    Options of the connection that a unit takes over are known to it, and not blamed.
+    """
+    if capabilities.wrong_options is None:
+        return
+    for wrong in capabilities.wrong_options(what, {**(inherited or {}), **values}):
+        if wrong.option in values:
+            yield span_of(wrong.option).refuse(wrong.code, wrong.what, why=wrong.why or None, fix=wrong.fix)
 
 
 def _wrong_value(value: Value | Secret, option: Option) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -37,7 +37,7 @@ from waterclock.flow.choices import LINKED, Batching, Kind, Mode, OnRestate, Tab
 from waterclock.flow.closings import Closes
 from waterclock.flow.conditions import Condition
 from waterclock.flow.declarations import About, Choice, Columns, Keyed, PythonFunction, Query, Read, Rule, Source, Unit
-from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.folds import Merge, Order, Temporal
 from waterclock.flow.measures import Measure, Offline
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
@@ -70,6 +70,7 @@ class Draft(Keyed):
     source: Source | None = None
     destination: Unit | None = None
     where: Condition | None = None
+    order: Order | None = None
     query: Query | None = None
     choices: tuple[Choice, ...] = ()
     function: PythonFunction | None = None
@@ -255,6 +256,24 @@ def _destination(draft: Draft, systems: Systems, errors: list[WaterclockError]) 
     return systems.unit(said, draft.statement.value("OPTIONS", OptionsSaid), errors, is_source=False)
 
 
+def _said_of_a_publish(draft: Draft, said: ModeSaid) -> Iterator[WaterclockError]:
+    """Refuse of a table of the lake what its publishes alone can say."""
+    if said.mode is Mode.APPEND and said.order_by:
+        yield draft.at("MODE").refuse(
+            "E316",
+            "APPEND ORDER BY is not said of a table of the lake",
+            why="its rows have no order; they are sent in one",
+            fix=f"say it of the PUBLISH of {draft.name}",
+        )
+    if said.where is not None:
+        yield draft.at("MODE").refuse(
+            "E226",
+            "REPLACE WHERE is not said of a table of the lake",
+            why="a batch replaces its own label, or the whole state",
+            fix=f"say it of the PUBLISH of {draft.name}; in the query, WHERE chooses rows",
+        )
+
+
 def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
     statement = draft.statement
     said = statement.value("MODE", ModeSaid)
@@ -282,15 +301,7 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
             errors.append(_needs_by(draft, "is PARTITIONED"))
         return
     draft.mode = said.mode
-    if said.where is not None:
-        errors.append(
-            draft.at("MODE").refuse(
-                "E226",
-                "REPLACE WHERE is not said of a table of the lake",
-                why="a batch replaces its own label, or the whole state",
-                fix=f"say it of the PUBLISH of {draft.name}; in the query, WHERE chooses rows",
-            )
-        )
+    errors.extend(_said_of_a_publish(draft, said))
     if is_partitioned and said.mode is not Mode.APPEND:
         errors.append(
             draft.at("MODE").refuse(

@@ -72,6 +72,7 @@ def fingerprint_of(
     parts += [_source(draft.source), draft.destination and str(draft.destination)]
     parts += [f"CLOSE WHEN {draft.closes.expression} {draft.closes.marks}"] if draft.closes else []
     parts += [f"LATE ROWS {clause.value}" for clause in draft.statement.clauses if clause.word == "LATE ROWS"]
+    parts += [f"ORDER {draft.order.by} PER {draft.order.per}"] if draft.order else []
     if draft.destination is not None:
         parts.append(sorted(draft.destination.options.items()))
     if draft.function is not None:

@@ -13,7 +13,7 @@ from waterclock.dpl.syntax.statements import Expression, ModeSaid, OptionsSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Mode, TableType
-from waterclock.flow.folds import RECORD, Temporal
+from waterclock.flow.folds import RECORD, Order, Temporal
 from waterclock.timelabel.duration import parse_duration
 
 
@@ -39,6 +39,8 @@ def settle_publish(
         _check_view(draft, errors)
     if said is not None and said.where is not None:
         _settle_overwrite(draft, said.where, capabilities, variables, errors)
+    if said is not None and draft.mode is Mode.APPEND and said.order_by:
+        _settle_order(draft, Order(said.order_by, said.per), capabilities, errors)
     if capabilities and draft.mode not in capabilities.publishes:
         errors.append(
             draft.at("MODE" if said else "TO").refuse(
@@ -49,6 +51,32 @@ def settle_publish(
                 fix=f"say {_modes(legal & capabilities.publishes)}"
                 if legal & capabilities.publishes
                 else "publish to a database",
+            )
+        )
+
+
+def _settle_order(draft: Draft, order: Order, capabilities: Capabilities | None, errors: list[WaterclockError]) -> None:
+    """Settle APPEND ORDER BY: the destination keeps an order, and no two requests could overtake each other."""
+    draft.order = order
+    options = draft.destination.options if draft.destination else {}
+    if capabilities is not None and not capabilities.keeps_order:
+        errors.append(
+            draft.at("MODE").refuse(
+                "E316",
+                f"{capabilities.type} keeps no order of rows",
+                why="an order is of rows that are sent one after the other",
+                fix="leave the ORDER BY out",
+            )
+        )
+    elif not order.per and options.get("in_flight", 1) != 1:
+        said = draft.statement.value("OPTIONS", OptionsSaid)
+        span = said.spans["in_flight"] if said else draft.at("MODE")
+        errors.append(
+            span.refuse(
+                "E316",
+                f"{options['in_flight']} requests on their way keep no order",
+                why="without PER all rows are one sequence",
+                fix="leave in_flight out, or say what is ordered: APPEND ORDER BY ... PER (column)",
             )
         )
 

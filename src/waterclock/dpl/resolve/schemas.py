@@ -339,7 +339,7 @@ def _in_expression(expression: Expression, known: Names, table: str) -> Iterator
 
 
 def _in_mode(span: Span, mode: ModeSaid, known: Names, table: str) -> Iterator[WaterclockError]:
-    named = [(name, span) for name in (*mode.keys, *mode.order_by)]
+    named = [(name, span) for name in (*mode.keys, *mode.order_by, *mode.per)]
     if mode.temporal is not None:
         parts = {
             "TRACK": mode.temporal.track,

@@ -8,12 +8,18 @@ from typing import Any
 from waterclock.dpl.syntax.clause_table import begins_clause
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import take_expression
-from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Expression, ModeSaid, TemporalSaid
 from waterclock.flow.choices import Mode
 
-_LAST_WINS = {Mode.MERGE: "the last row per key wins", Mode.TEMPORAL: "of one key and time the last row wins"}
+_LAST_WINS = {
+    Mode.APPEND: "what is said first is sent first",
+    Mode.MERGE: "the last row per key wins",
+    Mode.TEMPORAL: "of one key and time the last row wins",
+}
+
+
+_AN = {Mode.APPEND: "an", Mode.MERGE: "a", Mode.TEMPORAL: "a"}
 
 
 def take_mode(cursor: Cursor) -> ModeSaid:
@@ -21,9 +27,10 @@ def take_mode(cursor: Cursor) -> ModeSaid:
     start = cursor.index
     word = cursor.take()
     if word.upper == "APPEND":
-        if cursor.at("ORDER", "BY"):
-            raise not_yet("APPEND ORDER BY", cursor.here())
-        return ModeSaid(Mode.APPEND)
+        order = _order(cursor, Mode.APPEND) if cursor.accept("ORDER", "BY") else ()
+        return ModeSaid(
+            Mode.APPEND, order_by=order, per=cursor.names("columns") if order and cursor.accept("PER") else ()
+        )
     if word.upper == "REPLACE":
         where = None
         if cursor.accept("WHERE"):
@@ -134,7 +141,7 @@ def _order_column(cursor: Cursor, mode: Mode) -> str:
     if cursor.at("ASC") or cursor.at("DESC"):
         raise cursor.here().refuse(
             "E204",
-            f"the order of a {mode.name} has no direction",
+            f"the order of {_AN[mode]} {mode.name} has no direction",
             why=_LAST_WINS[mode],
             fix=f"write ORDER BY {name}",
         )

@@ -259,7 +259,7 @@ class TemporalSaid:
 class ModeSaid:
     """APPEND, REPLACE, or MERGE and TEMPORAL with their sub-clauses; `keys` is empty where there was no ON.
 
-    `where` is that of REPLACE WHERE.
+    `where` is that of REPLACE WHERE, `per` what is ordered of APPEND ORDER BY.
     """
 
     mode: Mode
@@ -268,6 +268,7 @@ class ModeSaid:
     delete_when: Expression | None = None
     temporal: TemporalSaid | None = None
     where: Expression | None = None
+    per: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,11 +160,13 @@ def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -
         is_from_partitioned=source.is_partitioned,
         columns=tuple((name, kind) for name, kind in columns.items() if name not in _OURS),
         files=tuple(folder / file.path for file in manifest.files),
-        keys=table.keys,
+        keys=table.keys or source.keys,
         is_whole=bool(manifest.source.get("is_whole")),
         deleted_column="" if table.is_delivered_by_label or table.mode is not Mode.MERGE else DELETED,
         label_column=ROW_LABEL if ROW_LABEL in columns else "",
         where=table.where,
+        order_by=table.order.by if table.order else (),
+        per=table.order.per if table.order else (),
         note=BEHIND if table.destination and is_behind(table.destination) else note_of(table.where),
     )
 

@@ -1,0 +1,66 @@
+"""What an answer's head says: of the server's clock, of how long to wait, of the next page. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+PASSING = frozenset({408, 425, 429})
+_LINK = re.compile(r"<([^>]*)>((?:\s*;\s*[\w*]+\s*(?:=\s*(?:\"[^\"]*\"|[^\s,;\"]+))?)*)")
+_REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^;,\s]+))", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer; the names of `headers` are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def is_good(self) -> bool:
+        """True of 2xx."""
+        return 200 <= self.status < 300
+
+    @property
+    def may_pass(self) -> bool:
+        """True where the same request may be answered later: 408, 425, 429 and 5xx but 501 and 505."""
+        return self.status in PASSING or (self.status >= 500 and self.status not in {501, 505})
+
+    @property
+    def date(self) -> datetime | None:
+        """The server's clock, as the header Date has it, in whole seconds."""
+        return date_of(self.headers.get("date"))
+
+    def wait(self, now: datetime) -> float | None:
+        """Return the seconds that Retry-After asks to wait; None where it does not.
+
+        A date there is one of the server's clock, which may be off: it is held against the server's own Date.
+        """
+        said = self.headers.get("retry-after", "").strip()
+        if re.fullmatch(r"\d+(\.\d+)?", said):
+            return float(said)
+        until = date_of(said)
+        return None if until is None else max(0.0, (until - (self.date or now)).total_seconds())
+
+    @property
+    def next_link(self) -> str | None:
+        """What the header Link names as the next page."""
+        for address, parameters in _LINK.findall(self.headers.get("link", "")):
+            rels = " ".join(quoted or plain for quoted, plain in _REL.findall(parameters)).lower().split()
+            if "next" in rels:
+                return str(address)
+        return None
+
+
+def date_of(text: str | None) -> datetime | None:
+    """Read a date as HTTP writes it; None for what is none."""
+    try:
+        found = parsedate_to_datetime(text or "")
+    except (TypeError, ValueError):
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)

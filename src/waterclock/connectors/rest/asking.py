@@ -1,0 +1,359 @@
+"""Sends requests to one API: with its credentials, within its rate, again where that can help, in bounded memory.
+
+Tried again, with a growing wait or the one that the server asks for: 408, 425, 429 and 5xx, no answer in time, no
+connection, an answer that was cut off. Never: any other 4xx. A redirect is not followed, as credentials would go too.
+No secret, and no parameter, stands in what is told of a failure.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import random
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit, urlunsplit
+
+from waterclock.connectors.interface import Setting
+from waterclock.connectors.rest.answers import Answer
+from waterclock.connectors.rest.declared import SECRETS, rate_of
+from waterclock.connectors.rest.pace import Pace, pace_of
+from waterclock.connectors.rest.tokens import Tokens
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    import httpx2
+    from tenacity import RetryCallState
+
+MOST_BYTES = 256 * 1024 * 1024
+"""Of one answer, unpacked: a page is held in memory whole."""
+_TOLD = 300
+_LONGEST_WAIT = 30.0
+_SLOW = 20  # so many times the patience for one piece of an answer is what all of it may take
+
+
+class Passing(Exception):
+    """A try that failed and may succeed later: why, with which code, and how long the server asks to wait."""
+
+    def __init__(self, code: str, why: str, after: float | None = None) -> None:
+        super().__init__(why)
+        self.code = code
+        self.why = why
+        self.after = after
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is sent: a path below the API's url or a whole address of the same host; `content` has its own type."""
+
+    method: str
+    path: str
+    params: Mapping[str, str]
+    content: bytes | None = None
+    kind: str = "application/json"
+    headers: Mapping[str, str] | None = None
+
+    @property
+    def told(self) -> str:
+        """The request as it may be told: without parameters."""
+        return f"{self.method} {urlsplit(self.path).path or '/'}"
+
+
+class Api:
+    """One API, asked by all threads of a process through one pool of connections."""
+
+    def __init__(self, setting: Setting, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.name = setting.name
+        self._options = setting.options
+        self._url = str(setting.options["url"]).rstrip("/")
+        self._timeout = float(str(setting.options.get("timeout", 30)))
+        self._tries = int(str(setting.options.get("tries", 5)))
+        self._patience = float(str(setting.options.get("patience", 300)))
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._made: httpx2.Client | None = None
+        self._tokens = Tokens(self._fetch_token) if self._has("auth.client_secret") else None
+        rate = rate_of(setting.options["rate"]) if "rate" in setting.options else None
+        who = next((str(setting.options[name]) for name in SECRETS if name in setting.options), "")
+        self._pace: Pace = pace_of(self._url, who, rate)
+
+    def ask(self, request: Request, *, where: str, read: Callable[[Answer], Any] | None = None) -> Any:
+        """Return the answer, a good one; or what `read` makes of it, which raises ValueError where it was cut off.
+
+        Raises  E840 where nobody answers, E841 of a server that stays busy or fails, E842 of an answer that does not
+                come whole: all three may pass
+                E844 of credentials that are refused, E845 of any other refusal
+        """
+        from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+
+        def once() -> Any:
+            answer = self._authorized(request, where)
+            if read is None:
+                return answer
+            try:
+                return read(answer)
+            except ValueError as error:
+                if type(error) not in {ValueError, json.JSONDecodeError, UnicodeDecodeError}:
+                    raise
+                raise Passing("E842", f"the answer is no whole JSON: {error}") from None
+
+        retrying = Retrying(
+            stop=stop_after_attempt(self._tries),
+            retry=retry_if_exception_type(Passing),
+            wait=self._wait,
+            sleep=self._sleep,
+            reraise=True,
+        )
+        try:
+            return retrying(once)
+        except Passing as failed:
+            raise self._gave_up(request, failed, where) from None
+
+    def look(self, path: str) -> Answer | None:
+        """Ask once for the head of a path, whatever the status of the answer; None where nobody answers."""
+        try:
+            return self._send(Request("HEAD", path, {}), self._authorization())
+        except (Passing, WaterclockError):
+            return None
+
+    def hide(self, text: str) -> str:
+        """Return a text without the secrets in it, however they are written."""
+        for secret in sorted(self._secrets(), key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text
+
+    def without_key(self, link: str) -> str:
+        """Return a link without the parameter that bears the key, and whole: a server may give it below its own."""
+        whole = urljoin(self._url + "/", link)
+        parts = urlsplit(whole)
+        hidden = str(self._options.get("auth.param", ""))
+        kept = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != hidden]
+        return urlunsplit(parts._replace(query=urlencode(kept), fragment="")) if hidden else whole
+
+    def is_own(self, link: str) -> bool:
+        """Tell whether an address is of the API's own scheme, host and port: credentials go nowhere else."""
+        own, other = urlsplit(self._url), urlsplit(link)
+        return (own.scheme, own.hostname, own.port) == (other.scheme, other.hostname, other.port)
+
+    def _has(self, name: str) -> bool:
+        return name in self._options
+
+    def _text(self, name: str, otherwise: str = "") -> str:
+        return str(self._options.get(name, otherwise))
+
+    def _client(self) -> httpx2.Client:
+        try:
+            import httpx2
+        except ImportError as error:
+            raise WaterclockError(
+                "E825",
+                "connections of type rest need a library that is not installed",
+                where=self.name,
+                why=str(error),
+                fix="install waterclock with it: pip install 'waterclock[rest]'",
+            ) from error
+        with self._lock:
+            if self._made is None:
+                # it tells whole addresses, with the keys that stand in them
+                logging.getLogger("httpx2").setLevel(logging.WARNING)
+                logging.getLogger("httpcore2").setLevel(logging.WARNING)
+                said = {
+                    k.removeprefix("headers."): str(v) for k, v in self._options.items() if k.startswith("headers.")
+                }
+                self._made = httpx2.Client(
+                    timeout=self._timeout,
+                    headers={"User-Agent": "waterclock", "Accept": "application/json", **said},
+                    limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32),
+                )
+                weakref.finalize(self, self._made.close)  # nobody else closes a collector
+            return self._made
+
+    def _authorized(self, request: Request, where: str) -> Answer:
+        """Ask once, and once more with a new token where a token of OAuth is refused."""
+        authorization = self._authorization(where)
+        answer = self._send(request, authorization)
+        if answer.status == 401 and self._tokens is not None:
+            self._tokens.drop(authorization["Authorization"].removeprefix("Bearer "))
+            answer = self._send(request, self._authorization(where))
+        if answer.is_good:
+            return answer
+        if answer.may_pass:
+            after = answer.wait(datetime.now(UTC))
+            if after is not None:
+                self._pace.pause(min(after, self._patience))
+            raise Passing("E841", f"it answers {self._said(answer)}", after)
+        raise self._refused(request, answer, where)
+
+    def _send(self, request: Request, authorization: Mapping[str, str]) -> Answer:
+        client = self._client()
+        import httpx2
+
+        wait = self._pace.reserve()
+        if wait > 0:
+            self._sleep(wait)
+        until = time.monotonic() + self._timeout * _SLOW
+        headers = {**authorization, **(request.headers or {})}
+        if request.content is not None:
+            headers["Content-Type"] = request.kind
+        address = self._address(request)
+        try:
+            with client.stream(request.method, address, content=request.content, headers=headers) as response:
+                content = bytearray()
+                for piece in response.iter_bytes():
+                    content += piece
+                    if len(content) > MOST_BYTES:
+                        raise Passing("E842", f"the answer has more than {MOST_BYTES >> 20} MiB: ask for smaller pages")
+                    if time.monotonic() > until:
+                        raise Passing("E841", f"the answer was not whole after {self._timeout * _SLOW:.0f} seconds")
+                return Answer(response.status_code, {k.lower(): v for k, v in response.headers.items()}, bytes(content))
+        except httpx2.ConnectError as error:
+            raise Passing("E840", self.hide(str(error)) or "no connection") from None
+        except httpx2.TimeoutException:
+            raise Passing("E841", f"no answer within {self._timeout:g} seconds") from None
+        except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError, httpx2.DecodingError) as error:
+            raise Passing("E842", f"the connection ended before the answer did: {self.hide(str(error))}") from None
+        except httpx2.HTTPError as error:
+            raise Passing("E840", self.hide(str(error)) or type(error).__name__) from None
+
+    def _address(self, request: Request) -> str:
+        is_whole = urlsplit(request.path).scheme in {"http", "https"}
+        tail = quote(request.path.lstrip("/"), safe="/:@!$&'()*+,;=~-._%")
+        address = request.path if is_whole else f"{self._url}/{tail}" if tail else self._url
+        params = dict(request.params)
+        if self._has("auth.key") and self._has("auth.param"):
+            params[self._text("auth.param")] = self._text("auth.key")
+        if not params:
+            return address
+        return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(params)}"
+
+    def _authorization(self, where: str = "") -> dict[str, str]:
+        if self._tokens is not None:
+            try:
+                return {"Authorization": f"Bearer {self._tokens.get()}"}
+            except ValueError as error:
+                raise self._no_token(str(error), where) from None
+        if self._has("auth.token"):
+            return {"Authorization": f"Bearer {self._text('auth.token')}"}
+        if self._has("auth.password"):
+            return {"Authorization": f"Basic {_basic(self._text('auth.user'), self._text('auth.password'))}"}
+        if self._has("auth.key") and not self._has("auth.param"):
+            return {self._text("auth.header", "X-API-Key"): self._text("auth.key")}
+        return {}
+
+    def _fetch_token(self) -> bytes:
+        """Ask for a token; called with the tokens' lock held."""
+        form = {"grant_type": "client_credentials"}
+        if self._has("auth.scope"):
+            form["scope"] = self._text("auth.scope")
+        client, secret = self._text("auth.client_id"), self._text("auth.client_secret")
+        headers: dict[str, str] = {}
+        if self._text("auth.client_in", "header") == "body":
+            form |= {"client_id": client, "client_secret": secret}
+        else:
+            headers["Authorization"] = f"Basic {_basic(quote(client, safe=''), quote(secret, safe=''))}"
+        url = urljoin(self._url + "/", self._text("auth.token_url"))
+        answer = self._send_for_token(url, urlencode(form).encode(), headers)
+        if answer.may_pass:
+            raise Passing("E841", f"the token's server answers {answer.status}", answer.wait(datetime.now(UTC)))
+        if not answer.is_good:
+            raise ValueError(f"the token's server answers {self._said(answer)}")
+        return answer.content
+
+    def _send_for_token(self, url: str, content: bytes, headers: Mapping[str, str]) -> Answer:
+        client = self._client()
+        import httpx2
+
+        try:
+            response = client.post(
+                url, content=content, headers={**headers, "Content-Type": "application/x-www-form-urlencoded"}
+            )
+        except httpx2.HTTPError as error:
+            raise Passing("E840", f"no token: {self.hide(str(error)) or type(error).__name__}") from None
+        return Answer(response.status_code, {k.lower(): v for k, v in response.headers.items()}, response.content)
+
+    def _wait(self, state: RetryCallState) -> float:
+        raised = state.outcome.exception() if state.outcome else None
+        after = raised.after if isinstance(raised, Passing) else None
+        if after is not None and after > self._patience and isinstance(raised, Passing):
+            raise Passing(raised.code, f"{raised.why}, and asks to wait {after:.0f} seconds", after)
+        growing = min(_LONGEST_WAIT, 0.25 * 2.0 ** float(state.attempt_number))
+        return max(after or 0.0, float(growing * random.uniform(0.5, 1.0)))  # noqa: S311 - so that threads do not march in step
+
+    def _secrets(self) -> set[str]:
+        plain = {self._text(name) for name in SECRETS if self._has(name)}
+        plain |= {
+            str(value) for name, value in self._options.items() if name.startswith("headers.") and len(str(value)) > 7
+        }
+        if self._has("auth.password"):
+            plain.add(_basic(self._text("auth.user"), self._text("auth.password")))
+        if self._tokens is not None and self._tokens.current:
+            plain.add(self._tokens.current)
+            plain.add(_basic(self._text("auth.client_id"), self._text("auth.client_secret")))
+        return {
+            form for secret in plain if secret for form in (secret, quote(secret, safe=""), json.dumps(secret)[1:-1])
+        }
+
+    def _said(self, answer: Answer) -> str:
+        # cut last: a secret that was cut in two would not be found
+        body = " ".join(self.hide(answer.content[: 1 << 16].decode(errors="replace")).split())
+        return f"{answer.status}{': ' + body[:_TOLD] if body else ''}"
+
+    def _gave_up(self, request: Request, failed: Passing, where: str) -> WaterclockError:
+        what = {
+            "E840": f"{self.name} cannot be reached",
+            "E841": f"{self.name} is too busy, or fails",
+            "E842": f"an answer of {self.name} does not come whole",
+        }[failed.code]
+        fix = {
+            "E840": "look whether url is right and the server is up: what was read so far is kept",
+            "E841": "run again later: it goes on where it stopped; say rate where the API allows no more",
+            "E842": "run again later; where it stays so, ask for smaller pages by page_size",
+        }[failed.code]
+        times = f" ({self._tries} tries)" if self._tries > 1 else ""
+        return WaterclockError(
+            failed.code,
+            what,
+            where=where,
+            why=f"{request.told}: {self.hide(failed.why)}{times}",
+            fix=fix,
+            transient=True,
+        )
+
+    def _refused(self, request: Request, answer: Answer, where: str) -> WaterclockError:
+        if answer.status in {401, 403}:
+            return WaterclockError(
+                "E844",
+                f"{self.name} refuses our credentials",
+                where=where,
+                why=f"{request.told} is answered {self._said(answer)}",
+                fix="see that the secret is the right one and may do this; then `waterclock retry`"
+                if any(self._has(name) for name in SECRETS)
+                else "say auth.token, auth.key, auth.password or auth.client_secret of the connection",
+            )
+        if 300 <= answer.status < 400:
+            why, fix = "it sends us elsewhere, and credentials go nowhere else", "say the address it means as url"
+        else:
+            why, fix = "", "see that path, parameters and method are what the API documents"
+        told = f"{request.told} is answered {self._said(answer)}"
+        return WaterclockError(
+            "E845", f"{self.name} refuses a request", where=where, why=f"{told}; {why}" if why else told, fix=fix
+        )
+
+    def _no_token(self, why: str, where: str) -> WaterclockError:
+        return WaterclockError(
+            "E844",
+            f"{self.name} gives us no token",
+            where=where or self.name,
+            why=why,
+            fix="see auth.token_url, auth.client_id, auth.client_secret and auth.scope",
+        )
+
+
+def _basic(user: str, password: str) -> str:
+    return base64.b64encode(f"{user}:{password}".encode()).decode()

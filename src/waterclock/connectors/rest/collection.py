@@ -1,0 +1,312 @@
+"""Reads an API page by page into files, and has Spark read these: nothing but one page is ever held in memory.
+
+A window is asked for by itself, from its start to its end in the API's own parameters, so that its pages serve it
+again after a stop, whatever windows it is taken with then. What an API gives beyond the window (an end that counts in,
+times of days alone) is left to the window that it belongs to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from waterclock.connectors.column_matching import Found, match, no_time_column, seen_of
+from waterclock.connectors.interface import Collected, Setting, WindowRequest
+from waterclock.connectors.rest import frames, pages
+from waterclock.connectors.rest.answers import Answer
+from waterclock.connectors.rest.asking import Api, Request
+from waterclock.connectors.rest.declared import Asked, Resource
+from waterclock.connectors.rest.pages import Page, Series
+from waterclock.connectors.rest.paging import Place, first_place, next_place, params_at
+from waterclock.connectors.rest.records import Body, NoRecords, body_of
+from waterclock.connectors.windowing import sorted_into_windows
+from waterclock.errors import WaterclockError
+from waterclock.filesystem import at
+from waterclock.flow.declarations import Columns, Unit
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SAME = 3  # the same page so often in a row: the source does not turn pages
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read: from which API, which of its resources, and where pages are kept."""
+
+    api: Api
+    setting: Setting
+    unit: Unit
+    resource: Resource
+
+    @property
+    def folder(self) -> Path:
+        """Where the unit's pages are kept."""
+        return pages.unit_folder(at(self.setting.archive), self.setting.name, self.unit.path)
+
+
+def read_windows(
+    spark: SparkSession, reading: Reading, request: WindowRequest, columns: Columns, zone: str
+) -> Collected:
+    """Collect windows. Raises  E805 for a time column that is not there; E840 to E845."""
+    is_asked = bool(reading.resource.asked.since)
+    found = _series(reading, request.windows if is_asked else [None])
+    with _closing_what_fails(found):
+        read = _read(reading, found)
+        time = request.time_column
+        if read.known and not any(each.name.lower() == time.lower() for each in read.known):
+            raise no_time_column(time, [each.name for each in read.known], where=str(reading.unit))
+        if not read.rows:
+            return _nothing(spark, reading, columns, read, has_label=True)
+        matched = match(columns, read.known, where=str(reading.unit))
+        frame = frames.frame_of(
+            spark, read.paths, read.known, matched.taken, zone, reading.resource.epoch, time=time, by_window=is_asked
+        )
+        labelled, set_aside = sorted_into_windows(frame, request.windows, ())
+        if is_asked:
+            labelled = frames.of_own_window(labelled)
+        return Collected(labelled, set_aside, matched.left_out, read.source, close=read.close, seen=seen_of(read.known))
+
+
+def read_snapshot(spark: SparkSession, reading: Reading, columns: Columns, zone: str) -> Collected:
+    """Collect all there is; pages are asked for one after the other, each as of its own moment."""
+    found = _series(reading, [None])
+    with _closing_what_fails(found):
+        read = _read(reading, found)
+        if not read.rows:
+            return _nothing(spark, reading, columns, read, has_label=False)
+        matched = match(columns, read.known, where=str(reading.unit))
+        frame = frames.frame_of(spark, read.paths, read.known, matched.taken, zone, reading.resource.epoch)
+        return Collected(
+            frame, left_out=matched.left_out, source=read.source, close=read.close, seen=seen_of(read.known)
+        )
+
+
+def columns_now(reading: Reading) -> tuple[str, ...]:
+    """Ask for the first page alone, without a window, and return its columns."""
+    return _ask(reading, first_place(reading.resource.paging), None, 1)[0].columns
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read: the files with records in them, how many, all columns that are known, and what is noted of it."""
+
+    paths: Sequence[str]
+    rows: int
+    known: Sequence[Found]
+    source: Mapping[str, Any]
+    close: Callable[[], None]
+
+
+_Found = Sequence[tuple[Series, Window | None]]
+
+
+def _series(reading: Reading, windows: Sequence[Window | None]) -> _Found:
+    return [(_series_of(reading, window), window) for window in windows]
+
+
+def _series_of(reading: Reading, window: Window | None) -> Series:
+    resource = reading.resource
+    asked = [resource.method, resource.path, resource.params, _span_params(resource.asked, window), resource.rows]
+    asked += [repr(resource.paging)]
+    label = window.label if window else ""
+    archive = at(reading.setting.archive)
+    folder = pages.folder_of(archive, reading.setting.name, reading.unit.path, label, asked)
+    return pages.open_series(folder, resource.resume)
+
+
+@contextmanager
+def _closing_what_fails(found: _Found) -> Iterator[None]:
+    """Have what failed for good be asked anew once it is mended; what stopped goes on where it stopped."""
+    try:
+        yield
+    except WaterclockError as error:
+        if not error.transient:
+            _close(found)
+        raise
+
+
+def _close(found: _Found) -> None:
+    for series, _ in found:
+        series.close()
+
+
+def _read(reading: Reading, found: _Found) -> _Read:
+    """Ask for all pages that are not there yet."""
+    read = [list(_collect(reading, series, window)) for series, window in found]
+    rows = sum(page.rows for of_one in read for page in of_one)
+    columns = list(dict.fromkeys(column for of_one in read for page in of_one for column in page.columns))
+    archive = str(at(reading.setting.archive))
+    return _Read(
+        paths=[one.path_of(page) for (one, _), of_one in zip(found, read, strict=True) for page in of_one if page.rows],
+        rows=rows,
+        known=_known_columns(reading, columns, rows),
+        source={
+            "path": reading.resource.path,
+            "pages": sum(map(len, read)),
+            "rows": rows,
+            "kept": [str(one.folder).removeprefix(archive).lstrip("/") for one, _ in found],
+        },
+        close=lambda: _close(found),
+    )
+
+
+def _collect(reading: Reading, series: Series, window: Window | None) -> Iterator[Page]:
+    """Yield the pages of a series: those that are kept, then those that are still to be asked for.
+
+    Raises  E843 where pages do not end
+    """
+    place: Place | None = first_place(reading.resource.paging)
+    before, number, digests = 0, 0, [""] * _SAME
+    places: set[str] = set()
+    kept = series.pages()
+    while place is not None:
+        where = f"{reading.unit}{f'@{window.label}' if window else ''}, page {number + 1}"
+        told = json.dumps(place, sort_keys=True)
+        if told in places:
+            raise _endless(reading, "it names a page as the next one that was read before", where)
+        places.add(told)
+        page = next(kept, None)
+        if page is None:
+            page = _asked_for(reading, series, place, window, number + 1, before)
+        digests = [*digests[1:], page.digest if page.rows else ""]
+        if digests[0] and len(set(digests)) == 1 and reading.resource.paging.style in {"page", "offset"}:
+            raise _endless(reading, f"it gave the same page {_SAME} times: it may not know the parameter", where)
+        yield page
+        before, number, place = before + page.rows, page.number, page.next
+
+
+def _asked_for(reading: Reading, series: Series, place: Place, window: Window | None, number: int, before: int) -> Page:
+    begun = datetime.now(UTC)
+    body, following = _ask(reading, place, window, number, before)
+    content = "".join(f"{line}\n" for line in body.lines).encode()
+    digest = hashlib.sha256(content).hexdigest()
+    page = Page(number, "", len(body.lines), body.columns, digest, place, following, begun.isoformat())
+    return series.keep(page, content)
+
+
+def _ask(
+    reading: Reading, place: Place, window: Window | None, number: int, before: int = 0
+) -> tuple[Body, Place | None]:
+    resource, api = reading.resource, reading.api
+    where = f"{reading.unit}{f'@{window.label}' if window else ''}, page {number}"
+    request = _request(resource, place, window)
+
+    def read(answer: Answer) -> tuple[Body, Place | None]:
+        body = Body((), (), None) if answer.status == 204 else body_of(answer.content, resource.rows)
+        if answer.status == 204:
+            return body, None
+        return body, next_place(resource.paging, place, body, before=before, link=answer.next_link)
+
+    try:
+        body, following = api.ask(request, where=where, read=read)
+    except NoRecords as error:
+        raise WaterclockError(
+            "E842",
+            f"an answer of {reading.setting.name} is not as it was said to be",
+            where=where,
+            why=f"{request.told}: {error}",
+            fix="say where the records are by rows, as data.items, and what tells of the next page",
+        ) from None
+    if following and "link" in following:
+        link = api.without_key(following["link"])
+        if not api.is_own(link):
+            raise _endless(
+                reading, "the next page is said to be at another host, where our credentials do not go", where
+            )
+        following = {"link": link}
+    return body, following
+
+
+def _request(resource: Resource, place: Place, window: Window | None) -> Request:
+    if "link" in place:
+        return Request(resource.method, str(place["link"]), {}, *_body(resource, {}))
+    params = {**dict(resource.params), **_span_params(resource.asked, window), **params_at(resource.paging, place)}
+    if resource.is_in_body:
+        return Request(resource.method, resource.path, {}, *_body(resource, params))
+    return Request(resource.method, resource.path, params, *_body(resource, {}))
+
+
+def _body(resource: Resource, params: Mapping[str, str]) -> tuple[bytes] | tuple[()]:
+    if resource.method != "POST":
+        return ()
+    return (json.dumps({name: _plain(value) for name, value in params.items()}).encode(),)
+
+
+def _plain(value: str) -> Any:
+    """Give a parameter in JSON as the number that it is: APIs that take JSON want no pages in quotes."""
+    is_number = value.isdigit() and (value == "0" or not value.startswith("0"))
+    return int(value) if is_number else value
+
+
+def _span_params(asked: Asked, window: Window | None) -> dict[str, str]:
+    """Return the parameters of a window: never less than it, as a time that is cut is cut outwards."""
+    if window is None or not asked.since:
+        return {}
+    params = {asked.since: time_text(window.start, asked)}
+    if asked.until:
+        params[asked.until] = time_text(window.end, asked, is_end=True)
+    return params
+
+
+def time_text(instant: datetime, asked: Asked, *, is_end: bool = False) -> str:
+    """Write an instant as the API takes it; an end that falls within a unit of it, as in a day, is the next one's."""
+    if asked.format in {"seconds", "milliseconds"}:
+        return str(int(instant.timestamp()) * (1000 if asked.format == "milliseconds" else 1))
+    local = instant.astimezone(ZoneInfo(asked.zone))
+    if asked.format == "iso":
+        return local.isoformat().replace("+00:00", "Z")
+    pattern = "%Y-%m-%d" if asked.format == "date" else asked.format
+    text = local.strftime(pattern)
+    if not is_end or (local - timedelta(seconds=1)).strftime(pattern) != text:
+        return text
+    # the pattern cuts the end off: what follows it in the next minute, hour or day is asked for too
+    for step in (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)):
+        later = (local + step).strftime(pattern)
+        if later != text:
+            return later
+    return text
+
+
+def _known_columns(reading: Reading, seen: Sequence[str], rows: int) -> list[Found]:
+    """Return the columns of what was read, and those seen earlier: a record leaves out what it has no value of."""
+    if rows:
+        pages.note_columns(reading.folder, seen)
+    earlier = pages.columns_seen(reading.folder)
+    if not rows and not earlier:
+        try:
+            earlier = columns_now(reading)
+        except WaterclockError:
+            earlier = ()  # what it holds beyond the window is not to be had
+    return [Found(name) for name in dict.fromkeys((*seen, *earlier))]
+
+
+def _nothing(spark: SparkSession, reading: Reading, columns: Columns, read: _Read, *, has_label: bool) -> Collected:
+    """Return no rows, with the columns of the source as far as they are known, else with those that are declared."""
+    left_out: tuple[str, ...] = ()
+    types = {column.name: column.type or "STRING" for column in columns.named if column.tells is None}
+    if read.known:
+        matched = match(columns, read.known, where=str(reading.unit))
+        types, left_out = {taken.name: taken.type for taken in matched.taken}, matched.left_out
+    frame = frames.no_rows(spark, types, has_label=has_label)
+    return Collected(
+        frame, left_out=left_out, source=read.source, is_empty=True, close=read.close, seen=seen_of(read.known)
+    )
+
+
+def _endless(reading: Reading, why: str, where: str) -> WaterclockError:
+    return WaterclockError(
+        "E843",
+        f"the pages of {reading.unit} do not end",
+        where=where,
+        why=why,
+        fix="see how the API turns pages: paging, page_param, next; then run again",
+    )

@@ -1,0 +1,361 @@
+"""What the options of a connection, of a COLLECT and of a PUBLISH say of an API, as values; and what is wrong there.
+
+Pure: `check` asks `wrong_options` without opening anything, and secrets are pointers then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from waterclock.flow.capabilities import Option, Wrong
+from waterclock.flow.declarations import Secret
+
+STYLES = ("none", "page", "offset", "cursor", "link")
+_AUTH = {
+    "auth.token": ("auth.token",),
+    "auth.key": ("auth.key",),
+    "auth.password": ("auth.user", "auth.password"),
+    "auth.client_secret": ("auth.token_url", "auth.client_id", "auth.client_secret"),
+}
+_BESIDE = {
+    "auth.user": "auth.password",
+    "auth.header": "auth.key",
+    "auth.param": "auth.key",
+    "auth.token_url": "auth.client_secret",
+    "auth.client_id": "auth.client_secret",
+    "auth.scope": "auth.client_secret",
+    "auth.client_in": "auth.client_secret",
+}
+SECRETS = ("auth.token", "auth.key", "auth.password", "auth.client_secret")
+_RATE = re.compile(r"\s*(\d+)\s+PER\s+(?:(\d+)\s+)?(SECOND|MINUTE|HOUR|DAY)S?\s*", re.IGNORECASE)
+_UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+_FORMATS = ("iso", "date", "seconds", "milliseconds")
+
+OF_ADDRESS = {
+    "url": Option(is_required=True, help="where the API is, as https://api.example.com/v1"),
+    "auth.token": Option(help="a bearer token, as a secret"),
+    "auth.key": Option(help="a key, as a secret"),
+    "auth.header": Option(help="the header that bears the key; X-API-Key"),
+    "auth.param": Option(help="the parameter that bears the key, instead of a header"),
+    "auth.user": Option(help="the user of basic authentication"),
+    "auth.password": Option(help="their password, as a secret"),
+    "auth.token_url": Option(help="where tokens are had by OAuth client credentials"),
+    "auth.client_id": Option(help="the client's id there"),
+    "auth.client_secret": Option(help="the client's secret, as a secret"),
+    "auth.scope": Option(help="the scope that is asked for"),
+    "auth.client_in": Option(choices=("header", "body"), help="where id and secret of the client stand; header"),
+    "headers.*": Option(help="a header of each request"),
+    "timeout": Option("number", help="seconds to wait for an answer; 30"),
+    "tries": Option("number", help="how often a request is tried that may succeed later; 5"),
+    "patience": Option("number", help="seconds that a server may ask to wait before we give up; 300"),
+    "rate": Option(help="how many requests are allowed, as 10 PER SECOND or 600 PER MINUTE; any number"),
+    "clock": Option(choices=("server", "machine"), help="whose clock says that a window is over; server"),
+}
+OF_PAGES = {
+    "params.*": Option(help="a parameter of each request that reads"),
+    "rows": Option(help="the path of the records in an answer, as data.items; the answer itself"),
+    "paging": Option(choices=STYLES, help="how more than one page is asked for; none"),
+    "page_param": Option(help="the parameter of the page, the place or the cursor; page, offset, cursor"),
+    "first_page": Option("number", help="the number of the first page; 1"),
+    "page_size": Option("number", help="how many records are asked for at a time; as the API likes"),
+    "size_param": Option(help="the parameter of the page size; limit"),
+    "next": Option(help="the path of the next cursor or link in an answer; next_cursor, the header Link"),
+    "more": Option(help="the path of a flag in an answer that tells whether there is more"),
+    "total": Option(help="the path of the number of all records in an answer"),
+    "stop": Option(choices=("empty", "short"), help="which page is the last: an empty one, or one not full; empty"),
+    "since": Option(help="the parameter of a window's start"),
+    "until": Option(help="the parameter of a window's end"),
+    "time_format": Option(help="iso, date, seconds, milliseconds, or a pattern such as %Y%m%d; iso"),
+    "time_zone": Option(help="the zone in which since and until are written; UTC"),
+}
+OF_COLLECT = {
+    **OF_PAGES,
+    "path": Option(help="what is asked for, below the url; the unit's name, its dots as slashes"),
+    "method": Option(choices=("GET", "POST"), help="how it is asked for; GET"),
+    "params_in": Option(choices=("query", "body"), help="where parameters stand: the address, or JSON; query"),
+    "epoch": Option(choices=("seconds", "milliseconds", "microseconds"), help="what numeric times count; seconds"),
+    "resume": Option("number", help="seconds for which a stopped collect goes on where it stopped; 3600"),
+}
+OF_PUBLISH = {
+    "path": Option(help="where rows are sent, below the url; the unit's name. {column} and {timelabel} are put in"),
+    "method": Option(choices=("POST", "PUT", "PATCH"), help="how they are sent; POST"),
+    "format": Option(choices=("json", "ndjson", "row"), help="an array, lines, or one object a request; json"),
+    "wrap": Option(help="the member of an object that holds the array; the array stands alone"),
+    "chunk": Option("number", help="how many rows a request brings; 100"),
+    "idempotency": Option(help="the header that bears a request's key, none if empty; Idempotency-Key"),
+    "in_flight": Option("number", help="how many requests wait for answers at once; 1"),
+    "timelabel": Option("flag", help="whether a row has its label as its last member; true unless said"),
+    "empty": Option("flag", help="whether a label without rows is sent too, as none; false"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """How pages are asked for. `param` and `size_param` are names of parameters, the others paths in an answer."""
+
+    style: str = "none"
+    param: str = ""
+    first: int = 1
+    size: int | None = None
+    size_param: str = "limit"
+    next: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+    total: tuple[str, ...] = ()
+    stops_short: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How windows are asked for: names of parameters, empty where the API knows none."""
+
+    since: str = ""
+    until: str = ""
+    format: str = "iso"
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What a COLLECT asks an API for."""
+
+    method: str
+    path: str
+    params: tuple[tuple[str, str], ...]
+    is_in_body: bool
+    rows: tuple[str, ...]
+    paging: Paging
+    asked: Asked
+    epoch: str
+    resume: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """How a PUBLISH sends rows. `idempotency` is empty where requests bear no key."""
+
+    method: str
+    path: str
+    format: str
+    wrap: str
+    chunk: int
+    idempotency: str
+    in_flight: int
+    has_timelabel: bool
+    sends_empty: bool
+
+
+def resource_of(of_connection: Mapping[str, Any], path: str, options: Mapping[str, Any]) -> Resource:
+    """Return what a unit asks for: its own options over those of its connection."""
+    said = {name: value for name, value in of_connection.items() if _known(name, OF_PAGES)} | dict(options)
+    style = str(said.get("paging", "none"))
+    following = str(said.get("next", "next_cursor" if style == "cursor" else ""))
+    size = said.get("page_size")
+    return Resource(
+        method=str(said.get("method", "GET")),
+        path=str(said.get("path", path.replace(".", "/"))),
+        params=tuple((name.removeprefix("params."), str(said[name])) for name in said if name.startswith("params.")),
+        is_in_body=said.get("params_in") == "body",
+        rows=path_of(said.get("rows")),
+        paging=Paging(
+            style,
+            str(said.get("page_param", style)),
+            int(said.get("first_page", 1)),
+            None if size is None else int(size),
+            str(said.get("size_param", "limit")),
+            path_of(following),
+            path_of(said.get("more")),
+            path_of(said.get("total")),
+            said.get("stop") == "short",
+        ),
+        asked=Asked(
+            str(said.get("since", "")),
+            str(said.get("until", "")),
+            str(said.get("time_format", "iso")),
+            str(said.get("time_zone", "UTC")),
+        ),
+        epoch=str(said.get("epoch", "")),
+        resume=float(said.get("resume", 3600)),
+    )
+
+
+def sending_of(path: str, options: Mapping[str, Any]) -> Sending:
+    """Return how a unit is sent to."""
+    kind = str(options.get("format", "json"))
+    return Sending(
+        method=str(options.get("method", "POST")),
+        path=str(options.get("path", path.replace(".", "/"))),
+        format=kind,
+        wrap=str(options.get("wrap", "")),
+        chunk=1 if kind == "row" else int(options.get("chunk", 100)),
+        idempotency=str(options.get("idempotency", "Idempotency-Key")),
+        in_flight=int(options.get("in_flight", 1)),
+        has_timelabel=bool(options.get("timelabel", True)),
+        sends_empty=bool(options.get("empty", False)),
+    )
+
+
+def path_of(said: object) -> tuple[str, ...]:
+    """Return the steps of a path such as `data.items`."""
+    return tuple(step for step in str(said or "").split(".") if step)
+
+
+def rate_of(said: object) -> tuple[int, float] | None:
+    """Return how many requests are allowed in how many seconds; None for a text that says neither."""
+    match = _RATE.fullmatch(str(said))
+    if match is None or not int(match[1]) or match[2] == "0":
+        return None
+    return int(match[1]), float(int(match[2] or 1) * _UNITS[match[3].lower()])
+
+
+def wrong_options(what: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Yield what does not go together in the options of a `connection`, a `collect` or a `publish`."""
+    if what == "connection":
+        yield from _wrong_address(options)
+        yield from _wrong_auth(options)
+    if what in {"connection", "collect"}:
+        yield from _wrong_pages(options, is_whole=what == "collect")
+        yield from _wrong_times(options)
+        yield from _wrong_params(options)
+    numbers = {"timeout": 0.001, "tries": 1, "patience": 0, "page_size": 1, "chunk": 1, "in_flight": 1, "resume": 0}
+    for name, least in numbers.items():
+        value = options.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value < least:
+            yield Wrong("E314", name, f"{name} is {value}", "", f"say {least:g} or more")
+    if what == "publish":
+        yield from _wrong_sending(options)
+
+
+def _wrong_address(options: Mapping[str, Any]) -> Iterator[Wrong]:
+    url = options.get("url")
+    if isinstance(url, str):
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            yield Wrong("E314", "url", "url is no address of the web", "", "as in https://api.example.com/v1")
+        elif parts.username or parts.password:
+            yield Wrong(
+                "E313",
+                "url",
+                "the url holds a user or a password",
+                "it would stand in plans and logs",
+                "say auth.user, and auth.password as a secret",
+            )
+        elif parts.query or parts.fragment:
+            yield Wrong("E314", "url", "the url has parameters", "", "say them as params.name, or auth.param")
+    rate = options.get("rate")
+    if rate is not None and rate_of(rate) is None:
+        yield Wrong("E314", "rate", f"rate is {rate!r}", "", "as in 10 PER SECOND, 600 PER MINUTE, 100 PER 15 MINUTES")
+
+
+def _wrong_auth(options: Mapping[str, Any]) -> Iterator[Wrong]:
+    kinds = [kind for kind in _AUTH if kind in options]
+    if len(kinds) > 1:
+        yield Wrong(
+            "E313",
+            kinds[1],
+            f"{kinds[0]} and {kinds[1]} are both said",
+            "a request is authorized in one way",
+            "leave one of them out",
+        )
+    for kind in kinds:
+        if not isinstance(options[kind], Secret):
+            yield Wrong(
+                "E313",
+                kind,
+                f"{kind} is written out",
+                "it would stand in version control, in plans and in logs",
+                f"name it: {kind} SECRET 'name', in the project file {{ secret = \"name\" }}",
+            )
+        missing = [name for name in _AUTH[kind] if name not in options]
+        if missing:
+            yield Wrong("E313", kind, f"{kind} is said without {missing[0]}", "", f"say {missing[0]} too")
+    for name, kind in _BESIDE.items():
+        if name in options and kind not in options:
+            yield Wrong("E313", name, f"{name} is said without {kind}", "", f"say {kind} too, as a secret")
+    if "auth.header" in options and "auth.param" in options:
+        yield Wrong("E313", "auth.param", "the key is in a header and in a parameter", "", "leave one of them out")
+
+
+def _wrong_params(options: Mapping[str, Any]) -> Iterator[Wrong]:
+    for name, value in options.items():
+        if name.startswith("params.") and isinstance(value, Secret):
+            yield Wrong(
+                "E313",
+                name,
+                f"{name} is a secret",
+                "parameters stand in links to the next page, which are kept",
+                "say auth.key of the connection, and auth.param 'its name'",
+            )
+
+
+def _wrong_pages(options: Mapping[str, Any], *, is_whole: bool) -> Iterator[Wrong]:
+    """Where the options are a connection's, others may stand beside them: only what contradicts itself is wrong."""
+    style = options.get("paging")
+    if style is None:
+        return
+    fits = {
+        "page_param": {"page", "offset", "cursor"},
+        "first_page": {"page"},
+        "next": {"cursor", "link"},
+        "more": {"page", "offset", "cursor"},
+        "total": {"page", "offset"},
+        "stop": {"page", "offset"},
+    }
+    for name, styles in fits.items():
+        if name in options and style not in styles:
+            yield Wrong(
+                "E315",
+                name,
+                f"{name} does not go with paging {style!r}",
+                f"it is for paging by {' or '.join(sorted(styles))}",
+                "leave it out, or say another paging",
+            )
+    if is_whole and options.get("stop") == "short" and "page_size" not in options:
+        yield Wrong("E315", "stop", "nobody knows which page is short", "", "say page_size, or leave stop out")
+
+
+def _wrong_times(options: Mapping[str, Any]) -> Iterator[Wrong]:
+    if "until" in options and "since" not in options:
+        yield Wrong("E315", "until", "until is said without since", "", "say the parameter of a window's start too")
+    pattern = options.get("time_format")
+    if isinstance(pattern, str) and pattern not in _FORMATS and "%" not in pattern:
+        yield Wrong(
+            "E314", "time_format", f"time_format is {pattern!r}", "", f"say {', '.join(_FORMATS)}, or a %-pattern"
+        )
+    zone = options.get("time_zone")
+    if isinstance(zone, str) and not _is_zone(zone):
+        yield Wrong("E314", "time_zone", f"time_zone is {zone!r}", "", "as in Europe/Berlin")
+
+
+def _wrong_sending(options: Mapping[str, Any]) -> Iterator[Wrong]:
+    kind = options.get("format", "json")
+    if kind != "json" and "wrap" in options:
+        yield Wrong("E314", "wrap", "only an array is wrapped", f"the format is {kind}", "leave wrap out")
+    if kind == "row" and "chunk" in options:
+        yield Wrong("E314", "chunk", "chunk does not go with format 'row'", "a request brings one row", "leave it out")
+    placed = re.findall(r"\{(\w+)\}", str(options.get("path", "")))
+    if kind != "row" and [name for name in placed if name != "timelabel"]:
+        yield Wrong(
+            "E314",
+            "path",
+            "the path names a column",
+            "a request brings many rows",
+            "say format 'row', or only {timelabel} in the path",
+        )
+
+
+def _is_zone(name: str) -> bool:
+    from zoneinfo import ZoneInfo
+
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return False
+    return True
+
+
+def _known(name: str, options: Mapping[str, Option]) -> bool:
+    return name in options or f"{name.partition('.')[0]}.*" in options

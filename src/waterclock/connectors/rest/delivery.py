@@ -1,0 +1,406 @@
+"""Sends a sealed slice to an API, row by row or in chunks, and what was accepted never again.
+
+1. The slices of the claim are looked at: one that is gone stops the delivery, and nothing was sent.
+2. The claim's record is put if absent: the latch. It names the slices and how they are cut. From here on the claim goes
+   forward alone: whoever comes to it, to deliver, to kill or to look, sends what is left.
+3. Each chunk is sent with its idempotency key, and noted once it is accepted (`journal`).
+4. The claim's end is noted: all was accepted, or the API refuses some of it for good.
+
+A request of which nobody knows what became of it (no answer, a crash) is sent again with the same key: it is there once
+if the API knows keys, and may be there twice if it does not. No sender can do better towards such an API.
+What is refused (4xx) ends the claim, and its batch fails, naming the rows. The next claim of the label sends what was
+not accepted, row by row of the same content; a label that was delivered whole and is made again is sent whole again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote
+
+from waterclock.connectors.interface import Delivered, Delivery, Outcome, Setting
+from waterclock.connectors.rest.asking import Api, Request
+from waterclock.connectors.rest.chunks import Chunk, Row, chunks_of, content_of, key_of, rows_of, without
+from waterclock.connectors.rest.declared import Sending, sending_of
+from waterclock.connectors.rest.journal import KILLED, SENDING, Accepted, Journal
+from waterclock.connectors.sealed import batches_of
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.filesystem import at
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
+
+_REFUSED = frozenset({"E844", "E845"})
+_MOST_TOLD = 5
+_MOST_REFUSED = 100  # requests: then the rest is not tried
+_TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "row": "application/json"}
+
+
+@dataclass(slots=True)
+class _Refusals:
+    """What an API refused of a claim: the first of it in words, its rows, and the values that wait behind it."""
+
+    first: WaterclockError | None = None
+    requests: int = 0
+    rows: list[str] = field(default_factory=list)
+    entities: set[str] = field(default_factory=set)
+
+
+class RestDeliverer:
+    """Delivers to an API."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+
+    @cached_property
+    def api(self) -> Api:
+        """The API, known once it is asked for the first time."""
+        return Api(self.setting)
+
+    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
+        """Send the slices of a claim.
+
+        Raises  E822 for a slice that is gone: nothing was sent then
+                E847 for rows that the API refuses; E848 where it stopped half-way, and goes on the next time
+                E840, E841, E844 where nothing was accepted
+        """
+        one = deliveries[0]
+        journal = self._journal(one.project, one.publish)
+        if stands := self._stands(journal, one.claim):
+            return stands
+        if journal.record(one.claim) is None:
+            rows = [_readable(delivery) for delivery in deliveries]
+            fault("deliver.rows")
+            journal.latch(one.claim, _record(journal, deliveries, sending_of(unit.path, unit.options), rows))
+            fault("deliver.latched")
+            if stands := self._stands(journal, one.claim):
+                return stands
+        delivered = self._forward(unit, journal, one.claim, is_repeat=False)
+        fault("deliver.done")
+        return delivered
+
+    def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
+        """Put an empty record in the claim's place; where it was begun, send the rest: nothing can be taken back.
+
+        Raises  as `deliver` where the rest cannot be sent now: the claim stays open
+        """
+        journal = self._journal(project, publish)
+        if journal.latch(claim, {"outcome": KILLED}):
+            return Delivered(claim, Outcome.KILLED, "", 0)
+        if stands := self._stands(journal, claim):
+            return stands[-1]
+        try:
+            return self._forward(unit, journal, claim, is_repeat=True)[-1]
+        except WaterclockError:
+            if journal.refused(claim) is None:
+                raise
+            return Delivered(claim, Outcome.KILLED, "", 0, is_repeat=True)
+
+    def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
+        """What stands under a claim; None of one that is still on its way."""
+        del unit
+        stands = self._stands(self._journal(project, publish), claim)
+        return stands[-1] if stands else None
+
+    def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
+        """The newest label's newest delivery: each claim that was done names it as of itself."""
+        del unit
+        journal = self._journal(project, publish)
+        for claim in journal.claims_done():
+            told = journal.done(claim)
+            if told:
+                return replace(_delivered(told["newest"]), is_repeat=True)
+        return None
+
+    def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
+        """Look for the claim's record: what an API holds is not ours to see."""
+        del unit
+        if self._journal(project, publish).done(claim) is None:
+            return f"the journal of {self.setting.name} has no record of claim {claim}"
+        return None
+
+    def _journal(self, project: str, publish: str) -> Journal:
+        return Journal(at(self.setting.archive) / self.setting.name / "_waterclock" / "deliveries" / project / publish)
+
+    def _stands(self, journal: Journal, claim: int) -> tuple[Delivered, ...]:
+        done = journal.done(claim)
+        if done:
+            return tuple(replace(_delivered(each), is_repeat=True) for each in done["deliveries"])
+        record = journal.record(claim)
+        if (record and record["outcome"] == KILLED) or journal.refused(claim):
+            return (Delivered(claim, Outcome.KILLED, "", 0, is_repeat=True),)
+        return ()
+
+    def _forward(self, unit: Unit, journal: Journal, claim: int, *, is_repeat: bool) -> tuple[Delivered, ...]:
+        """Send what is left of a claim that was begun, and note its end."""
+        record = journal.record(claim)
+        if record is None or record["outcome"] != SENDING:
+            raise AssertionError(f"claim {claim} was not begun")
+        sending = Sending(**record["sending"])
+        sender = _Sender(self.api, journal, claim, sending, unit)
+        labels = [each["label"] for each in record["deliveries"]]
+        told = []
+        for each in record["deliveries"]:
+            sender.send(each, record)
+            told.append(Delivered(claim, Outcome.DELIVERED, each["label"], each["rows"], 0, each["note"]))
+        if sender.refusals.first is not None:
+            why = sender.refused()
+            journal.refuse(claim, labels, {"why": why.render()})
+            raise why
+        newest = self.last(unit, record["project"], record["publish"])
+        tops = sorted([*([newest] if newest else []), *told], key=lambda one: (one.label_text, one.claim))
+        journal.finish(claim, labels, {"deliveries": [_parts(one) for one in told], "newest": _parts(tops[-1])})
+        return tuple(replace(one, is_repeat=is_repeat) for one in told)
+
+
+class _Sender:
+    """Sends the labels of one claim, several requests at once where that is allowed."""
+
+    def __init__(self, api: Api, journal: Journal, claim: int, sending: Sending, unit: Unit) -> None:
+        self.api = api
+        self.journal = journal
+        self.claim = claim
+        self.sending = sending
+        self.unit = unit
+        self.refusals = _Refusals()
+        self._before: dict[tuple[str, int], Counter[str]] = {}
+        self._accepted = 0
+        for one in journal.accepted(claim):
+            self._before.setdefault((one.label, one.chunk), Counter()).update(one.digests)
+            self._accepted += 1
+        self._lock = threading.Lock()
+
+    def send(self, each: dict[str, Any], record: dict[str, Any]) -> None:
+        """Send what is left of one label.
+
+        Raises  E848, or what kept the first request of all from being accepted
+        """
+        per, is_ordered = each["per"], bool(each["order_by"])
+        chunks: Iterable[tuple[Chunk, str]] = self._keyed(each, record)
+        if self.sending.in_flight == 1 or (is_ordered and not per):
+            for chunk, key in chunks:
+                if self._is_over(stops=is_ordered and not per):
+                    return
+                self._send(each, chunk, key)
+            return
+        with ThreadPoolExecutor(self.sending.in_flight) as threads:
+            flying: set[Future[None]] = set()
+            at_bin = 0
+            for chunk, key in chunks:
+                most = 0 if chunk.bin != at_bin else self.sending.in_flight - 1
+                at_bin = chunk.bin
+                flying = _landed(flying, most)
+                if self._is_over(stops=False):
+                    break
+                flying.add(threads.submit(self._send, each, chunk, key))
+            _landed(flying, 0)
+
+    def refused(self) -> WaterclockError:
+        """Return the error that tells which rows were refused."""
+        first, refusals = self.refusals.first, self.refusals
+        if first is None:
+            raise AssertionError("nothing was refused")
+        rows = "; ".join(refusals.rows[:_MOST_TOLD]) + ("; …" if len(refusals.rows) > _MOST_TOLD else "")
+        count = len(refusals.rows)
+        code = "E844" if first.code == "E844" else "E847"
+        return WaterclockError(
+            code,
+            first.what if code == "E844" else f"{self.api.name} refuses {count} {'row' if count == 1 else 'rows'}",
+            where=first.where,
+            why=f"{first.why}. Of rows {self.api.hide(rows)}",
+            fix="see that the secret is the right one, then `waterclock retry`"
+            if code == "E844"
+            else "mend the rows where they come from, or leave them out, then `waterclock retry`: "
+            "what was accepted is not sent again",
+        )
+
+    def _is_over(self, *, stops: bool) -> bool:
+        with self._lock:
+            first = self.refusals.first
+            return first is not None and (stops or first.code == "E844" or self.refusals.requests >= _MOST_REFUSED)
+
+    def _keyed(self, each: dict[str, Any], record: dict[str, Any]) -> Iterator[tuple[Chunk, str]]:
+        """Yield the chunks of a label that are not accepted yet, with their keys."""
+        label = each["label"]
+        carried = self.journal.carried(label, each["carried"])
+        identity = (record["project"], record["publish"], label, str(each["generation"]))
+        met: Counter[str] = Counter()
+        rows = without(self._rows(each), carried)
+        is_sent = False
+        for chunk in chunks_of(rows, self.sending.chunk, per=bool(each["per"])):
+            is_sent = True
+            plain = key_of(identity, chunk.rows, 0)
+            key = key_of(identity, chunk.rows, met[plain]) if met[plain] else plain
+            met[plain] += 1
+            before = self._before.get((label, chunk.number))
+            if before is None:
+                yield chunk, key
+            elif left := tuple(without(chunk.rows, before)):
+                yield replace(chunk, rows=left), key_of((key,), left, 0)
+        if not is_sent and not carried and self.sending.sends_empty and (label, 0) not in self._before:
+            yield Chunk(0, 0, ()), key_of(identity, (), 0)
+
+    def _rows(self, each: dict[str, Any]) -> Iterator[Row]:
+        names = [name for name, _ in each["columns"]]
+        placed = [name for name in names if f"{{{name}}}" in self.sending.path]
+        try:
+            yield from rows_of(
+                [at(path) for path in each["files"]],
+                [(name, kind) for name, kind in each["columns"]],
+                timelabel=each["label"] if self.sending.has_timelabel else None,
+                order_by=each["order_by"],
+                per=each["per"],
+                placed=[*placed, *(name for name in each["keys"] if name in names)],
+            )
+        except WaterclockError as error:
+            if error.code != "E822" or not self._accepted:
+                raise
+            raise WaterclockError(
+                "E849",
+                f"the delivery of {each['publish']}@{each['label']} cannot go on",
+                where=error.where,
+                why=f"{error.what}; {self._accepted} requests of claim {self.claim} were accepted",
+                fix="put the file back, from a backup of the storage; or, to send all of it anew, remove the record of "
+                f"claim {self.claim} in {self.journal.folder}",
+            ) from None
+
+    def _send(self, each: dict[str, Any], chunk: Chunk, key: str) -> None:
+        label = each["label"]
+        where = f"{each['publish']}@{label}, request {chunk.number + 1}"
+        with self._lock:
+            # what comes behind a refused row of its own waits with it; the others of the chunk go on
+            rows = tuple(row for row in chunk.rows if row.entity not in self.refusals.entities)
+        if chunk.rows and not rows:
+            return
+        if lacking := _lacking(self.sending.path, rows):
+            self._note_refused(_no_path(self.sending.path, lacking, where), rows, each)
+            return
+        if len(rows) < len(chunk.rows):
+            key = key_of((key,), rows, 0)
+        # what is carried on from claims that were refused is one delivery with what they brought
+        begun = min(each["carried"], default=self.claim)
+        headers = {"Waterclock-Label": label, "Waterclock-Delivery": str(begun)}
+        if self.sending.idempotency:
+            headers[self.sending.idempotency] = key
+        request = Request(
+            self.sending.method,
+            _path(self.sending.path, label, rows),
+            {},
+            content_of(rows, self.sending.format, self.sending.wrap),
+            _TYPES[self.sending.format],
+            headers,
+        )
+        try:
+            self.api.ask(request, where=where)
+        except WaterclockError as error:
+            if error.code in _REFUSED:
+                self._note_refused(error, rows, each)
+                return
+            raise self._half_way(error) from None
+        self.journal.accept(self.claim, Accepted(label, chunk.number, tuple(row.digest for row in rows)))
+        with self._lock:
+            self._accepted += 1
+        fault("deliver.chunk")
+
+    def _note_refused(self, error: WaterclockError, rows: Sequence[Row], each: dict[str, Any]) -> None:
+        with self._lock:
+            self.refusals.first = self.refusals.first or error
+            self.refusals.requests += 1
+            self.refusals.entities |= {row.entity for row in rows if each["per"]}
+            self.refusals.rows += [_named(row, each["keys"]) for row in rows]
+
+    def _half_way(self, error: WaterclockError) -> WaterclockError:
+        with self._lock:
+            accepted = self._accepted
+        if not accepted:
+            return error
+        return WaterclockError(
+            "E848",
+            f"{self.api.name} accepted {accepted} requests of claim {self.claim}, and then no more",
+            where=error.where,
+            why=f"{error.what}: {error.why}",
+            fix="nothing to mend here: the next run sends the rest, with the same keys",
+            transient=True,
+        )
+
+
+def _landed(flying: set[Future[None]], most: int) -> set[Future[None]]:
+    """Wait until no more than `most` are on their way; raises what one of them met, once all have landed."""
+    while len(flying) > most:
+        done, flying = wait(flying, return_when=FIRST_COMPLETED)
+        failed = next((one.exception() for one in done if one.exception()), None)
+        if failed is not None:
+            wait(flying)
+            raise failed
+    return flying
+
+
+def _named(row: Row, keys: Sequence[str]) -> str:
+    values = {name: row.values[name] for name in keys if row.values and name in row.values}
+    return ", ".join(f"{name} {value}" for name, value in values.items()) if values else row.text[:80]
+
+
+def _path(template: str, label: str, rows: Sequence[Row]) -> str:
+    path = template.replace(f"{{{TIMELABEL}}}", label)
+    for name, value in (rows[0].values or {}).items() if rows else ():
+        path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
+    return path
+
+
+def _lacking(template: str, rows: Sequence[Row]) -> str | None:
+    """Return a column of the path that has no value in a row."""
+    values = (rows[0].values or {}) if rows else {}
+    return next((name for name, value in values.items() if value is None and f"{{{name}}}" in template), None)
+
+
+def _no_path(template: str, column: str, where: str) -> WaterclockError:
+    return WaterclockError(
+        "E845", "a row has no address", where=where, why=f"{column} is NULL, and stands in {template}"
+    )
+
+
+def _readable(delivery: Delivery) -> int:
+    """Count the rows of a slice. Raises  E822 where one of its files is gone or damaged."""
+    return sum(batch.num_rows for batch in batches_of(delivery.files, [name for name, _ in delivery.columns]))
+
+
+def _record(journal: Journal, deliveries: Sequence[Delivery], sending: Sending, rows: Sequence[int]) -> dict[str, Any]:
+    told = []
+    for delivery, count in zip(deliveries, rows, strict=True):
+        generation, refused = journal.generation(delivery.label_text)
+        told.append(
+            {
+                "publish": delivery.publish,
+                "label": delivery.label_text,
+                "rows": count,
+                "columns": [list(column) for column in delivery.columns],
+                "files": [str(path) for path in delivery.files],
+                "keys": list(delivery.keys),
+                "order_by": list(delivery.order_by),
+                "per": list(delivery.per),
+                "note": delivery.note,
+                "generation": generation,
+                "carried": list(refused),
+            }
+        )
+    one = deliveries[0]
+    return {
+        "outcome": SENDING,
+        "project": one.project,
+        "publish": one.publish,
+        "sending": asdict(sending),
+        "deliveries": told,
+    }
+
+
+def _parts(delivered: Delivered) -> dict[str, Any]:
+    return {**asdict(delivered), "outcome": delivered.outcome.value, "is_repeat": False}
+
+
+def _delivered(parts: dict[str, Any]) -> Delivered:
+    return Delivered(**{**parts, "outcome": Outcome(parts["outcome"])})

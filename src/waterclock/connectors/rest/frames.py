@@ -1,0 +1,147 @@
+"""Has Spark read the records of pages: typed as declared, text where no type is said, nested values as JSON then.
+
+A value that is not of its type stops the batch, naming the page and the record.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from waterclock.connectors.column_matching import Found, Taken
+from waterclock.connectors.rest.pages import lines_of
+from waterclock.connectors.windowing import FILE_KEY, TIME, instant
+from waterclock.errors import WaterclockError
+from waterclock.filesystem import at, is_there
+from waterclock.object_stores import is_remote
+from waterclock.spark_sql import literal_path, quoted, sql_text
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_OWN = "_waterclock_own"
+_MISFIT = "waterclock-misfit-of-page"
+_TOLD = re.compile(re.escape(_MISFIT) + r"\|(.*?)\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
+_FILE = re.compile(r"Encountered error while reading file (?:file:/*)?(/?\S*?page-\d+-\S*?\.ndjson\.gz)")
+_PLAIN = frozenset(
+    "tinyint byte smallint short int integer bigint long float real double decimal dec numeric boolean".split()
+)
+_EPOCHS = {"seconds": "timestamp_seconds", "milliseconds": "timestamp_millis", "microseconds": "timestamp_micros"}
+
+
+def frame_of(  # noqa: PLR0913 - each is a part of what is read
+    spark: SparkSession,
+    paths: Sequence[str],
+    known: Sequence[Found],
+    taken: Sequence[Taken],
+    zone: str,
+    epoch: str,
+    *,
+    time: str | None = None,
+    by_window: bool = False,
+) -> DataFrame:
+    """Return the records of pages; with `TIME` where `time` names a column, and the label whose window asked for them.
+
+    Cost: one scan; no job before it
+    """
+    by_source = {one.source: one for one in taken}
+    types = {found.name: _type_to_read(by_source.get(found.name), epoch) for found in known}
+    asked = by_source.keys() | {found.name for found in known if time and found.name.lower() == time.lower()}
+    ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in types.items() if name in asked)
+    reader = spark.read.options(mode="FAILFAST", timeZone=zone, encoding="UTF-8").schema(ddl)
+    frame = reader.json([literal_path(path) for path in paths])
+    values = [
+        f"{_as_type(quoted(one.source), types[one.source], one, zone, epoch)} AS {quoted(one.name)}" for one in taken
+    ]
+    if time:
+        source = next(found.name for found in known if found.name.lower() == time.lower())
+        values.append(f"{_instant(quoted(source), types[source], zone, epoch)} AS {TIME}")
+        values.append(f"'' AS {FILE_KEY}")
+    if by_window:
+        values.append(f"regexp_extract(_metadata.file_path, '/w(?:=|%3D)([0-9]+)/', 1) AS {_OWN}")
+    return frame.selectExpr(*values)
+
+
+def of_own_window(labelled: DataFrame) -> DataFrame:
+    """Keep of each page the rows of the window that asked for it: the others come with their own."""
+    return labelled.where(f"{_OWN} = {TIMELABEL}").drop(_OWN)
+
+
+def no_rows(spark: SparkSession, types: Mapping[str, str], *, has_label: bool) -> DataFrame:
+    """Return a frame of columns without rows."""
+    fields = [f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in types.items()]
+    return spark.range(0).selectExpr(*fields, *([f"'' AS {TIMELABEL}"] if has_label else []))
+
+
+def explain(error: BaseException, where: str) -> WaterclockError | None:
+    """Say which record of which page Spark stumbled over; None where it was no page."""
+    text = str(error)
+    told = _TOLD.search(text)
+    if told:
+        path = _local(told[1])
+        why = f"{told[2]} is {told[3]!r}, which is not of its type"
+        return _broken(path, _record_with(path, told[2], told[3]), why, where)
+    file = _FILE.search(text)
+    if file is None:
+        return None
+    return _broken(_local(file[1]), None, "Spark cannot read one of its records as the types that are declared", where)
+
+
+def _broken(path: str, record: int | None, why: str, where: str) -> WaterclockError:
+    page = re.search(r"page-0*(\d+)-", Path(path).name)
+    which = f"page {page[1]}" if page else Path(path).name
+    return WaterclockError(
+        "E846",
+        f"a record of {which} does not fit{f': record {record} of it' if record else ''}",
+        where=f"{where}, {path}{f':{record}' if record else ''}",
+        why=why,
+        fix="declare the column as STRING and take it apart in a transform by try_cast or from_json; or have it "
+        "mended at the source, then `waterclock retry`",
+    )
+
+
+def _local(path: str) -> str:
+    plain = unquote(path)
+    return plain if is_remote(plain) else "/" + plain.removeprefix("file:").lstrip("/")
+
+
+def _record_with(path: str, name: str, value: str) -> int | None:
+    if not is_there(path):
+        return None
+    for number, line in enumerate(lines_of(at(path)), 1):
+        record: Any = json.loads(line, parse_float=str, parse_int=str)
+        if isinstance(record, dict) and str(record.get(name)) == value:
+            return number
+    return None
+
+
+def _type_to_read(taken: Taken | None, epoch: str) -> str:
+    """Return the type that Spark's reader is asked for: plain values are read as text, a number may stand in quotes."""
+    if taken is None:
+        return "STRING"
+    kind = taken.type.lower().partition("(")[0].strip()
+    return "STRING" if kind in _PLAIN or (epoch and kind == "timestamp") else taken.type
+
+
+def _as_type(value: str, found: str, taken: Taken, zone: str, epoch: str) -> str:
+    if not taken.is_typed or found.lower() == taken.type.lower():
+        return value
+    if taken.type.lower() == "timestamp":
+        made = _instant(value, found, zone, epoch)
+    else:
+        made = f"try_cast({value} AS {taken.type})"
+    told = f"concat_ws('|', '{_MISFIT}', _metadata.file_path, {sql_text(taken.source)}, {value})"
+    return f"coalesce({made}, CASE WHEN {value} IS NOT NULL THEN raise_error({told}) END)"
+
+
+def _instant(value: str, found: str, zone: str, epoch: str) -> str:
+    """Return a time as an instant: a bare number counts since 1970, all else is read as of any other source."""
+    if found.lower() != "string":
+        return instant(value, found, zone)
+    number = f"CASE WHEN {value} RLIKE '^-?[0-9]+$' THEN {_EPOCHS[epoch or 'seconds']}(CAST({value} AS BIGINT)) END"
+    return f"coalesce({number}, {instant(value, found, zone)})"

@@ -1,0 +1,162 @@
+"""Remembers on our side what an API has accepted, so that no retry sends it again.
+
+    <archive>/<connection>/_waterclock/deliveries/<project>/<publish>/
+        <claim>.json          the latch: what is to be sent of a claim, or that it was killed
+        <claim>.accepted      a line for each request that was accepted, flushed at once; in an object store a folder
+                              with an object for each; gone once all was accepted
+        <claim>.done.json     all was accepted
+        <claim>.refused.json  the API refuses some of it for good: what it accepted stays accepted
+        labels/<label>/done-<claim>, refused-<claim>
+
+All are put if absent, so of two runners the first wins.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from waterclock.filesystem import (
+    flush_folder,
+    make_folder,
+    names_in,
+    put_if_absent,
+    read_text,
+    remove_file,
+    remove_folder,
+)
+from waterclock.object_stores import is_remote
+
+KILLED = "killed"
+SENDING = "sending"
+_DONE, _REFUSED = "done", "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A request that an API accepted: of which label, which of its chunks, and the digests of its rows."""
+
+    label: str
+    chunk: int
+    digests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The journal of one publish."""
+
+    folder: Path
+    _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
+
+    def latch(self, claim: int, record: Mapping[str, Any]) -> bool:
+        """Say what becomes of a claim; False where that is said already."""
+        make_folder(self.folder)
+        return put_if_absent(self.folder / f"{claim}.json", json.dumps(record), is_flushed=True)
+
+    def record(self, claim: int) -> dict[str, Any] | None:
+        """What was latched of a claim."""
+        return _read(self.folder / f"{claim}.json")
+
+    def accept(self, claim: int, accepted: Accepted) -> None:
+        """Note a request that was accepted; it is on the disk when this returns."""
+        line = json.dumps([accepted.label, accepted.chunk, "".join(accepted.digests)])
+        if is_remote(self.folder):
+            put_if_absent(self.folder / f"{claim}.accepted" / f"{accepted.label}-{accepted.chunk}.json", line)
+            return
+        path = self.folder / f"{claim}.accepted"
+        with self._lock:
+            is_new = not path.exists()
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                os.write(descriptor, f"{line}\n".encode())
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            if is_new:
+                flush_folder(self.folder)
+
+    def accepted(self, claim: int) -> Iterator[Accepted]:
+        """Yield what was accepted of a claim; a line that a crash cut off was not."""
+        for line in self._lines(claim):
+            with suppress(ValueError):
+                label, chunk, digests = json.loads(line)
+                yield Accepted(label, chunk, tuple(digests[at : at + 16] for at in range(0, len(digests), 16)))
+
+    def finish(self, claim: int, labels: Iterable[str], told: Mapping[str, Any]) -> dict[str, Any]:
+        """Note that all of a claim was accepted; gives what stands. What was accepted bit by bit is of no use then."""
+        stands = self._end(claim, labels, told, _DONE)
+        path = self.folder / f"{claim}.accepted"
+        if is_remote(self.folder):
+            remove_folder(path)
+        else:
+            remove_file(path)
+        return stands
+
+    def refuse(self, claim: int, labels: Iterable[str], told: Mapping[str, Any]) -> dict[str, Any]:
+        """Note that some of a claim is refused for good."""
+        return self._end(claim, labels, told, _REFUSED)
+
+    def done(self, claim: int) -> dict[str, Any] | None:
+        """What a claim came to where all of it was accepted."""
+        return _read(self.folder / f"{claim}.{_DONE}.json")
+
+    def refused(self, claim: int) -> dict[str, Any] | None:
+        """Why some of a claim was refused."""
+        return _read(self.folder / f"{claim}.{_REFUSED}.json")
+
+    def claims_done(self) -> list[int]:
+        """The claims of which all was accepted, the newest first."""
+        ending = f".{_DONE}.json"
+        found = (name.removesuffix(ending) for name in names_in(self.folder, "") if name.endswith(ending))
+        return sorted((int(name) for name in found if name.isdigit()), reverse=True)
+
+    def generation(self, label: str) -> tuple[int, tuple[int, ...]]:
+        """Return the claim that brought a label last, 0 for none, and those since of which some was refused."""
+        names = names_in(self._label(label), "")
+        done = max((int(name.removeprefix("done-")) for name in names if name.startswith("done-")), default=0)
+        refused = sorted(int(name.removeprefix("refused-")) for name in names if name.startswith("refused-"))
+        return done, tuple(claim for claim in refused if claim > done)
+
+    def carried(self, label: str, claims: Sequence[int]) -> Counter[str]:
+        """Count the rows of a label that were accepted under claims which were never brought to an end, by digest."""
+        counted: Counter[str] = Counter()
+        for claim in claims:
+            for one in self.accepted(claim):
+                if one.label == label:
+                    counted.update(one.digests)
+        return counted
+
+    def _end(self, claim: int, labels: Iterable[str], told: Mapping[str, Any], how: str) -> dict[str, Any]:
+        for label in labels:
+            make_folder(self._label(label))
+            put_if_absent(self._label(label) / f"{how}-{claim}", "{}", is_flushed=True)
+        path = self.folder / f"{claim}.{how}.json"
+        put_if_absent(path, json.dumps(told), is_flushed=True)
+        return _read(path) or dict(told)
+
+    def _label(self, label: str) -> Path:
+        return self.folder / "labels" / label
+
+    def _lines(self, claim: int) -> Iterator[str]:
+        path = self.folder / f"{claim}.accepted"
+        if is_remote(self.folder):
+            for name in sorted(names_in(path, "")):
+                yield read_text(path / name)
+            return
+        with suppress(FileNotFoundError):
+            yield from path.read_text(encoding="utf-8").splitlines()
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        read: dict[str, Any] = json.loads(read_text(path))
+    except FileNotFoundError:
+        return None
+    return read

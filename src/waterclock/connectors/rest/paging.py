@@ -1,0 +1,69 @@
+"""Which page comes after which, and how it is asked for: pure, so that it can be tried against any source.
+
+The place of a page is a small JSON object; a collect that was stopped goes on with the place that stands in its last
+page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from waterclock.connectors.rest.declared import Paging
+from waterclock.connectors.rest.records import Body, NoRecords
+
+Place = dict[str, Any]
+
+
+def first_place(paging: Paging) -> Place:
+    """Return the place of the first page."""
+    if paging.style == "page":
+        return {"page": paging.first}
+    return {"offset": 0} if paging.style == "offset" else {}
+
+
+def params_at(paging: Paging, place: Mapping[str, Any]) -> dict[str, str]:
+    """Return the parameters that ask for the page at a place; a link brings its own."""
+    if "link" in place:
+        return {}
+    params = {} if paging.size is None else {paging.size_param: str(paging.size)}
+    for kind in ("page", "offset", "cursor"):
+        if kind in place:
+            params[paging.param] = str(place[kind])
+    return params
+
+
+def next_place(paging: Paging, place: Mapping[str, Any], body: Body, *, before: int, link: str | None) -> Place | None:
+    """Return the place after a page; None where it was the last. `before`: how many records earlier pages had.
+
+    `link` is what the header Link names as next. An offset goes on by what came, not by what was asked for: a server
+    may give fewer than that.
+    Raises  NoRecords where what tells whether there is more is not in the answer: all that follows would be missed
+    """
+    if paging.style == "link":
+        following = body.at(paging.next) if paging.next else link
+        return {"link": str(following)} if following else None
+    if paging.style == "none" or (paging.more and not _told(body, paging.more)):
+        return None
+    if paging.style == "cursor":
+        cursor = body.at(paging.next)
+        return None if cursor is None or cursor == "" or cursor is False else {"cursor": cursor}
+    return _following(paging, place, body, before)
+
+
+def _following(paging: Paging, place: Mapping[str, Any], body: Body, before: int) -> Place | None:
+    """Return the next page or offset, which an API does not name itself."""
+    count = len(body.lines)
+    if not count or (paging.stops_short and paging.size is not None and count < paging.size):
+        return None
+    total = _told(body, paging.total) if paging.total else None
+    if total is not None and before + count >= int(total):
+        return None
+    return {"page": int(place["page"]) + 1} if paging.style == "page" else {"offset": int(place["offset"]) + count}
+
+
+def _told(body: Body, path: tuple[str, ...]) -> Any:
+    above = body.at(path[:-1])
+    if not isinstance(above, dict) or path[-1] not in above:
+        raise NoRecords(f"it has no {'.'.join(path)}, which tells whether there is more")
+    return above[path[-1]]

@@ -1,0 +1,158 @@
+"""Takes the records out of an answer as they were written: no number loses a digit, no member its place.
+
+Pure, and in one pass over the text for the records; the rest of the answer is parsed beside them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+_BLANK = re.compile(r"[ \t\n\r]*")
+_HERE = "\u0000the records"
+_LINES = str.maketrans("\n\r", "  ")  # between tokens alone: a text of JSON holds no bare line feed
+
+
+class NoRecords(ValueError):
+    """An answer in which the records are not where they were said to be, in words."""
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """An answer: the texts of its records, each on one line, the columns they have, and the whole as parsed."""
+
+    lines: tuple[str, ...]
+    columns: tuple[str, ...]
+    whole: Any
+
+    def at(self, path: Sequence[str]) -> Any:
+        """Return what stands at a path; None where there is nothing."""
+        return value_at(self.whole, path)
+
+
+def body_of(content: bytes, path: Sequence[str]) -> Body:
+    """Read an answer, whose records are the array at `path`, or the one object there.
+
+    Raises  NoRecords where there is no such place, or where what is there is neither
+            ValueError for what is no JSON, as an answer that was cut off
+    """
+    text = content.decode("utf-8-sig")
+    try:
+        start = _start_of(text, path)
+        if start is not None and text[start] in "[{":
+            return _body(text, start, path)
+    except (StopIteration, IndexError):
+        raise ValueError("it ends too early") from None
+    return _without_records(text, path)
+
+
+def _body(text: str, start: int, path: Sequence[str]) -> Body:
+    lines: list[str] = []
+    columns: dict[str, None] = {}
+    end = start + 1
+    for record, line, end in _records(text, start):  # noqa: B007 - the last end is used
+        if not isinstance(record, dict):
+            raise NoRecords(f"record {len(lines) + 1} is no object")
+        columns.update(dict.fromkeys(record))
+        lines.append(line)
+    if text[start] == "[":
+        end = _skip(text, end) + 1
+    # what stands around the records, which are parsed once
+    whole = json.loads(f"{text[:start]}{json.dumps(_HERE)}{text[end:]}", parse_constant=_no_number)
+    if value_at(whole, path) != _HERE:
+        raise NoRecords(f"{'.'.join(path)} is in it twice")
+    return Body(tuple(lines), tuple(columns), whole)
+
+
+def _without_records(text: str, path: Sequence[str]) -> Body:
+    """Say why there are no records at a path, or that there are none: null.
+
+    Raises  NoRecords, ValueError as `body_of`
+    """
+    whole = found = json.loads(text, parse_constant=_no_number)
+    for at, step in enumerate(path):
+        if not isinstance(found, dict) or step not in found:
+            raise NoRecords(f"it has no {'.'.join(path[: at + 1])}; {_what(found)}")
+        found = found[step]
+    if found is None:
+        return Body((), (), whole)
+    raise NoRecords(f"{'.'.join(path) or 'it'} is neither an array nor an object")
+
+
+def value_at(whole: Any, path: Sequence[str]) -> Any:
+    """Return what stands at a path of a parsed answer; None where there is nothing."""
+    for step in path:
+        if not isinstance(whole, dict):
+            return None
+        whole = whole.get(step)
+    return whole
+
+
+def _what(found: Any) -> str:
+    if isinstance(found, dict):
+        return f"there are {', '.join(map(str, list(found)[:20]))}" if found else "it is empty"
+    return "there is an array" if isinstance(found, list) else "there is a single value"
+
+
+def _skip(text: str, at: int) -> int:
+    match = _BLANK.match(text, at)
+    return match.end() if match else at
+
+
+def _start_of(text: str, path: Sequence[str]) -> int | None:
+    """Return where the value at a path begins; None where there is no such place."""
+    at: int | None = _skip(text, 0)
+    for step in path:
+        if at is None or text[at] != "{":
+            return None
+        at = _member(text, at, step)
+    return at
+
+
+def _member(text: str, at: int, name: str) -> int | None:
+    at = _skip(text, at + 1)
+    while text[at] != "}":
+        key, at = _DECODER.raw_decode(text, at)
+        at = _skip(text, _skip(text, at) + 1)
+        if key == name:
+            return at
+        _, at = _DECODER.raw_decode(text, at)
+        at = _next(text, at, "}")
+    return None
+
+
+def _records(text: str, at: int) -> Iterator[tuple[Any, str, int]]:
+    """Yield each record, its text on one line, and where it ends."""
+    if text[at] == "{":
+        record, end = _DECODER.raw_decode(text, at)
+        yield record, text[at:end].translate(_LINES), end
+        return
+    at = _skip(text, at + 1)
+    while text[at] != "]":
+        record, end = _DECODER.raw_decode(text, at)
+        line = text[at:end]
+        yield record, line if "\n" not in line and "\r" not in line else line.translate(_LINES), end
+        at = _next(text, end, "]")
+
+
+def _next(text: str, at: int, closing: str) -> int:
+    """Return where the member or element behind a comma begins, or where the closing bracket is."""
+    at = _skip(text, at)
+    if text[at] == closing:
+        return at
+    if text[at] != ",":
+        raise ValueError(f"there is {text[at]!r} where a comma is to be")
+    at = _skip(text, at + 1)
+    if text[at] == closing:
+        raise ValueError("there is nothing behind a comma")
+    return at

@@ -1,0 +1,142 @@
+"""Starts the API of the tests, once a process of tests, and gives each test a space of its own in it."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import json
+import os
+import socket
+import subprocess
+import sys
+import time as clock
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+from tests.systems import HERE, setting_of, unit_of
+from waterclock.connectors.interface import Connector, Setting
+from waterclock.connectors.rest.asking import Api
+from waterclock.connectors.rest.collection import Reading
+from waterclock.connectors.rest.connector import CONNECTOR as REST
+from waterclock.connectors.rest.connector import RestCollector
+from waterclock.connectors.rest.declared import resource_of
+from waterclock.flow.declarations import Unit, Value
+
+_COUNT = itertools.count()
+
+
+@cache
+def server() -> str:
+    """Start the server, and return where it is."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, str(Path(__file__).with_name("api_app.py")), str(port)])
+    atexit.register(process.kill)
+    for _ in range(600):
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            clock.sleep(0.05)
+        else:
+            return f"http://127.0.0.1:{port}"
+    raise AssertionError("the API of the tests does not answer")
+
+
+class Space:
+    """What a test has of the server."""
+
+    def __init__(self) -> None:
+        self.url = f"{server()}/s/{os.getpid()}-{next(_COUNT)}"
+
+    def set(self, **said: Any) -> None:
+        request = Request(f"{self.url}/_set", json.dumps(said).encode(), method="POST")
+        urlopen(request, timeout=10).close()
+
+    def told(self) -> dict[str, Any]:
+        with urlopen(f"{self.url}/_told", timeout=10) as answer:
+            told: dict[str, Any] = json.load(answer)
+        return told
+
+    @property
+    def asked(self) -> list[dict[str, Any]]:
+        """The requests that came, in order."""
+        log: list[dict[str, Any]] = self.told()["log"]
+        return log
+
+    def setting(self, folder: Path, **options: Value) -> Setting:
+        return setting_of("api", folder, **{"url": self.url, "timeout": 20, **options})
+
+    def reading(self, folder: Path, path: str, options: dict[str, Value], **of_connection: Value) -> Reading:
+        setting = self.setting(folder, **of_connection)
+        unit = unit_of("api", path, **options)
+        return Reading(patient(setting), setting, unit, resource_of(setting.options, path, options))
+
+
+class ApiSystem:
+    """An API as the conformance suites ask for one: rows with a time, rows that are held, rows that are sent to it."""
+
+    zone_of_times: str | None = None
+
+    def __init__(self, folder: Path, unit: Unit, **options: Value) -> None:
+        self.space = Space()
+        self.connector: Connector = REST
+        self.setting = self.space.setting(folder, tries=2, **options)
+        self.unit = unit
+        self._rows: list[dict[str, Any]] = []
+
+    @classmethod
+    def timed(cls, folder: Path, style: str, *, is_asked: bool) -> ApiSystem:
+        windows: dict[str, Value] = {"since": "since", "until": "until"} if is_asked else {}
+        return cls(folder, unit_of("api", style, **in_pages(style, 3, **windows)))
+
+    @classmethod
+    def receiving(cls, folder: Path, **options: Value) -> ApiSystem:
+        return cls(folder, Unit("api", "totals", None, {"path": "take/rows", "empty": True, **options}, HERE))
+
+    def put(self, rows: Sequence[tuple[str, datetime | None]]) -> None:
+        self._rows += [
+            {"id": key, "at": time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if time else None}
+            for key, time in rows
+        ]
+        self.space.set(rows=self._rows)
+
+    def hold(self, rows: Sequence[Mapping[str, str]]) -> None:
+        self.space.set(rows=[dict(row) for row in rows])
+
+    def remove(self) -> None:
+        self.space.set(faults=[404] * 9)
+
+    def rows(self) -> list[dict[str, Any]]:
+        kept: list[dict[str, Any]] = self.space.told()["kept"]
+        return kept
+
+
+def patient(setting: Setting, waited: list[float] | None = None) -> Api:
+    """An API whose waits are noted and not waited."""
+    return Api(setting, sleep=([] if waited is None else waited).append)
+
+
+def collector(setting: Setting) -> RestCollector:
+    made = RestCollector(setting)
+    made.__dict__["api"] = patient(setting)
+    return made
+
+
+def in_pages(style: str, size: int | None = None, **more: Value) -> dict[str, Value]:
+    """Options that ask the server for pages in a style."""
+    said: dict[str, Value] = {"rows": "data", "paging": style}
+    if style == "link":
+        said.pop("rows")
+    if style == "links":
+        said |= {"paging": "link", "next": "links.next"}
+    if size is not None:
+        said["page_size"] = size
+    return said | more
+
+
+__all__ = ["Space", "Unit", "collector", "in_pages", "patient", "server"]

@@ -1,0 +1,170 @@
+"""One API, asked over real connections: what is tried again, who is let in, what is never told."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.apis import Space, patient
+from waterclock.connectors.rest.asking import Request
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Value
+
+ALL = Request("GET", "all", {})
+
+
+@pytest.fixture
+def space() -> Space:
+    made = Space()
+    made.set(rows=[{"id": "a"}])
+    return made
+
+
+def ask(space: Space, folder: Path, waited: list[float] | None = None, **options: Value) -> Any:
+    return patient(space.setting(folder, **{"timeout": 0.5, **options}), waited).ask(ALL, where="api.all")
+
+
+@pytest.mark.parametrize("fault", [429, 500, 503, 408, "cut", "slow"])
+def test_what_may_pass_is_tried_again(space: Space, tmp_path: Path, fault: object) -> None:
+    space.set(faults=[fault, fault])
+    assert b'"a"' in ask(space, tmp_path).content
+    assert len(space.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(400, "E845"), (404, "E845"), (422, "E845"), (403, "E844"), (301, "E845")]
+)
+def test_what_is_refused_is_asked_once(space: Space, tmp_path: Path, status: int, code: str) -> None:
+    space.set(faults=[status])
+    with pytest.raises(WaterclockError) as caught:
+        ask(space, tmp_path)
+    assert (caught.value.code, caught.value.transient) == (code, False)
+    assert str(status) in str(caught.value.why)
+    assert len(space.asked) == 1
+
+
+@pytest.mark.parametrize(("fault", "code"), [(503, "E841"), ("slow", "E841"), ("cut", "E842")])
+def test_a_server_that_stays_so_is_told_as_passing(space: Space, tmp_path: Path, fault: object, code: str) -> None:
+    space.set(faults=[fault] * 3)
+    with pytest.raises(WaterclockError) as caught:
+        ask(space, tmp_path, tries=2)
+    assert (caught.value.code, caught.value.transient) == (code, True)
+    assert len(space.asked) == 2
+
+
+def test_a_server_that_is_gone_is_told(tmp_path: Path, space: Space) -> None:
+    with pytest.raises(WaterclockError) as caught:
+        ask(space, tmp_path, url="http://127.0.0.1:9/v1", tries=2)
+    assert (caught.value.code, caught.value.transient) == ("E840", True)
+    assert "2 tries" in str(caught.value.why)
+
+
+def test_the_wait_that_is_asked_for_is_kept(space: Space, tmp_path: Path) -> None:
+    waited: list[float] = []
+    space.set(faults=[429], retry_after="7")
+    ask(space, tmp_path, waited)
+    assert [round(seconds, 3) for seconds in waited] == [7.0]
+
+
+def test_a_date_to_wait_for_is_one_of_the_server_s_clock(space: Space, tmp_path: Path) -> None:
+    waited: list[float] = []
+    space.set(faults=[503], retry_after="date", skew=86_400.0 * 365)
+    ask(space, tmp_path, waited)
+    assert 1.0 <= waited[0] <= 3.0
+
+
+def test_who_is_asked_to_wait_too_long_gives_up_at_once(space: Space, tmp_path: Path) -> None:
+    space.set(faults=[429] * 5, retry_after="900")
+    with pytest.raises(WaterclockError) as caught:
+        ask(space, tmp_path)
+    assert caught.value.code == "E841"
+    assert "asks to wait 900 seconds" in str(caught.value.why)
+    assert len(space.asked) == 1
+
+
+CREDENTIALS: dict[str, tuple[str, dict[str, Value]]] = {
+    "bearer": ("bearer:t0ken-of-mine", {"auth.token": "t0ken-of-mine"}),
+    "basic": ("basic:me:pa55 word/", {"auth.user": "me", "auth.password": "pa55 word/"}),
+    "header": ("header:k3y-of-mine", {"auth.key": "k3y-of-mine"}),
+    "param": ("param:k3y&of=mine", {"auth.key": "k3y&of=mine", "auth.param": "key"}),
+    "header of its own": ("header:k3y-of-mine", {"headers.X-API-Key": "k3y-of-mine"}),
+}
+CLIENT: dict[str, Value] = {
+    "auth.token_url": "token",
+    "auth.client_id": "client",
+    "auth.client_secret": "s3cret/of client",
+}
+
+
+@pytest.mark.parametrize("kind", CREDENTIALS)
+def test_each_way_of_authorization_lets_in_and_is_never_told(
+    space: Space, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    credential, options = CREDENTIALS[kind]
+    caplog.set_level(logging.DEBUG)
+    space.set(credential=credential)
+    assert ask(space, tmp_path, None, **options).is_good
+    space.set(credential="bearer:another")
+    with pytest.raises(WaterclockError) as caught:  # the server tells back all headers that it got
+        ask(space, tmp_path, None, **options)
+    assert caught.value.code == "E844"
+    told = caught.value.render() + caplog.text
+    for secret in ("t0ken-of-mine", "pa55", "k3y", "bWU6cGE1NSB3b3JkLw=="):
+        assert secret not in told
+
+
+@pytest.mark.parametrize("place", ["header", "body"])
+def test_a_token_is_had_once_and_again_when_it_runs_out_or_is_refused(space: Space, tmp_path: Path, place: str) -> None:
+    space.set(credential="oauth")
+    api = patient(space.setting(tmp_path, **CLIENT, **{"auth.client_in": place, "auth.scope": "read"}))
+    for _ in range(3):
+        api.ask(ALL, where="api.all")
+    assert [one["path"] for one in space.asked].count("token") == 1
+    space.set(tokens={})  # the server forgot it
+    api.ask(ALL, where="api.all")
+    assert [one["path"] for one in space.asked].count("token") == 2
+    assert space.asked[0]["params"]["scope"] == "read"
+
+
+def test_a_token_that_runs_out_is_renewed_before_it_is_refused(space: Space, tmp_path: Path) -> None:
+    space.set(credential="oauth", token_life=0.4)
+    api = patient(space.setting(tmp_path, **CLIENT))
+    api.ask(ALL, where="api.all")
+    threading.Event().wait(0.3)
+    api.ask(ALL, where="api.all")
+    assert [one["path"] for one in space.asked] == ["token", "all", "token", "all"]
+
+
+def test_threads_share_one_token(space: Space, tmp_path: Path) -> None:
+    space.set(credential="oauth")
+    api = patient(space.setting(tmp_path, **CLIENT))
+    threads = [threading.Thread(target=api.ask, args=(ALL,), kwargs={"where": "x"}) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [one["path"] for one in space.asked].count("token") == 1
+    assert [one["path"] for one in space.asked].count("all") == 8
+
+
+def test_a_client_that_is_refused_is_told_without_its_secret(space: Space, tmp_path: Path) -> None:
+    with pytest.raises(WaterclockError) as caught:
+        ask(space, tmp_path, None, **{**CLIENT, "auth.client_secret": "wr0ng-secret"})
+    assert caught.value.code == "E844"
+    assert "wr0ng" not in caught.value.render()
+    assert "Y2xpZW50Ondyb25nLXNlY3JldA" not in caught.value.render()
+
+
+def test_a_library_that_is_not_there_is_told_with_what_installs_it(
+    space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    with pytest.raises(WaterclockError) as caught:
+        ask(space, tmp_path)
+    assert caught.value.code == "E825"
+    assert "waterclock[rest]" in str(caught.value.fix)
