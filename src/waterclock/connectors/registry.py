@@ -17,6 +17,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
         "files": "waterclock.connectors.files.connector:CONNECTOR",
         "postgres": "waterclock.connectors.postgres.connector:CONNECTOR",
+        "receiver": "waterclock.connectors.receiver.connector:CONNECTOR",
         "sqlite": "waterclock.connectors.sqlite.connector:CONNECTOR",
         "waterclock": "waterclock.connectors.waterclock.connector:CONNECTOR",
     }
