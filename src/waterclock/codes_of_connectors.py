@@ -19,7 +19,7 @@ RECEIVER: Mapping[str, Code] = {
     ),
     "E332": Code(
         "a limit that is none",
-        "A request holds at least a byte, and no more than Spark reads as one row; at least one of the largest may wait.",
+        "A request holds at least a byte, and no more than Spark reads as one row. The largest one can wait.",
     ),
     "E333": Code(
         "a token that everybody can read",
