@@ -1,4 +1,4 @@
-"""A project with a door, `waterclock receive` as processes of its own, and senders that send until they are answered."""
+"""A project with a door, `waterclock receive` as processes, and senders that send until they are answered."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 _LONGEST_KEY = 200
+_LONGEST_LENGTH = 18  # digits
 _IN_THE_LOOP = 64 * 1024  # what is longer is read by a thread, so that small requests do not wait for it
 
 
@@ -138,7 +139,7 @@ def _fail(waiting: Sequence[tuple[bytes, asyncio.Future[None]]], error: OSError)
 
 @dataclass(slots=True)
 class Door:
-    """An ASGI application of streams by `connection/stream`. `is_ready` is False once it is ending."""
+    """An application, of ASGI and of RSGI, of streams by `connection/stream`. `is_ready` is False once it is ending."""
 
     streams: Mapping[str, Stream]
     max_waiting: int = 64 << 20
@@ -146,33 +147,44 @@ class Door:
     _held: int = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request of ASGI."""
         if scope["type"] != "http":
             return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        with suppress(_GoneError):
+            status, body, head = await self.answer(scope["method"], scope["path"], headers, _received(receive))
+            told = [(name.encode(), value.encode()) for name, value in head]
+            await send({"type": "http.response.start", "status": status, "headers": told})
+            await send({"type": "http.response.body", "body": body})
+
+    async def __rsgi__(self, scope: Any, protocol: Any) -> None:
+        """Answer one request of RSGI, as Granian has it."""
+        if scope.proto != "http":
+            return
+        headers = dict(scope.headers.items())
+        status, body, head = await self.answer(scope.method, scope.path, headers, _streamed(headers, protocol))
+        protocol.response_bytes(status, head, body)
+
+    async def answer(
+        self, method: str, path: str, headers: Mapping[str, str], parts: AsyncIterator[bytes]
+    ) -> tuple[int, bytes, list[tuple[str, str]]]:
+        """Answer a request: its status, body and headers. `parts` are of its body, names of headers in lower case."""
         try:
-            status, said, more = await self._answer(scope, receive)
+            status, said, more = await self._answer(method, path.strip("/"), headers, parts)
         except RefusedError as refused:
             status, said, more = refused.status, {"error": str(refused)}, ()
-        except _GoneError:
-            return
         body = json.dumps(said, separators=(",", ":")).encode() + b"\n"
-        head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *more]
-        await send({"type": "http.response.start", "status": status, "headers": head})
-        await send({"type": "http.response.body", "body": body})
+        return status, body, [("content-type", "application/json"), ("content-length", str(len(body))), *more]
 
-    async def _answer(self, scope: Scope, receive: Receive) -> _Answer:
-        path = scope["path"].strip("/")
-        if scope["method"] != "POST":
-            return self._state(scope["method"], path)
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    async def _answer(self, method: str, path: str, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> _Answer:
+        if method != "POST":
+            return self._state(method, path)
         stream = self._let_in(path, headers)
-        if isinstance(stream, tuple):
-            return stream
-        return await self._take(stream, headers, receive)
+        return stream if isinstance(stream, tuple) else await self._take(stream, headers, parts)
 
     def _state(self, method: str, path: str) -> _Answer:
         if method not in {"GET", "HEAD"}:
-            return 405, {"error": "events are POSTed"}, ((b"allow", b"GET, POST"),)
+            return 405, {"error": "events are POSTed"}, (("allow", "GET, POST"),)
         if path == "livez":
             return 200, {"alive": True}, ()
         if path == "readyz":
@@ -193,7 +205,7 @@ class Door:
         if token is not None:
             said = headers.get("authorization")
             if said is None:
-                return 401, {"error": "a token is needed: Authorization: Bearer"}, ((b"www-authenticate", b"Bearer"),)
+                return 401, {"error": "a token is needed: Authorization: Bearer"}, (("www-authenticate", "Bearer"),)
             if not hmac.compare_digest(said.removeprefix("Bearer ").encode(), token.encode()):
                 return 403, {"error": "that is not the token of this connection"}, ()
         elif "origin" in headers:
@@ -204,19 +216,19 @@ class Door:
             return 404, {"error": "no table collects from here: POST to /connection/stream"}, ()
         return stream
 
-    async def _take(self, stream: Stream, headers: Mapping[str, str], receive: Receive) -> _Answer:
+    async def _take(self, stream: Stream, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> _Answer:
         limits = stream.limits
         stream.counts.requests += 1
         held = 0
         try:
-            parts: list[bytes] = []
-            async for part in _parts(receive, headers.get("content-length", ""), limits.max_body):
+            came: list[bytes] = []
+            async for part in _bounded(parts, headers.get("content-length", ""), limits.max_body):
                 held += len(part)
                 self._held += len(part)
                 if self._held > self.max_waiting:
                     return _FULL
-                parts.append(part)
-            body = b"".join(parts)
+                came.append(part)
+            body = b"".join(came)
             read = _read if len(body) <= _IN_THE_LOOP else _read_aside
             events, kept = await read(body, headers, limits)
             held += len(kept)
@@ -235,8 +247,8 @@ class Door:
             self._held -= held
 
 
-_Answer = tuple[int, Mapping[str, Any], Sequence[tuple[bytes, bytes]]]
-_RETRY = ((b"retry-after", b"1"),)
+_Answer = tuple[int, Mapping[str, Any], Sequence[tuple[str, str]]]
+_RETRY = (("retry-after", "1"),)
 _FULL: _Answer = (503, {"error": "too much waits for the disk; send it again"}, _RETRY)
 
 
@@ -244,19 +256,40 @@ class _GoneError(Exception):
     """The sender went away before its request was whole."""
 
 
-async def _parts(receive: Receive, length: str, most: int) -> AsyncIterator[bytes]:
-    """Yield the parts of a body. Raises  RefusedError (413) for one that is larger than it may be."""
-    size = int(length) if length.isdecimal() and len(length) < _LONGEST_KEY else 0
-    while size <= most:
+async def _received(receive: Receive) -> AsyncIterator[bytes]:
+    """Yield the parts of a body as ASGI gives them. Raises  _GoneError where the sender leaves before the last."""
+    is_more = True
+    while is_more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise _GoneError
-        part = message.get("body", b"")
-        size += 0 if length else len(part)  # with a length, the server sees to it that no more comes
+        yield message.get("body", b"")
+        is_more = message.get("more_body", False)
+
+
+async def _streamed(headers: Mapping[str, str], protocol: Any) -> AsyncIterator[bytes]:
+    """Yield the parts of a body as RSGI gives them: at once, where it is known how long it is."""
+    if "content-length" in headers:
+        yield await protocol()
+        return
+    async for part in protocol:
         yield part
-        if not message.get("more_body"):
-            return
-    raise RefusedError(f"the body is larger than {most} bytes", 413)
+
+
+async def _bounded(parts: AsyncIterator[bytes], length: str, most: int) -> AsyncIterator[bytes]:
+    """Yield the parts of a body. Raises  RefusedError (413) where it is, or says that it is, larger than it may be."""
+    size = 0
+    if length.isdecimal() and (len(length) > _LONGEST_LENGTH or int(length) > most):
+        raise _too_large(most)
+    async for part in parts:
+        size += len(part)
+        if size > most:
+            raise _too_large(most)
+        yield part
+
+
+def _too_large(most: int) -> RefusedError:
+    return RefusedError(f"the body is larger than {most} bytes", 413)
 
 
 async def _read(body: bytes, headers: Mapping[str, str], limits: Limits) -> tuple[int, bytes]:

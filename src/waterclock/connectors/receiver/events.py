@@ -25,6 +25,8 @@ _BREAKS = str.maketrans("\r\n", "  ")
 _GZIP = 31
 _LONG = 900  # what is shorter holds no number that Spark's reader finds too long
 _LONG_NAME = 40_000
+_SIMPLE: set[str] = set()  # keys that are their columns' names: most are, and all events have the same ones
+_MOST_KNOWN = 10_000
 
 
 class RefusedError(ValueError):
@@ -62,8 +64,10 @@ def events_of(body: bytes) -> Kept:
     found: list[str] = []
     while at < len(text) and not (is_array and text[at] == "]"):
         end = _one(text, at, len(found) + 1)
-        found.append(text[at:end].translate(_BREAKS))
-        at = _next(text, end, len(found), is_array=is_array)
+        event = text[at:end]
+        found.append(event.translate(_BREAKS) if "\n" in event or "\r" in event else event)
+        is_line = not is_array and text.startswith("\n{", end)
+        at = end + 1 if is_line else _next(text, end, len(found), is_array=is_array)
     if is_array:
         if at >= len(text):
             raise RefusedError("the array does not end")
@@ -115,10 +119,13 @@ def lines_of(body: bytes, at: datetime, place: str) -> Iterator[bytes]:
 
 def _one(text: str, at: int, number: int) -> int:
     """Check the event that begins at an offset, and return where it ends."""
+    end: int
     try:
-        event, end = _PLAIN.raw_decode(text, at)
+        event, end = _scan(text, at)
         if end - at >= _LONG:
             _STRICT.raw_decode(text, at)
+    except StopIteration as nothing:
+        raise RefusedError(f"event {number} is no JSON: nothing begins at sign {nothing.value + 1}") from None
     except RecursionError:
         raise RefusedError(f"event {number} is nested too deep") from None
     except json.JSONDecodeError as error:
@@ -135,7 +142,7 @@ def _check_names(event: Mapping[str, Any], number: int) -> None:
     """Refuse keys of which no columns can be made beside each other, or beside the door's own."""
     names: set[str] = set()
     for key in event:
-        name = key.lower() if key.isidentifier() else column_name(key).lower()
+        name = key if key in _SIMPLE else _column_of(key)
         if name in OWN:
             raise RefusedError(f"event {number} has a key {key}, by which the door tells of it")
         if not name:
@@ -143,6 +150,14 @@ def _check_names(event: Mapping[str, Any], number: int) -> None:
         if name in names:
             raise RefusedError(f"event {number} has two keys {name}")
         names.add(name)
+
+
+def _column_of(key: str) -> str:
+    """Return the name that a key's column has, without its case; one like it is known again."""
+    name = column_name(key).lower()
+    if name == key and name not in OWN and len(name) < _LONG and len(_SIMPLE) < _MOST_KNOWN:
+        _SIMPLE.add(name)
+    return name
 
 
 def _next(text: str, at: int, number: int, *, is_array: bool) -> int:
@@ -178,6 +193,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _PLAIN = json.JSONDecoder(parse_constant=_refuse_constant)
+_scan = _PLAIN.scan_once  # type: ignore[attr-defined]  # raw_decode without what it makes of StopIteration
 _STRICT = json.JSONDecoder(
     parse_constant=_refuse_constant, parse_int=_number, parse_float=_number, object_pairs_hook=_pairs
 )
