@@ -21,6 +21,7 @@ from waterclock.cli.app import COMMANDS, EPILOG, app
 from waterclock.cli.views.json_keys import ALIKE, SHAPES
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
 from waterclock.connectors.postgres.connector import CAPABILITIES as POSTGRES
+from waterclock.connectors.receiver.connector import CAPABILITIES as RECEIVER
 from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
 from waterclock.connectors.waterclock.connector import CAPABILITIES as WATERCLOCK
 from waterclock.flow.capabilities import Capabilities, Option
@@ -107,6 +108,14 @@ is there keeps its own types and columns; a DECIMAL or a time of which its colum
 DOUBLE is rounded as the column says. What is made anew gets NUMERIC, TIMESTAMPTZ, BYTEA, arrays, JSONB for nested
 values; a name has 63 bytes at most. A claim that is taken over ends the connection that still works for it, so all
 runners connect as one user.""",
+    "receiver": """\
+A unit is a stream: what senders POST to `/<connection>/<stream>` while `waterclock receive` runs. It is collected BY
+ARRIVAL TIME. The source is its own clock: a window is sealed by the run that reads it, however idle the door is.
+
+Columns are the keys of the events, and `_received` (when it was written), `_request` (the header `Idempotency-Key`,
+else a name of the request's own), `_event` (its number in the request, from 1), `_headers` and `_raw` where they are
+asked for. Events are collected as files of JSON lines, and archived as such. [Receive events](../howto/receive-events.md)
+tells more.""",
     "waterclock": """\
 A unit is a table of another project, as it is named there: `FROM upstream.shop.orders`. `path` alone will do where the
 other project's folder is at hand: its `waterclock.toml` says where storage and ledger are. Else give `storage`, and
@@ -234,7 +243,7 @@ def connectors_page() -> str:
         "connection `project` (files below the project's folder) is always there.",
         "",
     ]
-    for known in (FILES, SQLITE, POSTGRES, WATERCLOCK):
+    for known in (FILES, SQLITE, POSTGRES, RECEIVER, WATERCLOCK):
         lines += _connector(known)
     return "\n".join([*lines, OF_YOUR_OWN])
 

@@ -24,7 +24,7 @@ class Capabilities:
     """What a connector type offers. Each connector module holds one as `CAPABILITIES`.
 
     `replaces_some`: a delivery may replace the rows of a condition and leave all others (REPLACE WHERE). `tells`: what
-    it can tell of where each row came from (`_source.file`).
+    it can tell of where each row came from (`_source.file`). `seals`: it is its own clock, and a run seals its windows.
     """
 
     type: str
@@ -38,3 +38,4 @@ class Capabilities:
     changes: Tells | None = None
     replaces_some: bool = False
     tells: frozenset[str] = frozenset()
+    seals: bool = False

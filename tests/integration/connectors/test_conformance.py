@@ -8,6 +8,7 @@ import pytest
 
 from tests.other_project import OtherProject
 from tests.systems import (
+    Door,
     HeldFolder,
     JsonFolder,
     LandingFolder,
@@ -28,6 +29,12 @@ class TestFilesByArrival(ArrivalConformance):
     def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> LandingFolder:
         made: LandingFolder = request.param(tmp_path)
         return made
+
+
+class TestReceiverByArrival(ArrivalConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> Door:
+        return Door(tmp_path)
 
 
 class TestFilesByDataTime(WindowConformance):

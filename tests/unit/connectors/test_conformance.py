@@ -8,9 +8,9 @@ import pytest
 
 from tests.other_project import OtherProject
 from tests.stores import PublishedBucket
-from tests.systems import LandingFolder, PostgresDatabase, PublishedFolder, SqliteDatabase
+from tests.systems import Door, LandingFolder, PostgresDatabase, PublishedFolder, SqliteDatabase
 from waterclock.flow.declarations import Value
-from waterclock.testing.connectors import ConnectorConformance
+from waterclock.testing.connectors import ConnectorConformance, SealingConformance
 from waterclock.testing.deliveries import DeliveryConformance
 
 
@@ -18,6 +18,18 @@ class TestFilesConnector(ConnectorConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> LandingFolder:
         return LandingFolder(tmp_path)
+
+
+class TestReceiverConnector(ConnectorConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> Door:
+        return Door(tmp_path)
+
+
+class TestReceiverSealing(SealingConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> Door:
+        return Door(tmp_path)
 
 
 class TestSqliteConnector(ConnectorConformance):

@@ -7,19 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from waterclock.cli.views.plan import plan_json, print_looks, print_plan
+from waterclock.cli.views.plan import plan_json, print_looks, print_plan, print_received
 from waterclock.cli.views.watching import print_deadlines
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.first_windows import FirstWindow, not_begun
 from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.opening import Reading, selected
+from waterclock.operations.received import received, received_json
 from waterclock.planner.label_states import Quiet, quiet
 from waterclock.planner.plan import Plan
 from waterclock.planner.request import Request
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from waterclock.connectors.interface import Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +37,13 @@ class Planned:
     waiting: Mapping[str, FirstWindow]
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     deadlines: Deadlines = NO_DEADLINES
+    received: Mapping[str, Waiting] = field(default_factory=dict)
 
     def draw(self, to: Console) -> None:
         """Print the plan, by table and oldest first."""
         print_plan(to, self.plan, self.flow, self.zone, self.quiet, self.waiting)
         print_looks(to, self.looks)
+        print_received(to, self.received)
         if self.deadlines.found:
             to.print()
             print_deadlines(to, self.deadlines)
@@ -46,7 +51,8 @@ class Planned:
     def to_json(self) -> dict[str, Any]:
         """Return the plan with counts by status, for scripts."""
         told = plan_json(self.plan, self.flow, self.env, self.quiet, self.waiting)
-        return told | {"looked": looks_json(self.looks), "deadlines": self.deadlines.to_json()}
+        beside = {"looked": looks_json(self.looks), "received": received_json(self.received)}
+        return told | beside | {"deadlines": self.deadlines.to_json()}
 
 
 def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Planned:
@@ -68,4 +74,5 @@ def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Pla
         not_begun(at, found.tables),
         last_looks(at, found.tables),
         deadlines(at, found.tables),
+        received(at, found.tables),
     )

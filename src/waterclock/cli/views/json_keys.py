@@ -59,6 +59,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "stood_for": "by table, how many labels a later snapshot stands for",
             "not_begun": "by table of which no window was due yet, {label, local, end, due} of the first",
             "looked": "by table with LOOKBACK ... CHANGED, {at, changed} of the newest look: past windows, and why",
+            "received": "by table whose source a run seals, {files, bytes, since, is_open} of what lies there and was "
+            "not collected yet; is_open: it is still written to",
             "shared": "by SHARED view, the tables with a due label for which it is read together",
             "deadlines": "list of {table, label, end, by, stands, status, seconds, fresh_to, cause}: windows that have "
             "missed their deadline, are near it, or take long; seconds: what is left usually takes, or it took; cause: "
@@ -138,6 +140,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "paused_all": "as in plan",
             "partial": "as in plan",
             "looked": "as in plan",
+            "received": "as in plan",
             "open": "by table that closes books, the oldest due window that is open: {label, windows, reason, looked, "
             "behind, is_stuck}",
             "open_windows": "by table that keeps its open windows: {windows, first, shown}: how many there are, the "

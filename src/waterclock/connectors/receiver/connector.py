@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.interface import Collected, Deliverer, Item, Listing, Report, Setting, Waiting
 from waterclock.connectors.receiver import spool
+from waterclock.connectors.receiver.events import OWN
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import Batching
@@ -39,6 +40,7 @@ CAPABILITIES = Capabilities(
     },
     collects=frozenset({Batching.ARRIVAL_TIME}),
     tells=frozenset(TYPES),
+    seals=True,
 )
 
 
@@ -113,7 +115,8 @@ class ReceiverCollector:
     ) -> Collected:
         """Read files of events into one frame by one scan, each row with the label its file was taken by."""
         self._folder(unit).mkdir(parents=True, exist_ok=True)
-        return self._files().read_items(spark, _landed(unit), items, columns, zone)
+        collected = self._files().read_items(spark, _landed(unit), items, columns, zone)
+        return replace(collected, left_out=tuple(name for name in collected.left_out if name not in OWN))
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
         """Move files of events to the archive."""

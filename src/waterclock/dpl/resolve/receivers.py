@@ -33,16 +33,16 @@ def check_receivers(connections: Iterable[Connection], span_of: SpanOf) -> Itera
                 fix="name a folder; from there they are archived to the storage, which may be a bucket",
             )
         body, waiting = _number(each, "max_body", 1 << 20), _number(each, "max_waiting", 64 << 20)
-        if not 0 < body <= _MOST_OF_A_BODY:
+        if not 1 <= body <= _MOST_OF_A_BODY:
             yield span_of(each.name, "max_body").refuse(
-                "E332", f"a request of at most {body:g} bytes", fix=f"say a number from 1 to {_MOST_OF_A_BODY}"
+                "E332", f"a request of at most {body:.0f} bytes", fix=f"say a number from 1 to {_MOST_OF_A_BODY}"
             )
         elif waiting < 2 * body:
             yield span_of(each.name, "max_waiting").refuse(
                 "E332",
-                f"{waiting:g} bytes wait at most, and one request may hold {body:g}",
+                f"{waiting:.0f} bytes wait at most, and one request may hold {body:.0f}",
                 why="a request is held as it came, and once more as it is written",
-                fix=f"say {2 * body:g} or more",
+                fix=f"say {2 * body:.0f} or more",
             )
         if not isinstance(each.options.get("token", Secret("")), Secret):
             yield span_of(each.name, "token").refuse(
