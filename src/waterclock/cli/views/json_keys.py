@@ -299,6 +299,10 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "runners": "list of {runner, who, command, since, seen, is_gone, has_applied_flow, holds}, oldest first; "
             "holds is a list of {claim, table, labels, since, lease_until}",
         },
+        "receive": {
+            "address": "where it listens",
+            "streams": "the streams that it takes, connection/stream: one is POSTed to at address + stream",
+        },
         "ui": {
             "address": "what to open, with the token where one is asked for; told once, when the pages are served",
             "host": "where they are served",
