@@ -114,8 +114,8 @@ ARRIVAL TIME. The source is its own clock: a window is sealed by the run that re
 
 Columns are the keys of the events, and `_received` (when it was written), `_request` (the header `Idempotency-Key`,
 else a name of the request's own), `_event` (its number in the request, from 1), `_headers` and `_raw` where they are
-asked for. Events are collected as files of JSON lines, and archived as such. [Receive events](../howto/receive-events.md)
-tells more.""",
+asked for. Events are collected as files of JSON lines, and archived as such.
+[Receive events](../howto/receive-events.md) tells more.""",
     "waterclock": """\
 A unit is a table of another project, as it is named there: `FROM upstream.shop.orders`. `path` alone will do where the
 other project's folder is at hand: its `waterclock.toml` says where storage and ledger are. Else give `storage`, and

@@ -144,8 +144,8 @@ def _landed(unit: Unit) -> Unit:
 
 
 def _report(path: Path) -> Report:
-    detail = "E871: what stands before the damage was taken; `waterclock receive` had ended it whole"
-    return Report(str(path), "damaged", detail)
+    damage = WaterclockError("E871", "what stands before the damage was taken; its writer had ended it whole")
+    return Report(str(path), "damaged", f"{damage.code}: {damage.what}")
 
 
 def _size(path: Path) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.systems import setting_of, unit_of
+from waterclock.connectors.files.file_schemas import Reading, shapes_of
 from waterclock.connectors.interface import Item
 from waterclock.connectors.receiver import spool, writing
 from waterclock.connectors.receiver.connector import CONNECTOR, ReceiverCollector
@@ -24,6 +25,7 @@ from waterclock.connectors.receiver.events import events_of
 from waterclock.connectors.receiver.sealing import seal
 from waterclock.connectors.receiver.writing import SegmentWriter, SyncFailedError
 from waterclock.faults import striking
+from waterclock.testing.connectors import declared
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.period import Period, TimeUnit
@@ -374,3 +376,13 @@ def test_markers_do_not_pile_up(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.glob("sealing-*")) == [
         f"sealing-{label_of(NOON + at * MINUTE)}" for at in (8, 9)
     ]
+
+
+def test_keys_that_a_stranger_spells_in_his_own_way_stop_no_closed_list(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"userId":1,"a b":1}\n{"userid":2,"a_b":2,"x":3}\n')
+    columns = declared(("userId", "INT"), is_open=False)
+    (shape,) = shapes_of([str(path)], Reading(), columns)
+    assert [found.name for found in shape.found] == ["a b", "userId", "x"]
+    (shape,) = shapes_of([str(path)], Reading(), declared(("UserID", "INT"), is_open=False))
+    assert {"userId", "userid"} <= {found.name for found in shape.found}, "neither is meant more than the other"
