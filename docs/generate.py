@@ -23,6 +23,7 @@ from waterclock.connectors.duckdb.connector import CAPABILITIES as DUCKDB
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
 from waterclock.connectors.kafka.connector import CAPABILITIES as KAFKA
 from waterclock.connectors.postgres.connector import CAPABILITIES as POSTGRES
+from waterclock.connectors.receiver.connector import CAPABILITIES as RECEIVER
 from waterclock.connectors.rest.connector import CAPABILITIES as REST
 from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
 from waterclock.connectors.waterclock.connector import CAPABILITIES as WATERCLOCK
@@ -191,6 +192,14 @@ that is made again is sent again whole: an API that can replace goes by the head
 PUBLISH says `ON RESTATE REPORT`. `APPEND ORDER BY ... PER (...)` keeps the order of each entity with `in_flight`
 requests on their way; ordered labels are sorted in memory.
 """,
+    "receiver": """\
+A unit is a stream: what senders POST to `/<connection>/<stream>` while `waterclock receive` runs. It is collected BY
+ARRIVAL TIME. The source is its own clock: a window is sealed by the run that reads it, however idle the door is.
+
+Columns are the keys of the events, and `_received` (when it was written), `_request` (the header `Idempotency-Key`,
+else a name of the request's own), `_event` (its number in the request, from 1), `_headers` and `_raw` where they are
+asked for. Events are collected as files of JSON lines, and archived as such.
+[Receive events](../howto/receive-events.md) tells more.""",
     "waterclock": """\
 A unit is a table of another project, as it is named there: `FROM upstream.shop.orders`. `path` alone will do where the
 other project's folder is at hand: its `waterclock.toml` says where storage and ledger are. Else give `storage`, and
@@ -318,7 +327,7 @@ def connectors_page() -> str:
         "connection `project` (files below the project's folder) is always there.",
         "",
     ]
-    for known in (FILES, SQLITE, DUCKDB, POSTGRES, KAFKA, REST, WATERCLOCK):
+    for known in (FILES, SQLITE, DUCKDB, POSTGRES, KAFKA, REST, RECEIVER, WATERCLOCK):
         lines += _connector(known)
     return "\n".join([*lines, OF_YOUR_OWN])
 

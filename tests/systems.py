@@ -9,7 +9,7 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,13 @@ from waterclock.connectors.duckdb.connector import CONNECTOR as DUCKDB
 from waterclock.connectors.files.connector import CONNECTOR as FILES
 from waterclock.connectors.interface import Connector, Setting
 from waterclock.connectors.postgres.connector import CONNECTOR as POSTGRES
+from waterclock.connectors.receiver.connector import CONNECTOR as RECEIVER
+from waterclock.connectors.receiver.events import events_of
+from waterclock.connectors.receiver.sealing import seal
+from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.connectors.sqlite.connector import CONNECTOR as SQLITE
 from waterclock.flow.declarations import Place, Unit, Value
+from waterclock.timelabel.instant import EPOCH
 
 HERE = Place("flows/test.dpl", 1, 1)
 
@@ -327,3 +332,29 @@ class TimedDatabase(SqliteDatabase):
 
     def _told(self, time: datetime) -> object:
         return int(time.timestamp()) if self.times == "epoch" else time.isoformat(sep=" ")
+
+
+class Door:
+    """A folder of events with the stream `orders`, written to as the receiver does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.connector: Connector = RECEIVER
+        self.setting = setting_of("door", folder, path="door")
+        self.unit = unit_of("door", "orders")
+        self.folder = folder / "door" / "orders"
+
+    def put(self, stamp: datetime, rows: Sequence[Mapping[str, object]]) -> None:
+        self.write(stamp, rows)
+        seal(self.folder, EPOCH)
+
+    def put_unfinished(self, stamp: datetime) -> None:
+        self.write(stamp, [{"id": "9", "note": "n"}])
+        (path,) = self.folder.glob("closed-*")
+        path.write_bytes(path.read_bytes()[:-4])
+        seal(self.folder, EPOCH)
+
+    def write(self, stamp: datetime, rows: Sequence[Mapping[str, object]]) -> None:
+        writer = SegmentWriter(self.folder, lambda at: at + timedelta(hours=1), lambda: stamp)
+        kept = events_of(json.dumps(list(rows)).encode())
+        writer.append([kept.body(None, None, has_raw=False)])
+        writer.end()

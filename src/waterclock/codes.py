@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from waterclock.codes_at_rest import CONNECTORS, LEDGER, OUTSIDE, STORAGE
 from waterclock.codes_of_alerts import ALERTS
 from waterclock.codes_of_closings import CLOSINGS
-from waterclock.codes_of_connectors import BY_CHANGES, CONNECTIONS
+from waterclock.codes_of_connectors import BY_CHANGES, CONNECTIONS, RECEIVER
 from waterclock.codes_of_lineage import LINEAGE
 from waterclock.codes_of_quality import QUALITY, QUALITY_AT_WORK, QUALITY_COMMANDS
 from waterclock.codes_of_schemas import SCHEMAS, SCHEMAS_AT_WORK, SCHEMAS_KEPT
@@ -273,6 +273,7 @@ LANGUAGE: Mapping[str, Code] = {
         "A function for queries has a type for each parameter and for what it gives. Annotations say those of bool, "
         "int, float, str, bytes, date and datetime; all others are said in parameters and returns.",
     ),
+    **RECEIVER,
     **QUALITY,
     **CONNECTIONS,
     **STATE,

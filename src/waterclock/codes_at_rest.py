@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.codes_of_connectors import CHANGES, CONNECTORS_AT_WORK, OF_APIS
+from waterclock.codes_of_connectors import CHANGES, CONNECTORS_AT_WORK, OF_APIS, RECEIVER_AT_WORK
 from waterclock.errors import Code
 
 LEDGER: Mapping[str, Code] = {
@@ -430,4 +430,5 @@ CONNECTORS: Mapping[str, Code] = {
     **OF_APIS,
     **CONNECTORS_AT_WORK,
     **CHANGES,
+    **RECEIVER_AT_WORK,
 }

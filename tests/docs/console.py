@@ -144,7 +144,7 @@ def plain_call(command: str) -> list[str] | None:
 
 
 @contextmanager
-def session(folder: Path, *, is_warm: bool = False) -> Iterator[Shell]:
+def session(folder: Path, *, is_warm: bool = False, port: str = "8877") -> Iterator[Shell]:
     """A shell for pages that work in /tmp/flights or /tmp/mine with the commands of the checkout: here below `folder`.
 
     The commands are those of the Python that runs the tests: nothing is installed on the way.
@@ -153,6 +153,7 @@ def session(folder: Path, *, is_warm: bool = False) -> Iterator[Shell]:
         "/tmp/flights": str(folder / "flights"),
         "/tmp/mine": str(folder / "mine"),
         ".venv/bin/python": sys.executable,
+        "8877": port,
         '"$PWD/bin:$PATH"': f'"{Path(sys.executable).parent}:$PATH"',
     }
     with Shell(here, is_warm=is_warm) as shell:

@@ -5,17 +5,18 @@ from pathlib import Path
 import pytest
 
 from tests.docs.console import ROOT, Command, commands_of, differences, plain_call, session
+from tests.receiving import free_port
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("page", ["tutorial.md", "howto/your-own-data.md"])
+@pytest.mark.parametrize("page", ["tutorial.md", "howto/your-own-data.md", "howto/receive-events.md"])
 def test_a_page_that_is_run_prints_what_it_says(page: str, tmp_path: Path) -> None:
     commands = commands_of((ROOT / "docs" / page).read_text(encoding="utf-8"))
 
     wrong = []
-    with session(tmp_path, is_warm=True) as shell:
+    with session(tmp_path, is_warm=True, port=str(free_port())) as shell:
         for command in commands:
             printed = shell.run(command.text)
             if missing := differences(command.printed, printed):

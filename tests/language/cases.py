@@ -29,6 +29,19 @@ CAPABILITIES = {
         tells_unread=True,
         tells=frozenset({"file", "row"}),
     ),
+    "receiver": Capabilities(
+        "receiver",
+        {
+            "path": Option(is_required=True, help="the folder"),
+            "token": Option(),
+            "max_body": Option("number"),
+            "max_waiting": Option("number"),
+            "headers": Option(),
+            "raw": Option("flag"),
+        },
+        collects=frozenset({Batching.ARRIVAL_TIME}),
+        tells=frozenset({"file", "row"}),
+    ),
     "sqlite": Capabilities(
         "sqlite",
         {"path": Option(is_required=True, help="the database file"), "timeout": Option("number")},

@@ -31,6 +31,7 @@ from waterclock.cli.commands.pause import pause
 from waterclock.cli.commands.plan import plan
 from waterclock.cli.commands.query import query
 from waterclock.cli.commands.rebuild import rebuild
+from waterclock.cli.commands.receive import receive
 from waterclock.cli.commands.recollect import recollect
 from waterclock.cli.commands.recompute import recompute
 from waterclock.cli.commands.release import release
@@ -56,6 +57,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Run": (
         plan,
         run,
+        receive,
         backfill,
         retry,
         skip,

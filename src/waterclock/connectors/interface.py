@@ -280,6 +280,35 @@ class ArrivalCollector(ItemReader, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a source has written down and nobody collected yet: files, their bytes, and the first one's instant.
+
+    `is_open`: something still writes there.
+    """
+
+    files: int = 0
+    size: int = 0
+    since: datetime | None = None
+    is_open: bool = False
+
+
+@runtime_checkable
+class Sealing(ArrivalCollector, Protocol):
+    """A source to which writers on this machine bring items without pause: it is its own clock, however idle it is."""
+
+    def seal(self, unit: Unit, now: datetime) -> datetime:
+        """Make items of what came before `now`; give the instant, at most `now`, before which nothing comes any more.
+
+        Only the clock of a Sealing source changes something: what is asked for it is not asked by a mere look.
+        """
+        ...
+
+    def waiting(self, unit: Unit) -> Waiting:
+        """What lies there, without changing it. Cost: a listing."""
+        ...
+
+
 @runtime_checkable
 class WindowCollector(Collector, Protocol):
     """A source whose rows carry a data time (BY DATA TIME)."""

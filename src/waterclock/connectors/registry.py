@@ -19,6 +19,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "files": "waterclock.connectors.files.connector:CONNECTOR",
         "kafka": "waterclock.connectors.kafka.connector:CONNECTOR",
         "postgres": "waterclock.connectors.postgres.connector:CONNECTOR",
+        "receiver": "waterclock.connectors.receiver.connector:CONNECTOR",
         "rest": "waterclock.connectors.rest.connector:CONNECTOR",
         "sqlite": "waterclock.connectors.sqlite.connector:CONNECTOR",
         "waterclock": "waterclock.connectors.waterclock.connector:CONNECTOR",

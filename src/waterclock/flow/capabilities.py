@@ -40,6 +40,7 @@ class Capabilities:
     their format come as rows of their own (EXPECT parsed()). `tells`: what it can tell of where each row came from
     (`_source.file`). `keeps_order`: it brings rows in an order (APPEND ORDER BY). `wrong_options`: finds what does not
     go together in the options of a `connection`, a `collect` or a `publish`, in which secrets are pointers.
+    `seals`: it is its own clock, and a run seals its windows.
     """
 
     type: str
@@ -56,3 +57,4 @@ class Capabilities:
     tells: frozenset[str] = frozenset()
     keeps_order: bool = False
     wrong_options: Callable[[str, Mapping[str, Any]], Iterable[Wrong]] | None = None
+    seals: bool = False

@@ -9,6 +9,7 @@ import pytest
 from tests.apis import ApiSystem, in_pages
 from tests.other_project import OtherProject
 from tests.systems import (
+    Door,
     DuckDatabase,
     HeldFolder,
     JsonFolder,
@@ -32,6 +33,12 @@ class TestFilesByArrival(ArrivalConformance):
     def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> LandingFolder:
         made: LandingFolder = request.param(tmp_path)
         return made
+
+
+class TestReceiverByArrival(ArrivalConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> Door:
+        return Door(tmp_path)
 
 
 class TestFilesByDataTime(WindowConformance):

@@ -9,9 +9,9 @@ import pytest
 from tests.apis import ApiSystem
 from tests.other_project import OtherProject
 from tests.stores import PublishedBucket
-from tests.systems import DuckDatabase, LandingFolder, PostgresDatabase, PublishedFolder, SqliteDatabase
+from tests.systems import Door, DuckDatabase, LandingFolder, PostgresDatabase, PublishedFolder, SqliteDatabase
 from waterclock.flow.declarations import Value
-from waterclock.testing.connectors import ConnectorConformance
+from waterclock.testing.connectors import ConnectorConformance, SealingConformance
 from waterclock.testing.deliveries import DeliveryConformance
 
 
@@ -34,6 +34,18 @@ class TestRestDeliveries(DeliveryConformance):
     def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> ApiSystem:
         options: dict[str, Value] = request.param
         return ApiSystem.receiving(tmp_path, **options)
+
+
+class TestReceiverConnector(ConnectorConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> Door:
+        return Door(tmp_path)
+
+
+class TestReceiverSealing(SealingConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> Door:
+        return Door(tmp_path)
 
 
 class TestSqliteConnector(ConnectorConformance):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from tests.ledgers import SOMEWHERE, day, table
@@ -92,7 +92,10 @@ class FakeConnections:
 
 
 class FakeLedger:
-    """A ledger that knows no table yet."""
+    """A ledger that knows no table yet; its clock is far ahead of what is planned."""
+
+    def now(self) -> datetime:
+        return datetime(2100, 1, 1, tzinfo=UTC)
 
     @property
     def reads(self) -> FakeLedger:
@@ -142,6 +145,9 @@ class FakeWork:
 
     def left(self) -> frozenset[int]:
         return frozenset()
+
+    def real_now(self) -> datetime:
+        return self.ledger.now()
 
 
 def work_of(tables: Iterable[Table], *, pools: Mapping[str, int] | None = None, **more: Any) -> Any:

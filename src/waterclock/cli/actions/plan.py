@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from waterclock.cli.views.plan import plan_json, print_looks, print_plan
+from waterclock.cli.views.plan import plan_json, print_looks, print_plan, print_received
 from waterclock.cli.views.watching import print_deadlines, print_offline
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
@@ -15,12 +15,15 @@ from waterclock.operations.first_windows import FirstWindow, not_begun
 from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.opening import Reading, selected
+from waterclock.operations.received import received, received_json
 from waterclock.planner.label_states import Quiet, quiet
 from waterclock.planner.plan import Plan
 from waterclock.planner.request import Request
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from waterclock.connectors.interface import Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +39,13 @@ class Planned:
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     deadlines: Deadlines = NO_DEADLINES
     offline: tuple[OfflineStand, ...] = ()
+    received: Mapping[str, Waiting] = field(default_factory=dict)
 
     def draw(self, to: Console) -> None:
         """Print the plan, by table and oldest first."""
         print_plan(to, self.plan, self.flow, self.zone, self.quiet, self.waiting)
         print_looks(to, self.looks)
+        print_received(to, self.received)
         if self.deadlines.found:
             to.print()
             print_deadlines(to, self.deadlines)
@@ -53,6 +58,7 @@ class Planned:
         told = plan_json(self.plan, self.flow, self.env, self.quiet, self.waiting)
         return told | {
             "looked": looks_json(self.looks),
+            "received": received_json(self.received),
             "deadlines": self.deadlines.to_json(),
             "offline": [stand.to_json() for stand in self.offline],
         }
@@ -78,4 +84,5 @@ def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Pla
         last_looks(at, found.tables),
         deadlines(at, found.tables),
         offline_stands(at, found.tables),
+        received(at, found.tables),
     )

@@ -59,6 +59,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "stood_for": "by table, how many labels a later snapshot stands for",
             "not_begun": "by table of which no window was due yet, {label, local, end, due} of the first",
             "looked": "by table with LOOKBACK ... CHANGED, {at, changed} of the newest look: past windows, and why",
+            "received": "by table whose source a run seals, {files, bytes, since, is_open} of what lies there and was "
+            "not collected yet; is_open: it is still written to",
             "shared": "by SHARED view, the tables with a due label for which it is read together",
             "deadlines": "list of {table, label, end, by, stands, status, seconds, fresh_to, cause}: windows that have "
             "missed their deadline, are near it, or take long; seconds: what is left usually takes, or it took; cause: "
@@ -141,6 +143,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "paused_all": "as in plan",
             "partial": "as in plan",
             "looked": "as in plan",
+            "received": "as in plan",
             "open": "by table that closes books, the oldest due window that is open: {label, windows, reason, looked, "
             "behind, is_stuck}",
             "open_windows": "by table that keeps its open windows: {windows, first, shown}: how many there are, the "
@@ -303,6 +306,10 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "now": "the instant it looked at, by the ledger's clock, or null where there is no ledger yet",
             "runners": "list of {runner, who, command, since, seen, is_gone, has_applied_flow, holds}, oldest first; "
             "holds is a list of {claim, table, labels, since, lease_until}",
+        },
+        "receive": {
+            "address": "where it listens",
+            "streams": "the streams that it takes, connection/stream: one is POSTed to at address + stream",
         },
         "ui": {
             "address": "what to open, with the token where one is asked for; told once, when the pages are served",

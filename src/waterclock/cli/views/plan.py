@@ -19,6 +19,7 @@ from waterclock.operations.first_windows import FirstWindow, not_begun_lines
 from waterclock.operations.held_batches import ways_on
 from waterclock.operations.looks import looks_lines
 from waterclock.operations.pauses import pause_lines
+from waterclock.operations.received import received_lines
 from waterclock.operations.states import State, look_of
 from waterclock.operations.words import count_words, instant_words, label_range, local_label, local_range, number_words
 from waterclock.planner.label_states import Quiet
@@ -28,6 +29,8 @@ from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from waterclock.connectors.interface import Waiting
 
 _IN_TROUBLE = frozenset({Status.BLOCKED, Status.FAILED, Status.HELD, Status.EXPIRED})
 _PLAIN_REASONS = frozenset({"", "due", "running"})
@@ -137,6 +140,12 @@ def print_pauses(to: Console, plan: Plan, zone: str) -> None:
 def print_looks(to: Console, looks: Mapping[str, Mapping[str, Any]]) -> None:
     """Print what the newest look at each source that tells of changes found."""
     for line in looks_lines(looks):
+        to.print(Text(line, style="quiet"), soft_wrap=True)
+
+
+def print_received(to: Console, found: Mapping[str, Waiting]) -> None:
+    """Print what was received for tables and waits for its windows."""
+    for line in received_lines(found):
         to.print(Text(line, style="quiet"), soft_wrap=True)
 
 

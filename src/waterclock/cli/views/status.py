@@ -16,7 +16,7 @@ from waterclock.cli.views.grid_drawing import column_words, fitted, fitting, gri
 from waterclock.cli.views.lag import print_lags
 from waterclock.cli.views.open_books import print_open
 from waterclock.cli.views.partial import print_partial
-from waterclock.cli.views.plan import next_due_words, print_looks, print_pauses, summary_words
+from waterclock.cli.views.plan import next_due_words, print_looks, print_pauses, print_received, summary_words
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.cli.views.watching import print_deadlines, print_offline, print_silences
 from waterclock.errors import WaterclockError
@@ -32,6 +32,7 @@ from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import Reading, selected
+from waterclock.operations.received import received, received_json
 from waterclock.operations.silence import NO_SILENCE, Silent, silent
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, likeness
@@ -44,6 +45,8 @@ from waterclock.timelabel.period import TimeUnit
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from waterclock.connectors.interface import Waiting
 
 _WIDE = 80  # a grid of so many columns is looked at where none is drawn
 _NARROWEST = 3  # columns of a cell without a count
@@ -66,6 +69,7 @@ class Seen:
     lags: Sequence[Lag] | None = None
     silent: Silent = NO_SILENCE
     offline: tuple[OfflineStand, ...] = ()
+    received: Mapping[str, Waiting] = field(default_factory=dict)
 
 
 def see(
@@ -124,8 +128,9 @@ def _told(at: Reading, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -
     plan = at.planner.plan(at.snapshot, at.now, Request(only=names))
     told = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
     looks, quiet = last_looks(at, names), silent(at, names)
-    offline = offline_stands(at, names)
-    return Seen(grid, plan, at.now, at.project.env, is_asked, looks, *told, silent=quiet, offline=offline)
+    offline, came = offline_stands(at, names), received(at, names)
+    seen = Seen(grid, plan, at.now, at.project.env, is_asked, looks, *told, silent=quiet)
+    return replace(seen, offline=offline, received=came)
 
 
 def _grid(at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime]) -> Grid:
@@ -162,6 +167,7 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
     print_open(to, seen.open)
     print_pauses(to, seen.plan, zone)
     print_looks(to, seen.looks)
+    print_received(to, seen.received)
     _print_open_windows(to, seen.open_windows)
     print_offline(to, seen.offline)
     to.print(Text(f"{summary_words(seen.plan)}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
@@ -197,6 +203,7 @@ def status_json(seen: Seen) -> dict[str, Any]:
         "due": counts,
         **{key: told[key] for key in ("behind", "paused", "paused_all", "partial")},
         "looked": looks_json(seen.looks),
+        "received": received_json(seen.received),
         "open": {name: books.to_json() for name, books in seen.open.items()},
         "open_windows": {name: windows.to_json() for name, windows in seen.open_windows.items()},
         "deadlines": seen.deadlines.to_json(),

@@ -22,6 +22,7 @@ from waterclock.errors import WaterclockError
 from waterclock.filesystem import each_of, look, opened
 from waterclock.flow.declarations import Columns
 from waterclock.object_stores import is_remote
+from waterclock.spark_sql import column_name
 
 _LOOKED_THROUGH = 8 << 20
 
@@ -184,10 +185,25 @@ def _json_shape(
         keys = keys_of_many(paths)
     else:
         is_whole = False
-    known = dict.fromkeys(sorted(keys))
+    known = dict.fromkeys(sorted(keys if columns.is_open else _apart(keys, declared)))
     lower = {key.lower() for key in known}
     found = tuple(Found(name) for name in [*known, *(d for d in declared if d.lower() not in lower)])
     return Shape("json", "", found, is_whole)
+
+
+def _apart(keys: Iterable[str], declared: Iterable[str]) -> set[str]:
+    """Leave out keys that no column list asks for and that would clash: any row may spell a key in its own way.
+
+    Of `userId` and `userid` the one stays that is declared so; where none is declared exactly so, both do, and clash.
+    """
+    spelt, asked = set(declared), {name.lower() for name in declared}
+    alike: dict[str, set[str]] = {}
+    for key in keys:
+        alike.setdefault(column_name(key).lower(), set()).add(key)
+    kept: set[str] = set()
+    for name, group in alike.items():
+        kept |= (group & spelt or group) if name in asked else {min(group)}
+    return kept
 
 
 def _size_of(path: str) -> int:

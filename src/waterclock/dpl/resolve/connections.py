@@ -9,6 +9,7 @@ from typing import Any
 
 from waterclock.dpl.config.model import Config, flat_options, option_value
 from waterclock.dpl.resolve.buckets import SpanOf, check_buckets
+from waterclock.dpl.resolve.receivers import check_receivers
 from waterclock.dpl.resolve.secret_places import secret_places
 from waterclock.dpl.resolve.table_options import TABLE_OPTIONS, TRANSFORM_OPTIONS, without_table_options
 from waterclock.dpl.syntax.source_text import Span
@@ -121,6 +122,7 @@ def settle_connections(
     _check_secrets(connections.values(), config, root, span_of, errors)
     files = [each for each in connections.values() if each.type == _FILES]
     errors.extend(check_buckets(files, config, span_of))
+    errors.extend(check_receivers(connections.values(), span_of))
     return Systems(connections, frozenset(said), capabilities)
 
 
@@ -188,7 +190,7 @@ def _unknown_type(name: str, span: Span, capabilities: Mapping[str, Capabilities
     )
 
 
-_LATER_TYPES = frozenset({"receiver", "forms", "mariadb", "cdc"})
+_LATER_TYPES = frozenset({"forms", "mariadb", "cdc"})
 _ALIASES = {"csv": "files", "json": "files", "parquet": "files", "file": "files", "s3": "files", "sqlite3": "sqlite",
             "postgresql": "postgres", "http": "rest", "https": "rest", "api": "rest",
             "local": "files", "folder": "files"}  # fmt: skip

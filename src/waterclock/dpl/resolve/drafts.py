@@ -17,6 +17,7 @@ from waterclock.dpl.resolve.lookbacks import changed_of
 from waterclock.dpl.resolve.measures import measures_of
 from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
 from waterclock.dpl.resolve.origins import refused_origins
+from waterclock.dpl.resolve.receivers import check_stream
 from waterclock.dpl.resolve.retention import deadline_of, keep_versions_of, retain_of
 from waterclock.dpl.resolve.rules import is_parsed, rule_of, unread_of
 from waterclock.dpl.resolve.table_options import manifest_of
@@ -219,6 +220,7 @@ def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> So
                 "E224", f"{capabilities.type} cannot be collected {_BATCHINGS[by.batching]}", why=f"it can: {legal}"
             )
         )
+    check_stream(draft, unit, capabilities, errors)
     errors.extend(refused_origins(statement, capabilities, by_changes=by.batching is Batching.CHANGES))
     awaits = awaits_of(statement, capabilities, by.batching, errors)
     changed = changed_of(statement, by, capabilities, errors)

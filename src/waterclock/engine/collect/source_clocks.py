@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.batches.facts import BEGINNING
-from waterclock.connectors.interface import ArrivalCollector, Listing
+from waterclock.connectors.interface import ArrivalCollector, Collector, Listing, Sealing
 from waterclock.engine.collect.arrivals import complete_until
 from waterclock.engine.collect.signs import has_sign, is_given_up
 from waterclock.flow.awaits import Awaits
@@ -92,7 +92,8 @@ class SourceClocks:
         ahead = next((batch.window for batch in group.batches if batch.window.end > clock), None)
         if ahead is not None:
             collector = self._work.connections.collector(table.source.unit.connection)
-            self._held[table.name] = HeldBack(table.name, ahead, clock, isinstance(collector, ArrivalCollector))
+            of_items = isinstance(collector, ArrivalCollector) and not isinstance(collector, Sealing)
+            self._held[table.name] = HeldBack(table.name, ahead, clock, of_items)
         return dataclasses.replace(group, batches=passed)
 
     def clock_of(self, table: Table) -> datetime | None:
@@ -104,11 +105,17 @@ class SourceClocks:
         if key not in self._clocks:
             unit = self._work.connections.opened(declared)
             collector = self._work.connections.collector(unit.connection)
-            clock = collector.clock(unit)
-            if clock is not None and clock > self._now and isinstance(collector, ArrivalCollector):
-                clock = _clock_at(self._now, collector.arrivals(unit))
-            self._clocks[key] = clock
+            self._clocks[key] = self._asked(collector, unit)
         return self._clocks[key]
+
+    def _asked(self, collector: Collector, unit: Unit) -> datetime | None:
+        if isinstance(collector, Sealing):
+            # no later than the real clock: what is sealed takes no more events, also where `--now` is far ahead
+            return collector.seal(unit, min(self._now, self._work.real_now()))
+        clock = collector.clock(unit)
+        if clock is not None and clock > self._now and isinstance(collector, ArrivalCollector):
+            return _clock_at(self._now, collector.arrivals(unit))
+        return clock
 
 
 def _clock_at(now: datetime, listing: Listing) -> datetime:

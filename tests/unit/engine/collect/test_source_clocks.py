@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, collect, group, table, work_of
+from waterclock.connectors.interface import Setting
+from waterclock.connectors.receiver.connector import CONNECTOR as RECEIVER
+from waterclock.connectors.receiver.spool import sealed_until
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode
@@ -59,3 +66,38 @@ def test_the_oldest_label_of_each_table_that_waits_for_its_source_is_known() -> 
     passed_it = SourceClocks(work_of([collect("shop.orders")], connections=FakeConnections(day(9))), day(10))
     passed_it.complete(group("shop.orders", 1))
     assert passed_it.held_back == ()
+
+
+class Door(FakeConnections):
+    """Connections whose one source is sealed by whoever asks."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.source = RECEIVER.collector(Setting("shop", {"path": str(folder)}, folder, folder))
+
+    def collector(self, name: str) -> Any:
+        del name
+        return self.source
+
+
+def sealing(folder: Path, now: datetime, real: datetime) -> list[int]:
+    work = work_of([collect("shop.orders")], connections=Door(folder))
+    work.ledger.now = lambda: real
+    clocks = SourceClocks(work, now)
+    taken = [(one.label - day(0)).days for one in clocks.complete(group("shop.orders", 1, 2, 3)).batches]
+    assert not any(held.of_items for held in clocks.held_back)
+    return taken
+
+
+def test_a_source_that_is_sealed_is_complete_up_to_now_however_idle(tmp_path: Path) -> None:
+    assert sealing(tmp_path, day(3), day(9)) == [1, 2]
+
+
+def test_no_source_is_sealed_in_the_future(tmp_path: Path) -> None:
+    assert sealing(tmp_path, day(9), day(2)) == [1]
+    assert sealed_until(tmp_path / "shop.orders") == day(2)
+
+
+def test_a_replay_of_the_past_takes_what_is_sealed_up_to_then(tmp_path: Path) -> None:
+    assert sealing(tmp_path, day(9), day(9)) == [1, 2, 3]
+    assert sealing(tmp_path, day(2), day(9)) == [1]

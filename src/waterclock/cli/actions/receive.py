@@ -1,0 +1,219 @@
+"""Serves the door to the streams of a project until Ctrl-C or a polite kill, and ends what it wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import uvicorn
+
+from waterclock.cli.actions.listening import address_of
+from waterclock.cli.stopping import stoppable
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.theme import console
+from waterclock.connectors.interface import Setting
+from waterclock.connectors.receiver.connector import CAPABILITIES, MAX_BODY, MAX_WAITING, folder_of
+from waterclock.connectors.receiver.door import Door, Limits, Stream
+from waterclock.connectors.receiver.writing import SegmentWriter
+from waterclock.errors import WaterclockError
+from waterclock.operations.opening import open_project
+from waterclock.secrets import Secrets
+from waterclock.ui.guard import LOOPBACK
+from waterclock.ui.slow_clients import bounded
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
+
+    from waterclock.dpl.project import Project
+    from waterclock.flow.declarations import Connection
+    from waterclock.timelabel.cadence import Cadence
+
+_PATIENCE = 60.0  # seconds in which a request must have come whole
+_SECONDS_TO_END = 30
+_MOST_CONNECTIONS = 4000
+
+
+def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) -> int:
+    """Take events until it is stopped, and give the exit code.
+
+    Raises  E870 where no table collects from a receiver, E872 where the disk failed, E873 where others than this
+            machine could send without a token, E874 where a folder cannot be written, E909 where nothing can listen
+    """
+    project = open_project(folder, env)
+    host, port = address_of(listen)
+    door = door_of(project, is_open=host not in LOOPBACK)
+    listener = _listener(host, port)
+    stop = threading.Event()
+    served = _Served(door, listener, stop.set)
+    to = console()
+    with stoppable(stop.set, told_to=to.file):
+        served.start()
+        told = f"{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+        if is_json:
+            print_json({"address": f"http://{told}/", "streams": sorted(door.streams)})
+            sys.stdout.flush()
+        else:
+            for name in sorted(door.streams):
+                to.print(f"events are taken at http://{told}/{name}", soft_wrap=True)
+            to.print("(Ctrl-C ends it)")
+        stop.wait()
+        served.end()
+    return 0
+
+
+def door_of(project: Project, *, is_open: bool) -> Door:
+    """Return the door to all streams that tables of a project collect from; `is_open` to other machines than this.
+
+    Raises  E870, E873, E874 as `take_events`
+    """
+    cadences: dict[tuple[str, str], list[Cadence]] = {}
+    for table in project.flow.tables.values():
+        unit = table.source.unit if table.source is not None else None
+        if unit is not None and project.flow.connections[unit.connection].type == CAPABILITIES.type:
+            cadences.setdefault((unit.connection, unit.path), []).append(table.cadence)
+    if not cadences:
+        raise WaterclockError(
+            "E870",
+            f"no table of {project.flow.project} collects events",
+            why="the door takes the streams that are collected: COLLECT ... FROM door.events, door of TYPE receiver",
+            fix="declare such a connection and such a COLLECT; docs/howto/receive-events.md shows both",
+        )
+    secrets, streams, waiting = Secrets.of(project.secrets), {}, []
+    for (name, stream), of_stream in cadences.items():
+        connection = project.flow.connections[name]
+        options = {key: secrets.value_of(value) for key, value in connection.options.items()}
+        if is_open and not options.get("token"):
+            raise _no_token(connection)
+        folder = _made(folder_of(Setting(name, options, project.root, project.root)) / stream)
+        headers = tuple(part.strip().lower() for part in str(options.get("headers") or "").split(",") if part.strip())
+        limits = Limits(
+            token=str(options["token"]) if options.get("token") else None,
+            max_body=int(str(options.get("max_body", MAX_BODY))),
+            headers=headers,
+            has_raw=bool(options.get("raw", False)),
+        )
+        streams[f"{name}/{stream}"] = Stream(limits, SegmentWriter(folder, ends_of(of_stream)))
+        waiting.append(int(str(options.get("max_waiting", MAX_WAITING))))
+    return Door(streams, max(waiting))
+
+
+def ends_of(cadences: Sequence[Cadence]) -> Callable[[datetime], datetime]:
+    """Return what tells the next instant at which a window of one of the cadences ends."""
+    return lambda at: min(cadence.next(at) for cadence in cadences)
+
+
+class _Served:
+    """A server in a thread of its own; `told` is called when it ends by itself."""
+
+    def __init__(self, door: Door, listener: socket.socket, told: Callable[[], None]) -> None:
+        config = uvicorn.Config(
+            cast("ASGI3Application", door),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=75,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_graceful_shutdown=_SECONDS_TO_END,
+            http=bounded(_PATIENCE),
+            ws="none",
+            lifespan="off",
+        )
+        self._door = door
+        self._listener = listener
+        self._told = told
+        self._server = uvicorn.Server(config)
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="door")
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Take no more, answer what has come, and end what is written. Raises  what it ended by, E872 for the disk."""
+        self._door.is_ready = False
+        self._server.should_exit = True
+        self._thread.join()
+        if isinstance(self._failure, OSError):
+            raise WaterclockError(
+                "E872",
+                "the disk failed: nothing more is taken",
+                where=str(self._failure.filename or "") or None,
+                why=f"{self._failure.strerror}; what a disk holds after a failed sync nobody can tell",
+                fix="see to the disk, then start `waterclock receive` again: what was answered by 202 before is there",
+            ) from self._failure
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - raised again where it was started
+            self._failure = error
+        finally:
+            self._listener.close()
+            self._told()
+
+    async def _serve(self) -> None:
+        streams: Mapping[str, Stream] = self._door.streams
+        with ThreadPoolExecutor(len(streams), thread_name_prefix="disk") as threads:
+            writing = [asyncio.create_task(stream.run(threads)) for stream in streams.values()]
+            serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
+            await asyncio.wait([serving, *writing], return_when=asyncio.FIRST_COMPLETED)
+            self._door.is_ready = False
+            self._server.should_exit = True
+            await serving
+            for stream in streams.values():
+                stream.finish()
+            failed = [each for each in await asyncio.gather(*writing, return_exceptions=True) if each is not None]
+        if failed:
+            raise failed[0]
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # several of these share an address: one is started before the other ends, and none is refused
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((host, port))
+        listener.listen(1024)
+    except OSError as error:
+        listener.close()
+        raise WaterclockError(
+            "E909", f"nothing can listen at {host}:{port}", why=error.strerror or str(error),
+            fix="name another port, or end what has this one",
+        ) from error  # fmt: skip
+    return listener
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe-{threading.get_native_id()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise WaterclockError(
+            "E874", f"{folder} cannot be written", where=str(folder), why=error.strerror or str(error),
+            fix="give the user who runs this the right to write there, or mend the connection's path",
+        ) from error  # fmt: skip
+    return folder
+
+
+def _no_token(connection: Connection) -> WaterclockError:
+    return WaterclockError(
+        "E873",
+        f"everybody could send to {connection.name}",
+        where=str(connection.place),
+        why="it is to listen beyond this machine, and the connection has no token",
+        fix=f'connections.{connection.name}.token = {{ secret = "door/token" }} in waterclock.toml, or --listen 8877',
+    )

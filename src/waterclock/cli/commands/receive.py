@@ -1,0 +1,21 @@
+"""`waterclock receive`: take events over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
+
+Listen = Annotated[
+    str,
+    typer.Option("--listen", metavar="[HOST:]PORT", help="Where to listen; on this machine alone, if no host is said."),
+]
+
+
+def receive(*, listen: Listen = "8877", project: ProjectDir = HERE, env: Env = None, json: AsJson = False) -> None:
+    """Take events over HTTP for the streams that tables collect from, each answered when it is on disk."""
+    from waterclock.cli.actions.receive import take_events
+
+    raise typer.Exit(take_events(project, env, listen, is_json=json))

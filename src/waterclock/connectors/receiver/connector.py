@@ -1,0 +1,155 @@
+"""The connector of events: what `check` knows of it, and the collector of what `waterclock receive` took."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.files.connector import FilesCollector
+from waterclock.connectors.interface import Collected, Deliverer, Item, Listing, Report, Setting, Waiting
+from waterclock.connectors.receiver import spool
+from waterclock.connectors.receiver.events import OWN
+from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.choices import Batching
+from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.origins import TYPES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MAX_BODY = 1 << 20
+MAX_WAITING = 64 << 20
+
+CAPABILITIES = Capabilities(
+    type="receiver",
+    connection_options={
+        "path": Option(is_required=True, help="the folder of this machine that events are written to"),
+        "token": Option(help="what senders say as `Authorization: Bearer`, as a secret; none, for this machine alone"),
+        "max_body": Option("number", help="the bytes that a request may hold, unpacked; 1048576, 16777216 at most"),
+        "max_waiting": Option("number", help="the bytes of requests that wait for the disk at once; 67108864"),
+        "headers": Option(help="the request's headers to keep, with commas between: a column _headers; none"),
+        "raw": Option("flag", help="whether each event is kept as it was sent, too: a column _raw; false"),
+    },
+    collect_options={
+        "timestamp_format": Option(help="a Spark datetime pattern for TIMESTAMP columns; ISO 8601"),
+        "date_format": Option(help="a Spark datetime pattern for DATE columns; ISO 8601"),
+    },
+    collects=frozenset({Batching.ARRIVAL_TIME}),
+    tells=frozenset(TYPES),
+    seals=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverConnector:
+    """Opens folders of events."""
+
+    capabilities: Capabilities = CAPABILITIES
+
+    def collector(self, setting: Setting) -> ReceiverCollector:
+        """Open a folder of events."""
+        return ReceiverCollector(setting)
+
+    def deliverer(self, setting: Setting) -> Deliverer:
+        """Refuse: nothing is delivered to a receiver, which check knows."""
+        raise AssertionError(f"{setting.name} is a receiver: nothing is published to it")
+
+
+CONNECTOR = ReceiverConnector()
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverCollector:
+    """Collects what was received: files of JSON lines, which sealing makes of what was written."""
+
+    setting: Setting
+
+    def seal(self, unit: Unit, now: datetime) -> datetime:
+        """Make files of what came, and tell up to when that is all; see `sealing.seal`."""
+        from waterclock.connectors.receiver.sealing import seal
+
+        return seal(self._folder(unit), now)
+
+    def waiting(self, unit: Unit) -> Waiting:
+        """What lies there, in segments and in files that nobody took yet."""
+        folder = self._folder(unit)
+        segments = spool.segments_in(folder)
+        landed = [path for path in folder.glob(spool.LANDED) if not path.name.startswith(".")]
+        there = [*(folder / segment.name for segment in segments), *landed]
+        labels = [*(each.label for each in segments), *(spool.label_in(path.name) for path in landed)]
+        return Waiting(
+            len(there), sum(_size(path) for path in there), min(labels, default=None),
+            is_open=any(segment.state == "open" for segment in segments),
+        )  # fmt: skip
+
+    def clock(self, unit: Unit) -> datetime | None:
+        """Up to when it was sealed last; None before the first time."""
+        return spool.sealed_until(self._folder(unit))
+
+    def schema(self, unit: Unit) -> Mapping[str, str] | None:
+        """None: an event may have any keys."""
+        del unit
+        return None
+
+    def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
+        """Name the file, line and key that Spark stumbled over."""
+        return self._files().explain(_landed(unit), columns, error)
+
+    def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
+        """All files of events, new and archived, oldest first; and the segments that are damaged."""
+        folder = self._folder(unit)
+        folder.mkdir(parents=True, exist_ok=True)
+        listing = self._files().arrivals(_landed(unit), taken)
+        return Listing(listing.items, (*listing.reports, *map(_report, self._damaged(folder))))
+
+    def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
+        """Files of events by their names, archived or not."""
+        return self._files().find(_landed(unit), names)
+
+    def read_items(
+        self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
+    ) -> Collected:
+        """Read files of events into one frame by one scan, each row with the label its file was taken by."""
+        self._folder(unit).mkdir(parents=True, exist_ok=True)
+        collected = self._files().read_items(spark, _landed(unit), items, columns, zone)
+        return replace(collected, left_out=tuple(name for name in collected.left_out if name not in OWN))
+
+    def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
+        """Move files of events to the archive."""
+        return self._files().archive(_landed(unit), items)
+
+    def _folder(self, unit: Unit) -> Path:
+        return folder_of(self.setting) / unit.path
+
+    def _files(self) -> FilesCollector:
+        return FilesCollector(replace(self.setting, options={"path": str(folder_of(self.setting))}))
+
+    @staticmethod
+    def _damaged(folder: Path) -> list[Path]:
+        return [folder / each.name for each in spool.segments_in(folder) if each.state == "damaged"]
+
+
+def folder_of(setting: Setting) -> Path:
+    """Return the folder of a connection; a relative path is below the project's folder."""
+    folder = setting.folder / str(setting.options["path"])
+    return folder.resolve() if ".." in folder.parts else folder
+
+
+def _landed(unit: Unit) -> Unit:
+    return replace(unit, path=f"{unit.path}/{spool.LANDED}")
+
+
+def _report(path: Path) -> Report:
+    damage = WaterclockError("E871", "what stands before the damage was taken; its writer had ended it whole")
+    return Report(str(path), "damaged", f"{damage.code}: {damage.what}")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

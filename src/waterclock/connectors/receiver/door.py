@@ -1,0 +1,310 @@
+"""The door: HTTP requests to streams, as a bare ASGI application. No framework stands on this path.
+
+`POST /<connection>/<stream>` is answered 202 when its events are on disk. All requests that wait when the disk is free
+go there by one write and one sync.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from waterclock.connectors.receiver.events import RefusedError, events_of, unpacked
+from waterclock.connectors.receiver.writing import SyncFailedError
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_LONGEST_KEY = 200
+_LONGEST_LENGTH = 18  # digits
+_IN_THE_LOOP = 64 * 1024  # what is longer is read by a thread, so that small requests do not wait for it
+
+
+class Writer(Protocol):
+    """What a stream is written by: see `writing.SegmentWriter`."""
+
+    def append(self, bodies: Sequence[bytes]) -> None:
+        """Put bodies on disk."""
+        ...
+
+    def ends_in(self) -> float | None:
+        """Return the seconds up to `end_if_over`."""
+        ...
+
+    def end_if_over(self) -> None:
+        """End what is over."""
+        ...
+
+    def end(self) -> None:
+        """End what is open."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a connection lets in: its token, None for none; bytes of a request; headers to keep, in lower case."""
+
+    token: str | None = None
+    max_body: int = 1 << 20
+    headers: tuple[str, ...] = ()
+    has_raw: bool = False
+
+
+@dataclass(slots=True)
+class Counts:
+    """What came since the start."""
+
+    events: int = 0
+    requests: int = 0
+    refused: int = 0
+    syncs: int = 0
+
+
+class Stream:
+    """A stream of events: what waits for the disk, and the task that puts it there."""
+
+    def __init__(self, limits: Limits, writer: Writer) -> None:
+        self.limits = limits
+        self.counts = Counts()
+        self._writer = writer
+        self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
+        self._woken = asyncio.Event()
+        self._is_ending = False
+        self._failure: OSError | None = None
+
+    def put(self, body: bytes) -> asyncio.Future[None]:
+        """Have a body be written; the future is done when it is on disk, or holds why it is not.
+
+        Raises  OSError once nothing may be written any more
+        """
+        if self._failure is not None:
+            raise self._failure
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((body, future))
+        self._woken.set()
+        return future
+
+    def finish(self) -> None:
+        """Have `run` end once all that waits is written."""
+        self._is_ending = True
+        self._woken.set()
+
+    async def run(self, thread: ThreadPoolExecutor) -> None:
+        """Write what waits, until `finish`.
+
+        Raises  what makes writing on impossible, such as SyncFailedError, once all that waits was told
+        """
+        loop = asyncio.get_running_loop()
+        while self._waiting or not self._is_ending:
+            if not self._waiting:
+                await self._rest()
+            taken, self._waiting = self._waiting, []
+            self._woken.clear()
+            try:
+                if taken:
+                    await loop.run_in_executor(thread, self._writer.append, [body for body, _ in taken])
+                    self.counts.syncs += 1
+                else:
+                    await loop.run_in_executor(thread, self._writer.end_if_over)
+            except Exception as error:
+                if not isinstance(error, OSError) or isinstance(error, SyncFailedError):
+                    self._failure = error if isinstance(error, OSError) else OSError(0, "it is ending")
+                    _fail([*taken, *self._waiting], self._failure)
+                    raise
+                _fail(taken, error)
+            else:
+                for _, future in taken:
+                    if not future.done():
+                        future.set_result(None)
+        await loop.run_in_executor(thread, self._writer.end)
+
+    async def _rest(self) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), self._writer.ends_in())
+
+
+def _fail(waiting: Sequence[tuple[bytes, asyncio.Future[None]]], error: OSError) -> None:
+    for _, future in waiting:
+        if not future.done():
+            future.set_exception(error)
+
+
+@dataclass(slots=True)
+class Door:
+    """An application, of ASGI and of RSGI, of streams by `connection/stream`. `is_ready` is False once it is ending."""
+
+    streams: Mapping[str, Stream]
+    max_waiting: int = 64 << 20
+    is_ready: bool = True
+    _held: int = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request of ASGI."""
+        if scope["type"] != "http":
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        with suppress(_GoneError):
+            status, body, head = await self.answer(scope["method"], scope["path"], headers, _received(receive))
+            told = [(name.encode(), value.encode()) for name, value in head]
+            await send({"type": "http.response.start", "status": status, "headers": told})
+            await send({"type": "http.response.body", "body": body})
+
+    async def __rsgi__(self, scope: Any, protocol: Any) -> None:
+        """Answer one request of RSGI, as Granian has it."""
+        if scope.proto != "http":
+            return
+        headers = dict(scope.headers.items())
+        status, body, head = await self.answer(scope.method, scope.path, headers, _streamed(headers, protocol))
+        protocol.response_bytes(status, head, body)
+
+    async def answer(
+        self, method: str, path: str, headers: Mapping[str, str], parts: AsyncIterator[bytes]
+    ) -> tuple[int, bytes, list[tuple[str, str]]]:
+        """Answer a request: its status, body and headers. `parts` are of its body, names of headers in lower case."""
+        try:
+            status, said, more = await self._answer(method, path.strip("/"), headers, parts)
+        except RefusedError as refused:
+            status, said, more = refused.status, {"error": str(refused)}, ()
+        body = json.dumps(said, separators=(",", ":")).encode() + b"\n"
+        return status, body, [("content-type", "application/json"), ("content-length", str(len(body))), *more]
+
+    async def _answer(self, method: str, path: str, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> _Answer:
+        if method != "POST":
+            return self._state(method, path)
+        stream = self._let_in(path, headers)
+        return stream if isinstance(stream, tuple) else await self._take(stream, headers, parts)
+
+    def _state(self, method: str, path: str) -> _Answer:
+        if method not in {"GET", "HEAD"}:
+            return 405, {"error": "events are POSTed"}, (("allow", "GET, POST"),)
+        if path == "livez":
+            return 200, {"alive": True}, ()
+        if path == "readyz":
+            return (200 if self.is_ready else 503), {"ready": self.is_ready}, ()
+        if path == "metrics":
+            told = {
+                name: {"events": of.events, "requests": of.requests, "refused": of.refused, "syncs": of.syncs}
+                for name, of in ((name, stream.counts) for name, stream in self.streams.items())
+            }
+            return 200, {"streams": told, "waiting_bytes": self._held}, ()
+        return 404, {"error": "there are /livez, /readyz and /metrics; events are POSTed to /connection/stream"}, ()
+
+    def _let_in(self, path: str, headers: Mapping[str, str]) -> Stream | _Answer:
+        """Find the stream, unless the sender may not know: the token is asked for before a name is told to be wrong."""
+        connection = path.partition("/")[0]
+        of_connection = [s for name, s in self.streams.items() if name.partition("/")[0] == connection]
+        token = of_connection[0].limits.token if of_connection else None
+        if token is not None:
+            said = headers.get("authorization")
+            if said is None:
+                return 401, {"error": "a token is needed: Authorization: Bearer"}, (("www-authenticate", "Bearer"),)
+            if not hmac.compare_digest(said.removeprefix("Bearer ").encode(), token.encode()):
+                return 403, {"error": "that is not the token of this connection"}, ()
+        elif "origin" in headers:
+            # without a token all pages that a browser of this machine shows could send events
+            return 403, {"error": "a browser's page may send nothing here: the connection has no token"}, ()
+        stream = self.streams.get(path)
+        if stream is None:
+            return 404, {"error": "no table collects from here: POST to /connection/stream"}, ()
+        return stream
+
+    async def _take(self, stream: Stream, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> _Answer:
+        limits = stream.limits
+        stream.counts.requests += 1
+        held = 0
+        try:
+            came: list[bytes] = []
+            async for part in _bounded(parts, headers.get("content-length", ""), limits.max_body):
+                held += len(part)
+                self._held += len(part)
+                if self._held > self.max_waiting:
+                    return _FULL
+                came.append(part)
+            body = b"".join(came)
+            read = _read if len(body) <= _IN_THE_LOOP else _read_aside
+            events, kept = await read(body, headers, limits)
+            held += len(kept)
+            self._held += len(kept)
+            if self._held > self.max_waiting:
+                return _FULL
+            await stream.put(kept)
+            stream.counts.events += events
+            return 202, {"accepted": events}, ()
+        except RefusedError:
+            stream.counts.refused += 1
+            raise
+        except OSError as error:
+            return 503, {"error": f"the disk does not take it: {error.strerror}; send it again"}, _RETRY
+        finally:
+            self._held -= held
+
+
+_Answer = tuple[int, Mapping[str, Any], Sequence[tuple[str, str]]]
+_RETRY = (("retry-after", "1"),)
+_FULL: _Answer = (503, {"error": "too much waits for the disk; send it again"}, _RETRY)
+
+
+class _GoneError(Exception):
+    """The sender went away before its request was whole."""
+
+
+async def _received(receive: Receive) -> AsyncIterator[bytes]:
+    """Yield the parts of a body as ASGI gives them. Raises  _GoneError where the sender leaves before the last."""
+    is_more = True
+    while is_more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _GoneError
+        yield message.get("body", b"")
+        is_more = message.get("more_body", False)
+
+
+async def _streamed(headers: Mapping[str, str], protocol: Any) -> AsyncIterator[bytes]:
+    """Yield the parts of a body as RSGI gives them: at once, where it is known how long it is."""
+    if "content-length" in headers:
+        yield await protocol()
+        return
+    async for part in protocol:
+        yield part
+
+
+async def _bounded(parts: AsyncIterator[bytes], length: str, most: int) -> AsyncIterator[bytes]:
+    """Yield the parts of a body. Raises  RefusedError (413) where it is, or says that it is, larger than it may be."""
+    size = 0
+    if length.isdecimal() and (len(length) > _LONGEST_LENGTH or int(length) > most):
+        raise _too_large(most)
+    async for part in parts:
+        size += len(part)
+        if size > most:
+            raise _too_large(most)
+        yield part
+
+
+def _too_large(most: int) -> RefusedError:
+    return RefusedError(f"the body is larger than {most} bytes", 413)
+
+
+async def _read(body: bytes, headers: Mapping[str, str], limits: Limits) -> tuple[int, bytes]:
+    """Return how many events a body holds, and what is kept of it."""
+    return _kept(body, headers, limits)
+
+
+async def _read_aside(body: bytes, headers: Mapping[str, str], limits: Limits) -> tuple[int, bytes]:
+    return await asyncio.get_running_loop().run_in_executor(None, _kept, body, headers, limits)
+
+
+def _kept(body: bytes, headers: Mapping[str, str], limits: Limits) -> tuple[int, bytes]:
+    kept = events_of(unpacked(body, headers.get("content-encoding", "").lower(), limits.max_body))
+    key = headers.get("idempotency-key")
+    if key is not None and not 0 < len(key) <= _LONGEST_KEY:
+        raise RefusedError(f"Idempotency-Key has {len(key)} signs: 1 to {_LONGEST_KEY} are kept")
+    said = {name: headers[name] for name in limits.headers if name in headers} if limits.headers else None
+    return len(kept.events), kept.body(key, said, has_raw=limits.has_raw)

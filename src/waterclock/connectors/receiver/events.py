@@ -1,0 +1,199 @@
+"""What a request brings: JSON objects, one, many in an array, or one a line; and the lines that are kept of them.
+
+What is let in here is what Spark reads later without stumbling: a row that is refused now is mended by its sender, one
+that is found broken in a window would stop a table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from waterclock.spark_sql import column_name
+
+RECEIVED, REQUEST, EVENT, HEADERS, RAW = "_received", "_request", "_event", "_headers", "_raw"
+OWN = frozenset({RECEIVED, REQUEST, EVENT, HEADERS, RAW})
+
+_BLANK = re.compile(r"[ \t\n\r]*")
+_BETWEEN = re.compile(r"[ \t\n\r]*,?[ \t\n\r]*")
+_BREAKS = str.maketrans("\r\n", "  ")
+_GZIP = 31
+_LONG = 900  # what is shorter holds no number that Spark's reader finds too long
+_LONG_NAME = 40_000
+_SIMPLE: set[str] = set()  # keys that are their columns' names: most are, and all events have the same ones
+_MOST_KNOWN = 10_000
+
+
+class RefusedError(ValueError):
+    """A request that is not taken; `status` is HTTP's."""
+
+    def __init__(self, said: str, status: int = 400) -> None:
+        super().__init__(said)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of a request: the text of each event, on one line, as it was sent."""
+
+    events: tuple[str, ...]
+
+    def body(self, request: str | None, headers: Mapping[str, str] | None, *, has_raw: bool) -> bytes:
+        """Return what a frame holds: a line on the request, and a line for each event."""
+        said = json.dumps({"request": request, "headers": headers, "raw": has_raw}, separators=(",", ":"))
+        return "\n".join((said, *self.events)).encode()
+
+
+def events_of(body: bytes) -> Kept:
+    """Read the events of a request: a JSON object, an array of them, or objects one after the other, as in NDJSON.
+
+    Raises  RefusedError that names the event, from 1, and what is wrong with it; then none of them is taken
+    """
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise RefusedError(f"the body is no UTF-8 at byte {error.start + 1}") from None
+    at = _end(_BLANK, text, 0)
+    is_array = text.startswith("[", at)
+    at = _end(_BLANK, text, at + 1) if is_array else at
+    found: list[str] = []
+    while at < len(text) and not (is_array and text[at] == "]"):
+        end = _one(text, at, len(found) + 1)
+        event = text[at:end]
+        found.append(event.translate(_BREAKS) if "\n" in event or "\r" in event else event)
+        is_line = not is_array and text.startswith("\n{", end)
+        at = end + 1 if is_line else _next(text, end, len(found), is_array=is_array)
+    if is_array:
+        if at >= len(text):
+            raise RefusedError("the array does not end")
+        if _end(_BLANK, text, at + 1) < len(text):
+            raise RefusedError("something stands behind the array")
+    if not found:
+        raise RefusedError("the body holds no event: send a JSON object, an array of them, or one a line")
+    return Kept(tuple(found))
+
+
+def unpacked(body: bytes, encoding: str, most: int) -> bytes:
+    """Undo a Content-Encoding: none, or gzip.
+
+    Raises  RefusedError: 413 for what is larger than `most` bytes, 415 for an encoding that is not known
+    """
+    if encoding in {"", "identity"}:
+        return body
+    if encoding not in {"gzip", "x-gzip"}:
+        raise RefusedError(f"Content-Encoding {encoding}: there is gzip", 415)
+    stream = zlib.decompressobj(_GZIP)
+    try:
+        plain = stream.decompress(body, most + 1)
+    except zlib.error as error:
+        raise RefusedError(f"the body is no gzip: {error}") from None
+    if len(plain) > most:
+        raise RefusedError(f"the body is larger than {most} bytes when it is unpacked", 413)
+    if not stream.eof or stream.unused_data:
+        raise RefusedError("the body ends before its gzip stream does, or goes on after it")
+    return plain
+
+
+def lines_of(body: bytes, at: datetime, place: str) -> Iterator[bytes]:
+    """Yield the lines that are collected of a frame: each event with what is told of it before its own keys.
+
+    `place` stands for the request where it brought no key of its own.
+    """
+    first, *events = body.split(b"\n")
+    said = json.loads(first)
+    told: dict[str, Any] = {RECEIVED: at.isoformat().replace("+00:00", "Z"), REQUEST: said["request"] or place}
+    if said["headers"] is not None:
+        told[HEADERS] = json.dumps(said["headers"], separators=(",", ":"))
+    head = json.dumps(told, separators=(",", ":"))[:-1].encode()
+    for number, event in enumerate(events, 1):
+        raw = b',"%s":%s' % (RAW.encode(), json.dumps(event.decode()).encode()) if said["raw"] else b""
+        own = event[1:].lstrip(b" \t")
+        comma = b"" if own.startswith(b"}") else b","
+        yield b'%s,"%s":%d%s%s%s\n' % (head, EVENT.encode(), number, raw, comma, own)
+
+
+def _one(text: str, at: int, number: int) -> int:
+    """Check the event that begins at an offset, and return where it ends."""
+    end: int
+    try:
+        event, end = _scan(text, at)
+        if end - at >= _LONG:
+            _STRICT.raw_decode(text, at)
+    except StopIteration as nothing:
+        raise RefusedError(f"event {number} is no JSON: nothing begins at sign {nothing.value + 1}") from None
+    except RecursionError:
+        raise RefusedError(f"event {number} is nested too deep") from None
+    except json.JSONDecodeError as error:
+        raise RefusedError(f"event {number} is no JSON: {error.msg} at {error.lineno}:{error.colno}") from None
+    except ValueError as error:
+        raise RefusedError(f"event {number}: {error}") from None
+    if not isinstance(event, dict):
+        raise RefusedError(f"event {number} is no JSON object")
+    _check_names(event, number)
+    return end
+
+
+def _check_names(event: Mapping[str, Any], number: int) -> None:
+    """Refuse keys of which no columns can be made beside each other, or beside the door's own."""
+    names: set[str] = set()
+    for key in event:
+        name = key if key in _SIMPLE else _column_of(key)
+        if name in OWN:
+            raise RefusedError(f"event {number} has a key {key}, by which the door tells of it")
+        if not name:
+            raise RefusedError(f"event {number} has a key without a name")
+        if name in names:
+            raise RefusedError(f"event {number} has two keys {name}")
+        names.add(name)
+
+
+def _column_of(key: str) -> str:
+    """Return the name that a key's column has, without its case; one like it is known again."""
+    name = column_name(key).lower()
+    if name == key and name not in OWN and len(name) < _LONG and len(_SIMPLE) < _MOST_KNOWN:
+        _SIMPLE.add(name)
+    return name
+
+
+def _next(text: str, at: int, number: int, *, is_array: bool) -> int:
+    if not is_array:
+        return _end(_BLANK, text, at)
+    end = _end(_BETWEEN, text, at)
+    has_comma = "," in text[at:end]
+    if end < len(text) and has_comma == (text[end] == "]"):
+        raise RefusedError(f"the array goes wrong behind event {number}")
+    return end
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
+def _refuse_constant(said: str) -> Any:
+    raise ValueError(f"{said} is no value of JSON")
+
+
+def _number(said: str) -> int:
+    if len(said) > _LONG:
+        raise ValueError(f"a number of {len(said)} digits")
+    return 0
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    for name, _ in pairs:
+        if len(name) > _LONG_NAME:
+            raise ValueError(f"a key of {len(name)} signs")
+    return dict(pairs)
+
+
+_PLAIN = json.JSONDecoder(parse_constant=_refuse_constant)
+_scan = _PLAIN.scan_once  # type: ignore[attr-defined]  # raw_decode without what it makes of StopIteration
+_STRICT = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_int=_number, parse_float=_number, object_pairs_hook=_pairs
+)

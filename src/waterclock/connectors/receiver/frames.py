@@ -1,0 +1,55 @@
+"""The frames of a segment: `length, crc32, instant, body`, one after the other, each an answered request or none.
+
+A frame is whole or it is not there. After a crash the last ones may be cut off, or be zeros that the disk gave: what
+does not add up was never acknowledged.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import IO
+from zlib import crc32
+
+from waterclock.timelabel.instant import EPOCH
+
+_HEAD = struct.Struct("<IIq")
+_SUM = struct.Struct("<q")
+_MICROSECOND = timedelta(microseconds=1)
+MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a request brought, when it was written (UTC), and the offsets at which its frame begins and ends."""
+
+    at: datetime
+    body: bytes
+    start: int
+    end: int
+
+
+def framed(at: datetime, body: bytes) -> bytes:
+    """Return a body as it is appended to a segment."""
+    micros = (at - EPOCH) // _MICROSECOND
+    return _HEAD.pack(len(body), crc32(body, crc32(_SUM.pack(micros))), micros) + body
+
+
+def frames_of(file: IO[bytes]) -> Iterator[Frame]:
+    """Yield the whole frames from a file's beginning, and stop at the first that is not.
+
+    Cost    one frame in memory
+    """
+    start = 0
+    while len(head := file.read(_HEAD.size)) == _HEAD.size:
+        length, said, micros = _HEAD.unpack(head)
+        if not 0 < length <= MOST_BYTES:
+            return
+        body = file.read(length)
+        if len(body) < length or crc32(body, crc32(head[8:])) != said:
+            return
+        end = start + _HEAD.size + length
+        yield Frame(EPOCH + micros * _MICROSECOND, body, start, end)
+        start = end

@@ -1,0 +1,104 @@
+"""Seals what a stream received up to an instant: segments of the dead are ended, and closed ones made into files.
+
+It hurries no writer: one that still writes to an earlier window holds that open, and ends it by its own timer.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+from waterclock.connectors.receiver.events import lines_of
+from waterclock.connectors.receiver.frames import frames_of
+from waterclock.connectors.receiver.spool import (
+    Segment,
+    is_locked,
+    mark_sealed,
+    minute_of,
+    only_sealer,
+    segments_in,
+    sync_folder,
+)
+from waterclock.connectors.receiver.writing import remove_unfinished
+from waterclock.faults import fault
+
+_LEVEL = 1
+
+
+def seal(folder: Path, now: datetime) -> datetime:
+    """Seal a stream up to the minute of `now`, and tell up to when it is complete: no event comes before that instant.
+
+    All that was closed lies there as files when it returns. Runners that do so at once do it one after the other.
+    Cost    one reading and one writing of what is new, a frame in memory
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    until = minute_of(now)
+    with only_sealer(folder):
+        remove_unfinished(folder)
+        mark_sealed(folder, until)
+        complete = min([until, *(each.label for each in _still_written(folder))])
+        for segment in segments_in(folder):
+            if segment.state == "closed":
+                _land(folder, segment)
+    return complete
+
+
+def _still_written(folder: Path) -> Iterator[Segment]:
+    """Yield the segments whose writers live; those of the dead are cut where they are torn, and closed."""
+    for segment in segments_in(folder):
+        if segment.state != "open":
+            continue
+        with suppress(FileNotFoundError), (folder / segment.name).open("r+b") as file:
+            fault("receiver.looked")
+            if not is_locked(file.fileno()):
+                yield segment
+            elif _is_there(folder / segment.name, file):  # its writer has not closed it just now
+                end = 0
+                for frame in frames_of(file):
+                    end = frame.end
+                file.truncate(end)
+                os.fsync(file.fileno())
+                fault("receiver.cut")
+                (folder / segment.name).rename(folder / segment.as_state("closed").name)
+
+
+def _is_there(path: Path, file: IO[bytes]) -> bool:
+    try:
+        return path.stat().st_ino == os.fstat(file.fileno()).st_ino
+    except FileNotFoundError:
+        return False
+
+
+def _land(folder: Path, segment: Segment) -> None:
+    """Make the file of a closed segment's events, and remove the segment; what is damaged of it is kept.
+
+    Done again after a crash it makes the same file under the same name.
+    """
+    path, aside = folder / segment.name, folder / f".{segment.landed}.part"
+    with path.open("rb") as source, aside.open("wb") as sink:
+        end, count = 0, 0
+        with gzip.GzipFile("", "wb", _LEVEL, sink, mtime=0) as packed:
+            for frame in frames_of(source):
+                end = frame.end
+                for line in lines_of(frame.body, frame.at, f"{segment.writer}-{frame.start}"):
+                    packed.write(line)
+                    count += 1
+        is_whole = end == os.fstat(source.fileno()).st_size
+        sink.flush()
+        os.fsync(sink.fileno())
+    fault("receiver.made_file")
+    if count:
+        aside.rename(folder / segment.landed)
+    else:
+        aside.unlink()
+    sync_folder(folder)
+    fault("receiver.landed")
+    if is_whole:
+        path.unlink()
+    else:
+        path.rename(folder / segment.as_state("damaged").name)

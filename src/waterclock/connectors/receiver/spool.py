@@ -1,0 +1,130 @@
+"""The folder of a stream: how segments, markers and the files made of them are named.
+
+    open-<label>-<writer>-<number>.seg      is written; its writer holds a flock on it for as long as it lives
+    closed-<label>-<writer>-<number>.seg    is whole, and nobody writes to it any more
+    damaged-<label>-<writer>-<number>.seg   was whole once: what could be read of it was taken, the rest is kept
+    <label>-<writer>-<number>.jsonl.gz      the events of a closed segment: what is collected, and then archived
+    sealing-<label>                         windows that end up to this label are sealed: no segment begins before it
+
+A segment's label is the minute in which it begins. Its writer ends it where a window of the stream's tables ends, so a
+segment lies in one window of each.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from time import sleep
+
+from waterclock.faults import fault
+from waterclock.timelabel.instant import EPOCH
+from waterclock.timelabel.label import instant_of, label_of
+
+LANDED = "*.jsonl.gz"
+
+_MINUTE = timedelta(minutes=1)
+_SEGMENT = re.compile(r"(open|closed|damaged)-([0-9]{14})-([0-9a-z]+-[0-9]+)\.seg")
+_MARKED = re.compile(r"sealing-[0-9]{14}")
+_MARKER = "sealing-"
+_LOCK = ".sealer"
+_MARKERS_KEPT = 2
+_AGAIN = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment by its name: its state (open, closed, damaged), the minute it begins with, its writer and number."""
+
+    state: str
+    label: datetime
+    writer: str
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return f"{self.state}-{label_of(self.label)}-{self.writer}.seg"
+
+    @property
+    def landed(self) -> str:
+        """The name of the file that is made of its events."""
+        return f"{label_of(self.label)}-{self.writer}.jsonl.gz"
+
+    def as_state(self, state: str) -> Segment:
+        """Return the same segment in another state."""
+        return Segment(state, self.label, self.writer)
+
+
+def label_in(landed: str) -> datetime:
+    """Return the minute that the events of a file came from, on, by its name."""
+    return instant_of(landed.partition("-")[0])
+
+
+def minute_of(at: datetime) -> datetime:
+    """Return the minute that an instant lies in: no window begins or ends within it."""
+    return at - (at - EPOCH) % _MINUTE
+
+
+def segments_in(folder: Path) -> list[Segment]:
+    """Return the segments of a stream in the order of their names; none where there is no such folder."""
+    found = (_SEGMENT.fullmatch(name) for name in _names(folder))
+    return [Segment(each[1], instant_of(each[2]), each[3]) for each in found if each]
+
+
+def sealed_until(folder: Path) -> datetime | None:
+    """Return the newest marker: no segment begins before it. None where nothing was sealed yet."""
+    markers = _markers(folder)
+    return instant_of(markers[-1].removeprefix(_MARKER)) if markers else None
+
+
+def mark_sealed(folder: Path, until: datetime) -> None:
+    """Make the marker of an instant unless there is a newer one; older ones are removed, but for the last."""
+    markers = _markers(folder)
+    name = f"{_MARKER}{label_of(until)}"
+    if not markers or markers[-1] < name:
+        (folder / name).touch()
+        fault("receiver.marked")
+        for old in markers[: 1 - _MARKERS_KEPT]:
+            (folder / old).unlink(missing_ok=True)
+
+
+@contextmanager
+def only_sealer(folder: Path) -> Iterator[None]:
+    """Be the one that seals a stream; another one is waited for, and one that died holds nothing."""
+    with (folder / _LOCK).open("ab") as lock:
+        while not is_locked(lock.fileno()):
+            fault("receiver.waits")
+            sleep(_AGAIN)
+        yield
+
+
+def is_locked(descriptor: int) -> bool:
+    """Take the lock of an open file; False where another process, or another opening of it, has it."""
+    with suppress(BlockingIOError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names of a folder on disk. Raises  OSError where the disk does not take them."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _markers(folder: Path) -> list[str]:
+    return [name for name in _names(folder) if _MARKED.fullmatch(name)]
+
+
+def _names(folder: Path) -> list[str]:
+    with suppress(FileNotFoundError):
+        return sorted(os.listdir(folder))  # noqa: PTH208 - texts are all
+    return []

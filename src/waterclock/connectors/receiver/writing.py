@@ -1,0 +1,180 @@
+"""Writes requests to segments: appended, on disk, and only then answered.
+
+Any number of writers, in any number of processes of one machine, write to one stream, each to segments of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from waterclock.connectors.receiver.frames import framed
+from waterclock.connectors.receiver.spool import Segment, is_locked, minute_of, sealed_until, sync_folder
+from waterclock.faults import fault
+
+MOST_BYTES = 64 << 20
+_NEW = ".new-"
+
+
+class SyncFailedError(OSError):
+    """The disk did not take what was written. What it holds now nobody can tell: the process is to end."""
+
+
+@dataclass(slots=True)
+class _Open:
+    segment: Segment
+    path: Path
+    descriptor: int
+    end: datetime
+    size: int = 0
+
+
+class SegmentWriter:
+    """Writes to a stream, one thread at a time. `end_of` gives the end of the window that an instant lies in.
+
+    The instants that it gives never go back, however the machine's clock is set: neither behind what it gave before,
+    nor behind what is sealed.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        end_of: Callable[[datetime], datetime],
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._folder = folder
+        self._end_of = end_of
+        self._clock = clock
+        self._most_bytes = most_bytes
+        self._name = secrets.token_hex(4)
+        self._count = 0
+        self._last = datetime.min.replace(tzinfo=UTC)
+        self._open: _Open | None = None
+
+    def append(self, bodies: Sequence[bytes]) -> None:
+        """Put requests on disk by one write and one sync; when it returns they may be answered.
+
+        Raises  OSError where the disk does not take them, of which none is kept then; they may be sent again
+                SyncFailedError where it is not known what the disk took: nothing may be written after it
+        """
+        now = self._now()
+        to = self._open
+        if to is not None and (now >= to.end or to.size >= self._most_bytes):
+            self.end()
+            to = None
+        if to is None:
+            to = self._open = self._begun(now)
+            now = self._last = max(now, to.segment.label)
+        data = b"".join([framed(now, body) for body in bodies])
+        fault("receiver.append")
+        try:
+            _write(to.descriptor, data)
+        except OSError:
+            self._cut(to)
+            raise
+        fault("receiver.written")
+        try:
+            os.fdatasync(to.descriptor)
+        except OSError as error:
+            raise SyncFailedError(error.errno, error.strerror, str(to.path)) from error
+        to.size += len(data)
+
+    def ends_in(self) -> float | None:
+        """Return after how many seconds `end_if_over` is to be called; None where nothing is open."""
+        return None if self._open is None else max(0.0, (self._open.end - self._now()).total_seconds())
+
+    def end_if_over(self) -> None:
+        """End the open segment where its window is over: a stream to which nobody sends must not hold it open."""
+        if self._open is not None and self._now() >= self._open.end:
+            self.end()
+
+    def end(self) -> None:
+        """End the open segment; the next request begins another one."""
+        to, self._open = self._open, None
+        if to is None:
+            return
+        try:
+            fault("receiver.ends")
+            to.path.rename(to.path.with_name(to.segment.as_state("closed").name))
+            fault("receiver.ended")
+        finally:
+            os.close(to.descriptor)
+
+    def _now(self) -> datetime:
+        self._last = max(self._last, self._clock())
+        return self._last
+
+    def _begun(self, now: datetime) -> _Open:
+        """Begin a segment at the minute of `now`, or at the first that is not sealed."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        label = minute_of(now)
+        while True:
+            self._count += 1
+            segment = Segment("open", label, f"{self._name}-{self._count:06d}")
+            made = self._made(segment)
+            if made is None:
+                continue
+            try:
+                fault("receiver.made")
+                sealed = sealed_until(self._folder)
+                if sealed is None or sealed <= label:
+                    sync_folder(self._folder)
+                    return made
+            except BaseException:
+                _remove(made)
+                raise
+            # whoever sealed may have listed the folder before this segment was there
+            _remove(made)
+            label = sealed
+
+    def _made(self, segment: Segment) -> _Open | None:
+        """Make a segment that is locked before it can be seen; None where somebody tidied it away meanwhile."""
+        aside, path = self._folder / f"{_NEW}{segment.name}", self._folder / segment.name
+        descriptor = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        try:
+            is_ours = is_locked(descriptor)
+            fault("receiver.locked")
+            if is_ours:
+                aside.rename(path)
+        except FileNotFoundError:
+            is_ours = False
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if not is_ours:
+            os.close(descriptor)
+            return None
+        return _Open(segment, path, descriptor, self._end_of(segment.label))
+
+    @staticmethod
+    def _cut(to: _Open) -> None:
+        """Take back what was written in part. Raises  SyncFailedError where that is not possible either."""
+        try:
+            os.ftruncate(to.descriptor, to.size)
+        except OSError as error:
+            raise SyncFailedError(error.errno, error.strerror, str(to.path)) from error
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what writers made that died before anybody could see it."""
+    for path in folder.glob(f"{_NEW}*"):
+        with suppress(FileNotFoundError), path.open("rb") as file:
+            if is_locked(file.fileno()):
+                path.unlink()
+
+
+def _remove(made: _Open) -> None:
+    made.path.unlink(missing_ok=True)
+    os.close(made.descriptor)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]

@@ -1,0 +1,72 @@
+"""Holds connections of TYPE receiver, and the streams that are collected from them, against what a door can be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from waterclock.dpl.resolve.buckets import SpanOf
+from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.declarations import Connection, Secret, Unit
+
+if TYPE_CHECKING:
+    from waterclock.dpl.resolve.drafts import Draft
+
+RECEIVER = "receiver"
+
+_STREAM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_MOST_OF_A_BODY = 16 << 20
+
+
+def check_receivers(connections: Iterable[Connection], span_of: SpanOf) -> Iterator[WaterclockError]:
+    """Report options of receivers: E331 a path that is no folder's, E332 limits, E333 a token that is no secret."""
+    for each in connections:
+        if each.type != RECEIVER:
+            continue
+        if "://" in str(each.options.get("path", "")):
+            yield span_of(each.name, "path").refuse(
+                "E331",
+                f"{each.name} would keep its events at {each.options['path']}",
+                why="events are on disk before they are answered: their folder is one of the machine that receives",
+                fix="name a folder; from there they are archived to the storage, which may be a bucket",
+            )
+        body, waiting = _number(each, "max_body", 1 << 20), _number(each, "max_waiting", 64 << 20)
+        if not 1 <= body <= _MOST_OF_A_BODY:
+            yield span_of(each.name, "max_body").refuse(
+                "E332", f"a request of at most {body:.0f} bytes", fix=f"say a number from 1 to {_MOST_OF_A_BODY}"
+            )
+        elif waiting < 2 * body:
+            yield span_of(each.name, "max_waiting").refuse(
+                "E332",
+                f"{waiting:.0f} bytes wait at most, and one request may hold {body:.0f}",
+                why="a request is held as it came, and once more as it is written",
+                fix=f"say {2 * body:.0f} or more",
+            )
+        if not isinstance(each.options.get("token", Secret("")), Secret):
+            yield span_of(each.name, "token").refuse(
+                "E333",
+                f"the token of {each.name} stands in the open",
+                fix=f"token = {{ secret = \"{each.name}/token\" }} in waterclock.toml, or SECRET '{each.name}/token'",
+            )
+
+
+def _number(connection: Connection, name: str, otherwise: int) -> float:
+    said = connection.options.get(name, otherwise)
+    return said if isinstance(said, int | float) else otherwise  # what is no number is E223's
+
+
+def check_stream(draft: Draft, unit: Unit, capabilities: Capabilities | None, errors: list[WaterclockError]) -> None:
+    """Report a stream that nobody could POST to."""
+    if capabilities is None or capabilities.type != RECEIVER or unit.query is not None:
+        return
+    if not _STREAM.fullmatch(unit.path):
+        errors.append(
+            draft.at("FROM").refuse(
+                "E330",
+                f"{unit.path or 'nothing'} is no stream of events",
+                why=f"senders POST to /{unit.connection}/stream: one name of letters, digits, _ and -",
+                fix=f"as in FROM {unit.connection}.events",
+            )
+        )

@@ -1,0 +1,55 @@
+"""Tells what was written down for tables whose source is sealed by a run, and was not collected yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.interface import Sealing, Setting, Waiting
+from waterclock.connectors.registry import connector
+from waterclock.flow.declarations import Secret
+from waterclock.operations.json import instant_text
+from waterclock.operations.words import bytes_words, count_words
+
+if TYPE_CHECKING:
+    from waterclock.operations.opening import Reading
+
+
+def received(at: Reading, names: Collection[str]) -> dict[str, Waiting]:
+    """Return what waits for each table that has something waiting, or a writer that writes. Cost: a listing of each.
+
+    No secret is asked for: what a sender says is not needed to look.
+    """
+    found: dict[str, Waiting] = {}
+    for name in names:
+        source = at.flow.tables[name].source
+        if source is None:
+            continue
+        connection = at.flow.connections[source.unit.connection]
+        kind = connector(connection.type)
+        if not kind.capabilities.seals:
+            continue
+        plain = {key: value for key, value in connection.options.items() if not isinstance(value, Secret)}
+        collector = kind.collector(Setting(connection.name, plain, at.project.root, at.project.root))
+        if isinstance(collector, Sealing):
+            waiting = collector.waiting(source.unit)
+            if waiting.files:
+                found[name] = waiting
+    return found
+
+
+def received_json(found: Mapping[str, Waiting]) -> dict[str, Any]:
+    """Return it for scripts."""
+    return {
+        name: {"files": it.files, "bytes": it.size, "since": instant_text(it.since), "is_open": it.is_open}
+        for name, it in found.items()
+    }
+
+
+def received_lines(found: Mapping[str, Waiting]) -> list[str]:
+    """Return a line for each table."""
+    return [
+        f"{name}: {count_words(it.files, 'file')} of {bytes_words(it.size)} received since {it.since:%Y-%m-%d %H:%MZ}"
+        f"{', and still written' if it.is_open else ''}"
+        for name, it in found.items()
+    ]

@@ -1,0 +1,251 @@
+"""The door as an ASGI application, with writers that do what a test says."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from waterclock.connectors.receiver.door import Door, Limits, Stream
+from waterclock.connectors.receiver.writing import SyncFailedError
+
+
+class Disk:
+    """A writer that keeps bodies in memory, one group after the other."""
+
+    def __init__(self, *errors: OSError | None) -> None:
+        self.groups: list[list[bytes]] = []
+        self.errors = list(errors)
+        self.may_write = threading.Event()
+        self.may_write.set()
+        self.ended = 0
+
+    def append(self, bodies: Sequence[bytes]) -> None:
+        self.may_write.wait(10)
+        error = self.errors.pop(0) if self.errors else None
+        if error is not None:
+            raise error
+        self.groups.append(list(bodies))
+
+    def ends_in(self) -> float | None:
+        return None
+
+    def end_if_over(self) -> None:
+        pass
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+Answer = tuple[int, dict[str, Any], dict[str, str]]
+
+
+async def ask(
+    door: Door,
+    body: bytes | Sequence[bytes] = b"{}",
+    path: str = "/door/events",
+    method: str = "POST",
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    parts = [body] if isinstance(body, bytes) else list(body)
+    said = {"content-length": str(len(body))} if isinstance(body, bytes) else {}
+    encoded = [(name.encode(), value.encode()) for name, value in {**said, **(headers or {})}.items()]
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        part = parts.pop(0)
+        return {"type": "http.request", "body": part, "more_body": bool(parts)}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await door({"type": "http", "method": method, "path": path, "headers": encoded}, receive, send)
+    head = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], json.loads(sent[1]["body"]), head
+
+
+def answers(disk: Disk, story: Callable[[Door], Awaitable[Any]], max_waiting: int = 1 << 20, **limits: Any) -> Any:
+    async def played() -> Any:
+        stream = Stream(Limits(**limits), disk)
+        door = Door({"door/events": stream}, max_waiting)
+        with ThreadPoolExecutor(1) as thread:
+            writing = asyncio.create_task(stream.run(thread))
+            try:
+                return await asyncio.wait_for(story(door), 10)
+            finally:
+                disk.may_write.set()
+                stream.finish()
+                await asyncio.gather(writing, return_exceptions=True)
+
+    return asyncio.run(played())
+
+
+def one(disk: Disk | None = None, body: bytes | Sequence[bytes] = b'{"a":1}', **more: Any) -> Answer:
+    limits = {name: more.pop(name) for name in ("token", "max_body", "headers_kept", "has_raw") if name in more}
+    if "headers_kept" in limits:
+        limits["headers"] = limits.pop("headers_kept")
+    answered: Answer = answers(disk or Disk(), lambda door: ask(door, body, **more), **limits)
+    return answered
+
+
+def test_a_request_is_answered_when_it_is_on_disk() -> None:
+    disk = Disk()
+    status, said, _ = one(disk, b'{"a":1}\n{"a":2}\n', headers={"idempotency-key": "k"})
+    assert (status, said) == (202, {"accepted": 2})
+    assert disk.groups == [[b'{"request":"k","headers":null,"raw":false}\n{"a":1}\n{"a":2}']]
+    assert disk.ended == 1
+
+
+def test_headers_that_are_to_be_kept_are() -> None:
+    disk = Disk()
+    one(disk, headers={"user-agent": "curl", "cookie": "secret"}, headers_kept=("user-agent", "x-device"), has_raw=True)
+    assert disk.groups[0][0].startswith(b'{"request":null,"headers":{"user-agent":"curl"},"raw":true}\n')
+
+
+def test_requests_that_wait_share_a_write() -> None:
+    disk = Disk()
+
+    async def story(door: Door) -> list[Answer]:
+        disk.may_write.clear()
+        asked = [asyncio.create_task(ask(door, b'{"n":%d}' % at)) for at in range(20)]
+        await asyncio.sleep(0.05)
+        assert not any(task.done() for task in asked)
+        disk.may_write.set()
+        return await asyncio.gather(*asked)
+
+    assert {status for status, _, _ in answers(disk, story)} == {202}
+    assert [len(group) for group in disk.groups] == [20]
+
+
+def test_a_disk_that_takes_nothing_is_told_and_tried_again() -> None:
+    disk = Disk(OSError(28, "No space left on device"))
+
+    async def story(door: Door) -> list[Answer]:
+        return [await ask(door, b'{"a":1}'), await ask(door, b'{"a":2}')]
+
+    (first, said, head), (second, _, _) = answers(disk, story)
+    assert (first, second) == (503, 202)
+    assert "No space left on device" in said["error"]
+    assert head["retry-after"] == "1"
+
+
+def test_after_a_failed_sync_nothing_is_taken() -> None:
+    disk = Disk(SyncFailedError(5, "Input/output error"))
+
+    async def story(door: Door) -> list[Answer]:
+        return [await ask(door), await ask(door)]
+
+    assert [status for status, _, _ in answers(disk, story)] == [503, 503]
+    assert disk.groups == []
+    assert disk.ended == 0
+
+
+def test_a_defect_leaves_nobody_waiting() -> None:
+    class Defect(Disk):
+        def append(self, bodies: Sequence[bytes]) -> None:
+            raise ValueError(bodies)
+
+    assert one(Defect())[0] == 503
+
+
+def test_too_much_that_waits_is_refused_and_let_in_again() -> None:
+    disk = Disk()
+
+    async def story(door: Door) -> tuple[list[Answer], Answer]:
+        disk.may_write.clear()
+        asked = [asyncio.create_task(ask(door, b'{"a":"%s"}' % (b"x" * 400))) for _ in range(10)]
+        await asyncio.sleep(0.05)
+        disk.may_write.set()
+        return await asyncio.gather(*asked), await ask(door)
+
+    first, after = answers(disk, story, max_waiting=3000)
+    statuses = [status for status, _, _ in first]
+    assert statuses.count(202) == sum(len(group) for group in disk.groups[:-1]) == 3
+    assert statuses.count(503) == 7
+    assert after[0] == 202, "what was held is given back"
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (b'{"a":"%s"}' % (b"x" * 100), {}),
+        ([b'{"a":"', b"x" * 60, b"x" * 60, b'"}'], {}),
+        (gzip.compress(b'{"a":"%s"}' % (b"x" * 1000)), {"content-encoding": "gzip"}),
+    ],
+    ids=["said", "chunked", "packed"],
+)
+def test_what_is_too_large_is_refused(body: Any, headers: Mapping[str, str]) -> None:
+    disk = Disk()
+    assert one(disk, body, headers=headers, max_body=100)[0] == 413
+    assert disk.groups == []
+
+
+def test_nothing_is_taken_of_a_request_of_which_an_event_is_wrong() -> None:
+    disk = Disk()
+    status, said, _ = one(disk, b'{"a":1}\n{"a":}')
+    assert (status, said["error"][:20]) == (400, "event 2 is no JSON: ")
+    assert disk.groups == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "path", "status"),
+    [
+        ({}, "/door/events", 401),
+        ({}, "/door/other", 401),
+        ({"authorization": "Bearer wrong"}, "/door/events", 403),
+        ({"authorization": "Bearer s3cret"}, "/door/events", 202),
+        ({"authorization": "Bearer s3cret", "origin": "https://example.com"}, "/door/events", 202),
+        ({"authorization": "Bearer s3cret"}, "/door/other", 404),
+        ({"authorization": "Bearer s3cret"}, "/other/events", 404),
+    ],
+)
+def test_a_token_is_asked_for(headers: Mapping[str, str], path: str, status: int) -> None:
+    answered, said, _ = one(headers=headers, path=path, token="s3cret")
+    assert answered == status
+    assert "s3cret" not in str(said)
+
+
+def test_pages_of_a_browser_send_nothing_to_a_door_without_a_token() -> None:
+    assert one(headers={"origin": "http://localhost:8877"})[0] == 403
+
+
+def test_a_key_that_is_no_key_is_refused() -> None:
+    assert one(headers={"idempotency-key": ""})[0] == 400
+    assert one(headers={"idempotency-key": "k" * 201})[0] == 400
+
+
+def test_a_monitor_is_answered() -> None:
+    async def story(door: Door) -> list[Answer]:
+        await ask(door, b'{"a":1}')
+        await ask(door, b"[")
+        found = [await ask(door, path=path, method="GET") for path in ("/livez", "/readyz", "/metrics", "/x")]
+        door.is_ready = False
+        return [*found, await ask(door, path="/readyz", method="GET"), await ask(door, method="PUT")]
+
+    told = answers(Disk(), story)
+    assert [status for status, _, _ in told] == [200, 200, 200, 404, 503, 405]
+    counted = {"events": 1, "requests": 2, "refused": 1, "syncs": 1}
+    assert told[2][1] == {"streams": {"door/events": counted}, "waiting_bytes": 0}
+
+
+def test_a_sender_that_goes_away_leaves_nothing() -> None:
+    disk = Disk()
+
+    async def story(door: Door) -> int:
+        async def gone() -> dict[str, Any]:
+            return {"type": "http.disconnect"}
+
+        async def send(_: Any) -> None:
+            raise AssertionError("nobody is there")
+
+        await door({"type": "http", "method": "POST", "path": "/door/events", "headers": []}, gone, send)
+        return door._held
+
+    assert answers(disk, story) == 0
+    assert disk.groups == []
