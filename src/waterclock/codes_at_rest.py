@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from waterclock.codes_of_connectors import CONNECTORS_AT_WORK
 from waterclock.errors import Code
 
 LEDGER: Mapping[str, Code] = {
@@ -426,4 +427,5 @@ CONNECTORS: Mapping[str, Code] = {
         "another project that cannot be read",
         "This user may not read its ledger or its tables, or they are damaged. Reading is all that is asked for.",
     ),
+    **CONNECTORS_AT_WORK,
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.lookbacks import Tells
@@ -20,11 +21,28 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class Objection:
+    """What a connector has against options of a unit, each legal by itself. `option` is empty where one is missing."""
+
+    option: str
+    code: str
+    what: str
+    why: str
+    fix: str
+
+
+def _none(options: Mapping[str, Any], path: str) -> Iterable[Objection]:
+    del options, path
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a connector type offers. Each connector module holds one as `CAPABILITIES`.
 
     `replaces_some`: a delivery may replace the rows of a condition and leave all others (REPLACE WHERE). `tells`: what
-    it can tell of where each row came from (`_source.file`).
+    it can tell of where each row came from (`_source.file`). `objections` and `publish_objections` look at the options
+    of a unit with its path, where each by itself is legal: they load nothing.
     """
 
     type: str
@@ -38,3 +56,5 @@ class Capabilities:
     changes: Tells | None = None
     replaces_some: bool = False
     tells: frozenset[str] = frozenset()
+    objections: Callable[[Mapping[str, Any], str], Iterable[Objection]] = _none
+    publish_objections: Callable[[Mapping[str, Any], str], Iterable[Objection]] = _none

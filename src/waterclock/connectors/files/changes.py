@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.files.file_schemas import Reading
+from waterclock.connectors.files.reading import Reading
 from waterclock.connectors.files.scanning import scan
 from waterclock.connectors.interface import Item, Looked, LookRequest
 from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_of, label_by, literal
@@ -59,16 +59,19 @@ def _held(
     """Return which of the files hold rows of which windows."""
     windows = request.windows
     by_label: Mapping[str, Window] = {window.label: window for window in windows}
-    frame = scan(spark, [item.path for item in items], reading, columns, zone, time=request.time_column).frame
+    scanned = scan(spark, [item.path for item in items], reading, columns, zone, time=request.time_column)
     has_gaps = any(one.end != other.start for one, other in pairwise(windows))
     within = f"{TIME} >= {literal(windows[0].start)} AND {TIME} < {literal(windows[-1].end)}"
-    found = (
-        frame.where(within)
-        .selectExpr(FILE_KEY, f"{label_by(TIME, windows, has_gaps=has_gaps)} AS label")
-        .where("label IS NOT NULL")
-        .distinct()
-        .collect()
-    )
+    try:
+        found = (
+            scanned.frame.where(within)
+            .selectExpr(FILE_KEY, f"{label_by(TIME, windows, has_gaps=has_gaps)} AS label")
+            .where("label IS NOT NULL")
+            .distinct()
+            .collect()
+        )
+    finally:
+        scanned.close()
     return [(row[FILE_KEY], by_label[row["label"]].start) for row in found]
 
 

@@ -7,42 +7,48 @@ for all: on small files the calls would cost more than the reading.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import Matched, Taken, match, seen_of
-from waterclock.connectors.files.file_schemas import Reading, Shape, shapes_of
+from waterclock.connectors.column_matching import Matched, Taken, match
+from waterclock.connectors.files.documents import RECORD, WHOLE, records
+from waterclock.connectors.files.file_schemas import Shape, shapes_of
+from waterclock.connectors.files.misfits import refused
+from waterclock.connectors.files.raw_rows import RawRows, literal, raw_rows, reader_of
+from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.zips import as_of_zips, unpacked
 from waterclock.connectors.windowing import FILE_KEY, TIME
 from waterclock.errors import WaterclockError
 from waterclock.flow.compatibility import wider
-from waterclock.flow.declarations import Columns, Value
-from waterclock.flow.origins import IN_ROWS, TYPES
-from waterclock.spark_sql import literal_path, quoted, sql_text
+from waterclock.flow.declarations import Columns
+from waterclock.flow.origins import IN_ROWS
+from waterclock.spark_sql import quoted, sql_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-MISFIT = "waterclock-misfit"
 _ROW = IN_ROWS["row"]
 
-_NUMBERS = frozenset(
-    "tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split()
-)
+
+def _nothing_held() -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
     """The frame of all files, with `FILE_KEY`, which `file_key_of` gives for a path, and `TIME` where it was asked for.
 
-    What is not used of both costs nothing. `seen` are columns with their types, and the files that have them.
+    What is not used of both costs nothing. `seen` are columns with their types, and the files that have them. `close`
+    removes what was unpacked for the reading.
     """
 
     frame: DataFrame
     left_out: tuple[str, ...]
     seen: tuple[tuple[Mapping[str, str], Sequence[str]], ...] = ()
+    close: Callable[[], None] = _nothing_held
 
     def seen_in(self, paths: AbstractSet[str] | None = None) -> dict[str, str]:
         """Return the columns that some of the files have, all of them if not said, with types that hold all values."""
@@ -67,10 +73,32 @@ def scan(
 
     `has_rows`: it has each row's number in its file as well, from 1; NULL but of Parquet, where Spark tells it.
 
-    Raises  E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`
+    Raises  E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`;
+            E881 to E883 as `zips.unpacked`
     Cost    one look at each file's head; Spark is asked for a schema for Parquet, and for the keys of much JSON
     """
-    shapes = shapes_of(paths, reading, columns, keys_of_many=partial(_inferred_keys, spark, reading))
+    found = unpacked(paths, reading)
+    try:
+        scanned = _scan_files(spark, found.paths, reading, columns, zone, time=time, has_rows=has_rows)
+        frame = as_of_zips(spark, scanned.frame, found)
+    except BaseException:
+        found.close()
+        raise
+    seen = tuple((kinds, [found.zips.get(path, path) for path in members]) for kinds, members in scanned.seen)
+    return Scanned(frame, scanned.left_out, seen, found.close)
+
+
+def _scan_files(
+    spark: SparkSession,
+    paths: Sequence[str],
+    reading: Reading,
+    columns: Columns,
+    zone: str,
+    *,
+    time: str | None,
+    has_rows: bool,
+) -> Scanned:
+    shapes = shapes_of(paths, reading, columns, keys_of_many=partial(_inferred, spark, reading))
     frames: list[DataFrame] = []
     seen: list[tuple[Mapping[str, str], Sequence[str]]] = []
     left_out: dict[str, None] = {}
@@ -89,34 +117,17 @@ def scan(
     return Scanned(frame, tuple(name for name in left_out if name not in order), tuple(seen))
 
 
-def _inferred_keys(spark: SparkSession, reading: Reading, paths: Sequence[str]) -> list[str]:
-    reader = _reader(spark, "json", reading, "", "UTC").options(primitivesAsString=True)
-    return reader.json(_literal(paths)).columns
-
-
-def _literal(paths: Sequence[str]) -> list[str]:
-    return [literal_path(path) for path in paths]
-
-
-def _reader(spark: SparkSession, format_name: str, reading: Reading, delimiter: str, zone: str) -> DataFrameReader:
-    options: dict[str, Value] = {
-        "mode": "FAILFAST",
-        "columnPruning": False,
-        "encoding": reading.encoding,
-        "timeZone": zone,
-        "multiLine": reading.is_multiline,
-        "timestampFormat": reading.timestamp_format,
-        "dateFormat": reading.date_format,
-    }
-    if format_name == "csv":
-        options |= {
-            "header": reading.has_header,
-            "sep": delimiter,
-            "quote": reading.quote,
-            "escape": reading.escape,
-            "nullValue": reading.null,
-        }
-    return spark.read.options(**{name: value for name, value in options.items() if value is not None})
+def _inferred(spark: SparkSession, reading: Reading, format_name: str, paths: Sequence[str]) -> Mapping[str, str]:
+    """Return the columns that Spark finds in files; those of XML that are repeated as lists."""
+    reader = reader_of(spark, format_name, reading, "UTC")
+    if format_name == "xml":
+        kinds = {field.name: field.dataType.simpleString() for field in reader.xml(literal(paths)).schema}
+        return {name: "ARRAY<STRING>" if kind.startswith("array<") else "STRING" for name, kind in kinds.items()}
+    if not reading.rows:
+        return dict.fromkeys(reader.options(primitivesAsString=True).json(literal(paths)).columns, "STRING")
+    read = records(lambda ddl: reader.schema(ddl).json(literal(paths)), reading, {WHOLE: "STRING"})
+    keys = read.selectExpr(f"explode({RECORD}.{WHOLE}) AS key").distinct().collect()
+    return dict.fromkeys((row["key"] for row in keys), "STRING")
 
 
 def _scan_shape(  # noqa: PLR0913 - each is a part of what is read
@@ -131,30 +142,15 @@ def _scan_shape(  # noqa: PLR0913 - each is a part of what is read
     has_rows: bool,
 ) -> tuple[DataFrame, Mapping[str, str]]:
     """Return the rows of files of one shape, and the columns that the files themselves say they have."""
-    by_source = {taken.source: taken for taken in matched.taken}
-    if shape.format == "parquet":
-        frame = spark.read.parquet(*_literal(paths))
-        names = {found.name: found.name for found in shape.found}
-        seen = types = {field.name: field.dataType.simpleString() for field in frame.schema}
-    else:
-        seen = seen_of(shape.found)
-        names = {found.name: f"c{at}" if shape.format == "csv" else found.name for at, found in enumerate(shape.found)}
-        types = {name: _type_to_read(by_source.get(name), shape.format) for name in names}
-        ddl = ", ".join(f"{quoted(names[name])} {types[name]}" for name in names)
-        reader = _reader(spark, shape.format, reading, shape.delimiter, zone).schema(ddl)
-        frame = reader.csv(_literal(paths)) if shape.format == "csv" else reader.json(_literal(paths))
-    values = [
-        f"{_as_type(quoted(names[taken.source]), types[taken.source], taken, zone)} AS {quoted(taken.name)}"
-        for taken in matched.taken
-    ]
-    values.append(f"trim(LEADING 'file:/' FROM _metadata.file_path) AS {FILE_KEY}")
+    raw = raw_rows(spark, shape, paths, reading, {taken.source: taken for taken in matched.taken}, zone)
+    values = [f"{_as_type(raw, taken, zone, reading)} AS {quoted(taken.name)}" for taken in matched.taken]
+    values.append(f"trim(LEADING 'file:/' FROM {raw.path}) AS {FILE_KEY}")
     if has_rows:
-        number = "_metadata.row_index + 1" if shape.format == "parquet" else f"CAST(NULL AS {TYPES['row']})"
-        values.append(f"{number} AS {_ROW}")
+        values.append(f"{raw.row} AS {_ROW}")
     if time:
-        source = _time_source(time, matched.taken, names, paths[0])
-        values.append(f"{instant(quoted(names[source]), types[source], zone)} AS {TIME}")
-    return frame.selectExpr(*values), seen
+        source = _time_source(time, matched.taken, raw.names, paths[0])
+        values.append(f"{instant(raw.value_of(source), raw.types[source], zone)} AS {TIME}")
+    return raw.frame.selectExpr(*values), raw.seen
 
 
 def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where: str) -> str:
@@ -173,23 +169,28 @@ def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where:
     )
 
 
-def _type_to_read(taken: Taken | None, format_name: str) -> str:
-    """Return the type that Spark's reader is asked for. A number of JSON may stand in quotes: it is read as text."""
-    if taken is None or (format_name == "json" and taken.type.lower().partition("(")[0] in _NUMBERS):
-        return "STRING"
-    return taken.type
-
-
-def _as_type(value: str, found: str, taken: Taken, zone: str) -> str:
+def _as_type(raw: RawRows, taken: Taken, zone: str, reading: Reading) -> str:
+    """Return a column as the type it is to have; a value that is none is refused, naming its file."""
+    found, value = raw.types[taken.source], raw.value_of(taken.source)
     if not taken.is_typed or found.lower() == taken.type.lower():
         return value
     if found == "timestamp_ntz" and taken.type.upper() == "TIMESTAMP":
         return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {sql_text(zone)})"
     if found.lower() != "string":
         return f"CAST({value} AS {taken.type})"
-    told = f"concat_ws('|', '{MISFIT}', _metadata.file_path, {sql_text(taken.source)}, {value})"
-    refused = f"CASE WHEN {value} IS NOT NULL THEN raise_error({told}) END"
-    return f"coalesce(try_cast({value} AS {taken.type}), {refused})"
+    wrong = f"CASE WHEN {value} IS NOT NULL THEN {refused(raw.path, taken.source, value)} END"
+    return f"coalesce({_parsed(value, taken.type, zone, reading)}, {wrong})"
+
+
+def _parsed(value: str, type_name: str, zone: str, reading: Reading) -> str:
+    """Return what a text means as a type; NULL where it means nothing."""
+    kind = type_name.upper()
+    if kind in ("TIMESTAMP", "TIMESTAMP_NTZ") and reading.timestamp_format:
+        parsed = f"try_to_timestamp({value}, {sql_text(reading.timestamp_format)})"
+        return f"to_utc_timestamp({parsed}, {sql_text(zone)})" if kind == "TIMESTAMP" else f"CAST({parsed} AS {kind})"
+    if kind == "DATE" and reading.date_format:
+        return f"CAST(try_to_timestamp({value}, {sql_text(reading.date_format)}) AS DATE)"
+    return instant(value, "STRING", zone) if kind == "TIMESTAMP" else f"try_cast({value} AS {type_name})"
 
 
 def instant(value: str, type_name: str, zone: str) -> str:

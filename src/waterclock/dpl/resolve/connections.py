@@ -46,6 +46,10 @@ class Systems:
         where = f"a {'COLLECT from' if is_source else 'PUBLISH to'} {connection.type}"
         errors.extend(_wrong_options(values, legal, where, lambda name: options.spans[name] if options else said.span))
         errors.extend(_missing_options(values, legal, where, said.span))
+        object_to = capabilities.objections if is_source else capabilities.publish_objections
+        for objection in object_to({name: value for name, value in values.items() if name in of_unit}, said.path):
+            span = options.spans[objection.option] if options and objection.option else said.span
+            errors.append(span.refuse(objection.code, objection.what, why=objection.why, fix=objection.fix))
         if said.query is not None and not (capabilities.takes_query and is_source):
             errors.append(
                 said.span.refuse(

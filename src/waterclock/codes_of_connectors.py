@@ -1,0 +1,51 @@
+"""Codes of errors of connectors: of the kinds of files, and of what a unit's options say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from waterclock.errors import Code
+
+OF_CONNECTORS: Mapping[str, Code] = {
+    "E335": Code(
+        "an option of another form",
+        "The text of an option is read further: rows is a path, outer a list of paths with names, positions a list of "
+        "fields with their first and last character, range the first and the last cell of a part of a sheet.",
+    ),
+    "E336": Code(
+        "an outer without rows",
+        "`outer` names what the records of a JSON document take along of what encloses them. Where the records are, "
+        "`rows` says.",
+    ),
+    "E338": Code(
+        "a kind of file that needs an option",
+        "An XML document does not say which of its elements are rows, and lines of fixed width do not say where their "
+        "fields are: `rows` and `positions` do.",
+    ),
+}
+CONNECTORS_AT_WORK: Mapping[str, Code] = {
+    "E880": Code(
+        "XML that declares entities",
+        "An XML document with entities of its own can grow without bounds as it is read, or bring in files of the "
+        "machine that reads it. It is refused before anything of it is read; data need none.",
+    ),
+    "E881": Code(
+        "a zip that leads elsewhere",
+        "A member of a zip bears a name that is absolute, goes up, or is a link: made to be written outside of where "
+        "it is unpacked. The zip is refused; members are never written by their names anyway.",
+    ),
+    "E882": Code(
+        "a zip that would grow too large",
+        "The members of a zip have more bytes together than `most_mb` allows, one is packed more densely than data "
+        "are, or there are too many. It is refused before it is unpacked. Excel's files are zips as well.",
+    ),
+    "E883": Code(
+        "a zip whose members cannot be read",
+        "A zip has no member that is wanted, one with a password, or one of a kind that is not read from a zip, such "
+        "as a zip within it. `member` says which of them are data.",
+    ),
+    "E887": Code(
+        "no records where they are said to be",
+        "None of the documents of a file holds anything at the path that OPTIONS (rows '...') says.",
+    ),
+}

@@ -1,0 +1,197 @@
+"""Reads files of one shape into a frame of raw columns, by Spark's own readers where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.column_matching import Taken, seen_of
+from waterclock.connectors.files.documents import RECORD, records
+from waterclock.connectors.files.file_schemas import Shape
+from waterclock.connectors.files.fixed_width import fields
+from waterclock.connectors.files.misfits import PATH
+from waterclock.connectors.files.reading import Reading
+from waterclock.flow.declarations import Value
+from waterclock.flow.origins import TYPES
+from waterclock.spark_sql import literal_path, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+_NUMBERS = frozenset(
+    "tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split()
+)
+_NESTED = ("struct", "array", "map", "variant")
+
+
+@dataclass(frozen=True, slots=True)
+class RawRows:
+    """Rows as a reader gives them: under which name each column of the files is found, and of which type it is.
+
+    `seen` are the columns of the files with the types that these themselves say. `path` and `row` are SQL: the file of
+    a row, and its number there.
+    """
+
+    frame: DataFrame
+    names: Mapping[str, str]
+    types: Mapping[str, str]
+    seen: Mapping[str, str]
+    path: str = "_metadata.file_path"
+    row: str = f"CAST(NULL AS {TYPES['row']})"
+    within: str = ""
+
+    def value_of(self, source: str) -> str:
+        """The SQL of a column of the files: one of the frame's, or a field of its struct `within`."""
+        return f"{self.within}.{quoted(self.names[source])}" if self.within else quoted(self.names[source])
+
+
+def raw_rows(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+) -> RawRows:
+    """Read files of one shape; broken rows are refused when the frame is evaluated."""
+    read = {"parquet": _parquet, "csv": _csv, "json": _json, "xml": _xml, "fixed": _fixed}[shape.format]
+    return read(spark, shape, paths, reading, by_source, zone)
+
+
+def _parquet(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+) -> RawRows:
+    del reading, by_source, zone
+    frame = spark.read.parquet(*literal(paths))
+    types = {field.name: field.dataType.simpleString() for field in frame.schema}
+    names = {found.name: found.name for found in shape.found}
+    return RawRows(frame, names, types, types, row="_metadata.row_index + 1")
+
+
+def _csv(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+) -> RawRows:
+    # read by place: two columns of one name are told apart by whoever matches them
+    names = {found.name: f"c{at}" for at, found in enumerate(shape.found)}
+    types = {name: by_source[name].type if name in by_source else "STRING" for name in names}
+    reader = reader_of(spark, "csv", reading, zone, delimiter=shape.delimiter).schema(_ddl(names, types))
+    return RawRows(reader.csv(literal(paths)), names, types, seen_of(shape.found))
+
+
+def _json(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+) -> RawRows:
+    names = {found.name: found.name for found in shape.found}
+    if reading.rows:
+        types = {name: _nested_type(by_source.get(name)) for name in names}
+        told = records(lambda ddl: _json_documents(spark, paths, reading, zone, ddl), reading, types)
+        return RawRows(told, names, types, seen_of(shape.found), path=PATH, within=RECORD)
+    types = {name: _type_to_read(by_source.get(name)) for name in names}
+    frame = _json_documents(spark, paths, reading, zone, _ddl(names, types))
+    return RawRows(frame, names, types, seen_of(shape.found))
+
+
+def _json_documents(spark: SparkSession, paths: Sequence[str], reading: Reading, zone: str, ddl: str) -> DataFrame:
+    return reader_of(spark, "json", reading, zone).schema(ddl).json(literal(paths))
+
+
+def _xml(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+) -> RawRows:
+    names = {found.name: found.name for found in shape.found}
+    types = {
+        found.name: by_source[found.name].type if found.name in by_source else (found.type or "STRING")
+        for found in shape.found
+    }
+    frame = reader_of(spark, "xml", reading, zone).schema(_ddl(names, types)).xml(literal(paths))
+    return RawRows(frame, names, types, seen_of(shape.found))
+
+
+def _fixed(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+) -> RawRows:
+    del by_source, zone
+    lines = spark.read.text(literal(paths)).selectExpr("value", f"_metadata.file_path AS {PATH}")
+    names = {found.name: f"c{at}" for at, found in enumerate(shape.found)}
+    types = dict.fromkeys(names, "STRING")
+    return RawRows(fields(lines, reading), names, types, seen_of(shape.found), path=PATH)
+
+
+def reader_of(
+    spark: SparkSession, format_name: str, reading: Reading, zone: str, *, delimiter: str = ","
+) -> DataFrameReader:
+    """Return Spark's reader with what a unit's options say of a format. It fails at a row that it cannot read."""
+    is_whole = reading.is_multiline
+    options: dict[str, Value | None] = {
+        "mode": "FAILFAST",
+        "columnPruning": False,
+        # of a whole document Spark finds out itself which Unicode it is, and passes over its mark; told so it does not
+        "encoding": None if is_whole and format_name == "json" and reading.is_utf8 else reading.encoding,
+        "timeZone": zone,
+        "multiLine": is_whole if format_name != "xml" else None,  # told anything, Spark forgets the tag of rows
+        "timestampFormat": reading.timestamp_format,
+        "dateFormat": reading.date_format,
+    }
+    if format_name == "csv":
+        options |= {
+            "header": reading.has_header,
+            "sep": delimiter,
+            "quote": reading.quote,
+            "escape": reading.escape,
+            "nullValue": reading.null,
+        }
+    if format_name == "xml":
+        options |= {
+            "rowTag": reading.rows[-1],
+            "nullValue": reading.null,
+            "ignoreNamespace": True,
+            "inferSchema": False,
+        }
+    return spark.read.options(**{name: value for name, value in options.items() if value is not None})
+
+
+def literal(paths: Sequence[str]) -> list[str]:
+    """Return paths as Spark takes them, which would see wildcards in them."""
+    return [literal_path(path) for path in paths]
+
+
+def _ddl(names: Mapping[str, str], types: Mapping[str, str]) -> str:
+    return ", ".join(f"{quoted(names[name])} {types[name]}" for name in names)
+
+
+def _type_to_read(taken: Taken | None) -> str:
+    """Return the type that Spark's reader is asked for. A number of JSON may stand in quotes: it is read as text."""
+    if taken is None or taken.type.lower().partition("(")[0] in _NUMBERS:
+        return "STRING"
+    return taken.type
+
+
+def _nested_type(taken: Taken | None) -> str:
+    """Return the type that a record's field is read as: text, but for what cannot come as text."""
+    return taken.type if taken is not None and taken.type.lower().startswith(_NESTED) else "STRING"
