@@ -44,8 +44,27 @@ CONNECTORS_AT_WORK: Mapping[str, Code] = {
         "A zip has no member that is wanted, one with a password, or one of a kind that is not read from a zip, such "
         "as a zip within it. `member` says which of them are data.",
     ),
+    "E884": Code(
+        "a part of a workbook that is not there",
+        "The sheet that is named is not in the workbook, it is empty, or the first row of what is read holds no names; "
+        "or a row holds a value in a column without a name. `sheet` and `range` say what is data.",
+    ),
+    "E885": Code(
+        "merged cells among the data",
+        "One value stands for several cells of a sheet. A `range` leaves them out; with `merged 'fill'` each of the "
+        "cells has the value.",
+    ),
+    "E886": Code(
+        "a file too large to be read whole",
+        "Excel's and Avro's files of a bucket are brought whole to one of Spark's workers, which bounds their size.",
+    ),
     "E887": Code(
         "no records where they are said to be",
         "None of the documents of a file holds anything at the path that OPTIONS (rows '...') says.",
+    ),
+    "E888": Code(
+        "a kind of file that needs a library",
+        "Avro is read and written by fastavro, Excel read by python-calamine and written by openpyxl: extras of "
+        "Waterclock, which the machines of a cluster's workers need too.",
     ),
 }

@@ -18,7 +18,7 @@ from waterclock.connectors.column_matching import match
 from waterclock.connectors.files.file_schemas import bytes_of, shapes_of, text_of, unreadable
 from waterclock.connectors.files.fixed_width import width_of
 from waterclock.connectors.files.markup import first_fault
-from waterclock.connectors.files.misfits import MISFIT
+from waterclock.connectors.files.misfits import MISFIT, REFUSED
 from waterclock.connectors.files.reading import Reading
 from waterclock.connectors.files.zips import is_member, told_name
 from waterclock.errors import WaterclockError
@@ -28,6 +28,7 @@ from waterclock.object_stores import is_remote
 
 _FILE = re.compile(r"FAILED_READ_FILE[.A-Z_]*\] Encountered error while reading file (?:file:/*)?(/?.*?)\.(?:\s|$)")
 _NO_PATH = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (?:file:/*)?(/?.*?)\.(?:\s|$)")
+_REFUSED = re.compile(re.escape(REFUSED) + r"\|(.*?)\|(.*?)\|(.*?)\|", re.DOTALL)
 _MISFIT = re.compile(re.escape(MISFIT) + r"\|(?:file:/*)?(.*?)\|")
 _MISFIT_VALUE = re.compile(re.escape(MISFIT) + r"\|.*?\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _RECORD = re.compile(r"Malformed records are detected in record parsing: (.*?)\.?\s*\n?Parse Mode: FAILFAST")
@@ -43,6 +44,8 @@ def explain(error: BaseException, reading: Reading, columns: Columns) -> Watercl
     Cost    one reading of the broken file
     """
     text = str(error)
+    if (by_worker := _REFUSED.search(text)) is not None:
+        return _refused_by_worker(*by_worker.groups())
     match_file = _MISFIT.search(text) or _FILE.search(text) or _NO_PATH.search(text)
     if match_file is None:
         return None
@@ -64,6 +67,13 @@ def explain(error: BaseException, reading: Reading, columns: Columns) -> Watercl
         fix="mend the file, deliver it again, and `waterclock retry`; or type the column as STRING and cast it in a "
         "transform by try_cast",
     )
+
+
+def _refused_by_worker(uri: str, code: str, why: str) -> WaterclockError:
+    path = unquote(uri)
+    path = path if is_remote(path) else "/" + path.removeprefix("file:").lstrip("/")
+    known = unreadable(_place(path), ValueError(why))
+    return known if code == known.code else WaterclockError(code, known.what, where=known.where, why=why, fix=known.fix)
 
 
 def _place(path: str) -> str:

@@ -102,10 +102,38 @@ def _avro_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
     head = file.read(_CHUNK)
     if not head.startswith(_AVRO):
         return "damaged", "it is no Avro file"
+    mark = _mark_of(head)
     file.seek(max(0, size - 16))
-    # each block ends with the mark that the head ends with
-    is_whole = file.read() in head or (len(head) == _CHUNK and size > _CHUNK)
-    return None if is_whole else ("half-written", "it ends within a block")
+    if not mark:
+        return ("half-written", "it ends within its head") if len(head) < _CHUNK else None
+    return None if file.read() == mark else ("half-written", "it ends within a block")
+
+
+def _mark_of(head: bytes) -> bytes:
+    """Return the mark that each block of an Avro file ends with, and its head; nothing where the head is longer."""
+    at = len(_AVRO)
+
+    def number() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = head[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1)
+
+    try:
+        while count := number():
+            if count < 0:
+                number()
+            for _ in range(2 * abs(count)):
+                length = number()
+                at += length
+    except IndexError:
+        return b""
+    return head[at : at + 16] if at + 16 <= len(head) else b""
 
 
 def _xml_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:

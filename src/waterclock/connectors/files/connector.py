@@ -50,7 +50,10 @@ if TYPE_CHECKING:
 
 
 _READING_OPTIONS = {
-    "header": Option("flag", help="whether the first line of a CSV file holds its columns' names; true unless said"),
+    "header": Option(
+        "flag",
+        help="whether a CSV file or a sheet begins with its columns' names; true unless said",
+    ),
     "delimiter": Option(help="what parts the fields of a CSV file; a comma, in .tsv files a tab"),
     "quote": Option(help='what encloses a CSV field; "'),
     "escape": Option(help="what stands before a quote inside of quotes; \\"),
@@ -63,8 +66,11 @@ _READING_OPTIONS = {
     "outer": Option(help="what JSON records take along of what encloses them: orders.id AS order_id, exported_at"),
     "positions": Option(help="the fields of .txt, .dat and .fwf files, of fixed width: id 1-6, name 7-30, note 31-"),
     "stamp_zone": Option(help="the zone of the stamps in the names; UTC"),
+    "sheet": Option(help="the sheet of an Excel file, by its name or a glob that fits one; the first"),
+    "range": Option(help="the part of the sheet that is data, its header first: B3:F100, B3:F or B3; all that is used"),
+    "merged": Option(choices=("refuse", "fill"), help="what becomes of merged cells: refused, or each has the value"),
     "member": Option(help="which members of a zip are read, as a glob such as *.csv; all"),
-    "most_mb": Option("number", help="how many MB the members of a zip may have together, or an Excel file; 4096"),
+    "most_mb": Option("number", help="how many MB the members of a zip may have together; 4096"),
     "settle": Option("number", help="seconds for which a file must not have changed before it is looked at; 0"),
 }
 _WRITING_OPTIONS = {

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from waterclock.connectors.column_matching import Found
+from waterclock.connectors.files import avro_files, workbooks
 from waterclock.connectors.files.documents import found_in
 from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.connectors.files.markup import refuse_entities
@@ -72,7 +73,17 @@ def shapes_of(
         return {Shape("fixed", "", tuple(Found(position.name) for position in reading.positions)): list(paths)}
 
     def shape_of(path: str) -> Shape:
-        return _csv_shape(path, reading, columns) if formats == {"csv"} else _parquet_shape(path)
+        if formats == {"csv"}:
+            return _csv_shape(path, reading, columns)
+        if formats == {"avro"}:
+            return Shape("avro", "", _looked_into(path, avro_files.columns_of))
+        if formats == {"excel"}:
+            return Shape("excel", "", _looked_into(path, sheet_columns))
+        return _parquet_shape(path)
+
+    def sheet_columns(file: IO[bytes]) -> tuple[Found, ...]:
+        names = workbooks.columns_of(file, reading, [column.name for column in columns.named])
+        return tuple(map(Found, names))
 
     shapes: dict[Shape, list[str]] = {}
     for path, shape in zip(paths, each_of(paths, shape_of, at=paths[0]), strict=True):
@@ -140,6 +151,17 @@ def _csv_shape(path: str, reading: Reading, columns: Columns) -> Shape:
 def _lines(file: IO[str]) -> Iterator[str]:
     """Yield the lines that Spark sees: it skips empty ones."""
     return (line for line in file if line.strip())
+
+
+def _looked_into(path: str, look_at: Callable[[IO[bytes]], tuple[Found, ...]]) -> tuple[Found, ...]:
+    """Return the columns of a file; what its library says against it names the file."""
+    try:
+        with opened(path) as file:
+            return look_at(file)
+    except WaterclockError as error:
+        raise WaterclockError(error.code, error.what, where=path, why=error.why, fix=error.fix) from error
+    except (OSError, EOFError, ValueError, LookupError) as error:
+        raise unreadable(path, error) from error
 
 
 def _parquet_shape(path: str) -> Shape:

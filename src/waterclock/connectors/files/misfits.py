@@ -5,6 +5,7 @@ from __future__ import annotations
 from waterclock.spark_sql import sql_text
 
 MISFIT = "waterclock-misfit"
+REFUSED = "waterclock-refused"
 PATH = "_waterclock_path"
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import Taken, seen_of
+from waterclock.connectors.files import avro_files, workbooks
+from waterclock.connectors.files.by_python import NUMBER, Reader, read_by_python
 from waterclock.connectors.files.documents import RECORD, records
 from waterclock.connectors.files.file_schemas import Shape
 from waterclock.connectors.files.fixed_width import fields
@@ -55,7 +57,15 @@ def raw_rows(
     zone: str,
 ) -> RawRows:
     """Read files of one shape; broken rows are refused when the frame is evaluated."""
-    read = {"parquet": _parquet, "csv": _csv, "json": _json, "xml": _xml, "fixed": _fixed}[shape.format]
+    read = {
+        "parquet": _parquet,
+        "csv": _csv,
+        "json": _json,
+        "xml": _xml,
+        "fixed": _fixed,
+        "avro": _avro,
+        "excel": _excel,
+    }[shape.format]
     return read(spark, shape, paths, reading, by_source, zone)
 
 
@@ -141,6 +151,37 @@ def _fixed(
     names = {found.name: f"c{at}" for at, found in enumerate(shape.found)}
     types = dict.fromkeys(names, "STRING")
     return RawRows(fields(lines, reading), names, types, seen_of(shape.found), path=PATH)
+
+
+def _avro(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+) -> RawRows:
+    del reading, by_source, zone
+    return _by_python(spark, shape, paths, avro_files.reader_of(shape.found))
+
+
+def _excel(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+) -> RawRows:
+    del by_source, zone
+    return _by_python(spark, shape, paths, workbooks.reader_of(reading, tuple(found.name for found in shape.found)))
+
+
+def _by_python(spark: SparkSession, shape: Shape, paths: Sequence[str], read: Reader) -> RawRows:
+    seen = seen_of(shape.found)
+    names = {found.name: f"c{at}" for at, found in enumerate(shape.found)}
+    frame = read_by_python(spark, paths, read, _ddl(names, seen))
+    return RawRows(frame, names, seen, seen, path=PATH, row=NUMBER)
 
 
 def reader_of(

@@ -6,10 +6,13 @@ import io
 import json
 import zipfile
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fastavro
+import openpyxl
 import pytest
 
 from tests.systems import HERE, LandingFolder, unit_of
@@ -295,7 +298,7 @@ class TestZip:
             folder.file(datetime(2026, 11, 1, hour, tzinfo=UTC), "json.zip").write_bytes(packed(members))
         reader = FilesCollector(folder.setting)
         taken = {item.stamp: [item] for item in reader.arrivals(folder.unit).items}
-        columns = tells_file(declared())
+        columns = tells(declared(), "file")
         collected = reader.read_items(spark, folder.unit, taken, columns, "UTC")
         found = {row["id"]: (row["timelabel"], row["_waterclock_source_file"]) for row in rows(collected)}
         assert found == {
@@ -315,6 +318,204 @@ class TestZip:
         assert (error.code, error.where, error.why) == ("E806", "a.zip/b.csv:3", "id is 'two', which is no INT")
 
 
-def tells_file(columns: Columns) -> Columns:
-    column = Column("_waterclock_source_file", HERE, "STRING", tells="file")
+ROWS_OF_AVRO: list[dict[str, Any]] = [
+    {
+        "id": 1,
+        "name": "Åsa",
+        "at": datetime(2026, 11, 1, 6, 30, 0, 123000, tzinfo=UTC),
+        "day": date(2026, 11, 1),
+        "price": Decimal("12345678901234567890.12"),
+        "tags": {"x": 1, "é": 2},
+        "lines": [{"sku": "a", "n": 2}, {"sku": "b", "n": None}],
+        "any": {"x": 1},
+        "raw": b"\x00\xff",
+    },
+    {
+        "id": 2,
+        "name": None,
+        "at": None,
+        "day": None,
+        "price": None,
+        "tags": {},
+        "lines": [],
+        "any": "text",
+        "raw": b"",
+    },
+]
+OPTIONAL_INT = {"name": "n", "type": ["null", "int"]}
+LINE = {"type": "record", "name": "line", "fields": [{"name": "sku", "type": "string"}, OPTIONAL_INT]}
+PRICE = {"type": "bytes", "logicalType": "decimal", "precision": 22, "scale": 2}
+SCHEMA_OF_AVRO = {
+    "type": "record",
+    "name": "order",
+    "namespace": "acme",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": ["null", "string"]},
+        {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]},
+        {"name": "day", "type": ["null", {"type": "int", "logicalType": "date"}]},
+        {"name": "price", "type": ["null", PRICE]},
+        {"name": "tags", "type": {"type": "map", "values": "int"}},
+        {"name": "lines", "type": {"type": "array", "items": LINE}},
+        {"name": "any", "type": ["string", {"type": "map", "values": "int"}]},
+        {"name": "raw", "type": "bytes"},
+    ],
+}
+
+
+def avro(fields: list[dict[str, Any]], records: list[dict[str, Any]]) -> bytes:
+    content = io.BytesIO()
+    fastavro.writer(content, {"type": "record", "name": "r", "fields": fields}, records, codec="deflate")
+    return content.getvalue()
+
+
+class TestAvro:
+    def test_rows_come_with_the_types_of_the_file(self, spark: SparkSession, folder: LandingFolder) -> None:
+        content = io.BytesIO()
+        fastavro.writer(content, SCHEMA_OF_AVRO, ROWS_OF_AVRO)
+        drop(folder, "a.avro", content.getvalue())
+        first, second = by("id", read(spark, folder, "a.avro", declared()))
+        at = datetime(2026, 11, 1, 6, 30, 0, 123000, tzinfo=UTC).replace(tzinfo=None)
+        assert first == ROWS_OF_AVRO[0] | {"at": at, "any": '{"x": 1}'}
+        assert second == ROWS_OF_AVRO[1]
+
+    def test_files_of_several_schemas_are_put_together_by_name(
+        self, spark: SparkSession, folder: LandingFolder
+    ) -> None:
+        drop(folder, "a b%é.avro", avro([{"name": "id", "type": "int"}], [{"id": 1}]))
+        fields = [{"name": "note", "type": "string"}, {"name": "id", "type": "string"}]
+        drop(folder, "b.avro", avro(fields, [{"note": "n", "id": "2"}]))
+        found = read(spark, folder, "*.avro", declared(("id", "BIGINT")))
+        assert by("id", found) == [{"id": 1, "note": None}, {"id": 2, "note": "n"}]
+
+    def test_a_record_that_holds_itself_is_json(self, spark: SparkSession, folder: LandingFolder) -> None:
+        fields = [{"name": "v", "type": "int"}, {"name": "next", "type": ["null", "node"]}]
+        node = {"type": "record", "name": "node", "fields": fields}
+        drop(folder, "a.avro", avro([{"name": "list", "type": node}], [{"list": {"v": 1, "next": {"v": 2}}}]))
+        assert read(spark, folder, "a.avro", declared()) == [{"list": '{"v": 1, "next": {"v": 2, "next": null}}'}]
+
+    def test_rows_have_their_numbers(self, spark: SparkSession, folder: LandingFolder) -> None:
+        drop(folder, "a.avro", avro([{"name": "id", "type": "int"}], [{"id": at} for at in range(25_000)]))
+        found = read(spark, folder, "a.avro", tells(declared(), "row"))
+        assert all(row["_waterclock_source_row"] == row["id"] + 1 for row in found)
+        assert len(found) == 25_000
+
+    def test_a_damaged_block_is_told_by_its_file(self, spark: SparkSession, folder: LandingFolder) -> None:
+        content = bytearray(avro([{"name": "id", "type": "string"}], [{"id": f"{at * 7919}"} for at in range(40_000)]))
+        content[-3000:-2900] = b"x" * 100
+        path = drop(folder, "a.avro", bytes(content))
+        error = refused(spark, folder, "a.avro", declared())
+        assert (error.code, error.where) == ("E807", str(path))
+
+    def test_a_file_that_was_cut_is_half_written(self, folder: LandingFolder) -> None:
+        drop(folder, "a.avro", avro([{"name": "id", "type": "int"}], [{"id": 1}])[:-5])
+        listed = FilesCollector(folder.setting).arrivals(unit_of("landing", "drop/*"))
+        assert [report.problem for report in listed.reports] == ["half-written"]
+
+
+def workbook(*sheets: tuple[str, list[list[Any]]], merged: str = "") -> bytes:
+    book = openpyxl.Workbook()
+    del book["Sheet"]
+    for name, lines in sheets:
+        sheet = book.create_sheet(name)
+        for line in lines:
+            sheet.append(line)
+        if merged:
+            sheet.merge_cells(merged)
+    content = io.BytesIO()
+    book.save(content)
+    return content.getvalue()
+
+
+class TestExcel:
+    def test_cells_are_texts_until_they_are_typed(self, spark: SparkSession, folder: LandingFolder) -> None:
+        placed = datetime(2026, 11, 1, 6, 30, tzinfo=UTC).replace(tzinfo=None)  # a cell has no zone
+        lines: list[list[Any]] = [
+            ["id", "placed at", "day", "amount", "paid", None],
+            [1, placed, date(2026, 11, 1), 12.5, True],
+            [],
+            [2, None, None, 10**15, False],
+        ]
+        drop(folder, "a.xlsx", workbook(("Orders", lines), ("other", [["x"], ["y"]])))
+        assert by("id", read(spark, folder, "a.xlsx", declared())) == [
+            {"id": "1", "placed_at": "2026-11-01 06:30:00", "day": "2026-11-01", "amount": "12.5", "paid": "true"},
+            {"id": "2", "placed_at": None, "day": None, "amount": "1000000000000000", "paid": "false"},
+        ]
+        columns = declared(
+            ("id", "INT"), ("placed_at", "TIMESTAMP"), ("day", "DATE"), ("amount", "DECIMAL(20,2)"), ("paid", "BOOLEAN")
+        )
+        found = by("id", read(spark, folder, "a.xlsx", tells(columns, "row"), zone="Europe/Berlin"))
+        assert found[0] == {
+            "id": 1,
+            "placed_at": placed - timedelta(hours=1),
+            "day": date(2026, 11, 1),
+            "amount": Decimal("12.50"),
+            "paid": True,
+            "_waterclock_source_row": 2,
+        }
+        assert found[1]["_waterclock_source_row"] == 4
+
+    def test_sheet_and_range_say_what_is_data(self, spark: SparkSession, folder: LandingFolder) -> None:
+        data: list[list[Any]] = [[None, "id", "n"], [None, 1, "a", "beside"], [None, 2, "b"], [None, "sum", "c"]]
+        lines: list[list[Any]] = [["Report", None, None], [], *data]
+        drop(folder, "a.xlsx", workbook(("first", [["no"]]), ("Ørders 2026", lines), merged="A1:C1"))
+        found = read(spark, folder, "a.xlsx", declared(), sheet="ørders*", range="B3:C5")
+        assert by("id", found) == [{"id": "1", "n": "a"}, {"id": "2", "n": "b"}]
+        plain = read(spark, folder, "a.xlsx", declared(("k", "INT")), sheet="Ørders 2026", range="B4:C5", header=False)
+        assert by("k", plain) == [{"k": 1, "column_2": "a"}, {"k": 2, "column_2": "b"}]
+
+    def test_merged_cells_are_refused_or_filled(self, spark: SparkSession, folder: LandingFolder) -> None:
+        lines: list[list[Any]] = [["land", "city"], ["DE", "Bonn"], [None, "Köln"], ["AT", "Graz"]]
+        path = drop(folder, "a.xlsx", workbook(("cities", lines), merged="A2:A3"))
+        error = refused(spark, folder, "a.xlsx", declared())
+        assert (error.code, error.what, error.where) == ("E885", "the cells A2:A3 of cities are merged", str(path))
+        found = read(spark, folder, "a.xlsx", declared(), merged="fill")
+        assert {(row["land"], row["city"]) for row in found} == {("DE", "Bonn"), ("DE", "Köln"), ("AT", "Graz")}
+
+    @pytest.mark.parametrize(
+        ("lines", "options", "what"),
+        [
+            ([["a"], ["b"]], {"sheet": "dta"}, "no sheet dta"),
+            ([], {}, "the sheet data has no header"),
+            ([["a"], ["b"]], {"range": "C1"}, "the sheet data has no header"),
+        ],
+    )
+    def test_what_is_not_there_is_told(
+        self, spark: SparkSession, folder: LandingFolder, lines: list[list[Any]], options: dict[str, Any], what: str
+    ) -> None:
+        path = drop(folder, "a.xlsx", workbook(("data", lines)))
+        error = refused(spark, folder, "a.xlsx", declared(), **options)
+        assert (error.code, error.what, error.where) == ("E884", what, str(path))
+
+    def test_a_value_without_a_name_above_it_is_told(self, spark: SparkSession, folder: LandingFolder) -> None:
+        path = drop(folder, "a.xlsx", workbook(("data", [["a"], ["b", "c"]])))
+        error = refused(spark, folder, "a.xlsx", declared())
+        why = "row 2 holds a value in column B: that column has no name in the header"
+        assert (error.code, error.where, error.why) == ("E884", str(path), why)
+
+    def test_a_value_of_another_type_names_file_and_value(self, spark: SparkSession, folder: LandingFolder) -> None:
+        path = drop(folder, "a.xlsx", workbook(("data", [["id"], [1], ["two"]])))
+        error = refused(spark, folder, "a.xlsx", declared(("id", "INT")))
+        assert (error.code, error.where, error.why) == ("E806", str(path), "id is 'two', which is not of its type")
+
+    def test_a_workbook_that_is_a_bomb_is_refused(self, spark: SparkSession, folder: LandingFolder) -> None:
+        drop(folder, "a.xlsx", packed({"xl/worksheets/sheet1.xml": b" " * (17 << 20)}))
+        assert refused(spark, folder, "a.xlsx", declared()).code == "E882"
+
+    def test_what_is_no_workbook_is_told(self, spark: SparkSession, folder: LandingFolder) -> None:
+        path = drop(folder, "a.xlsx", packed({"a.txt": "no workbook"}))
+        error = refused(spark, folder, "a.xlsx", declared())
+        assert (error.code, error.where) == ("E807", str(path))
+
+    def test_workbooks_may_lie_in_a_zip(self, spark: SparkSession, folder: LandingFolder) -> None:
+        members: dict[str, str | bytes] = {
+            "in/a.xlsx": workbook(("data", [["id"], [1]])),
+            "b.xlsx": workbook(("d", [["id"], [2]])),
+        }
+        drop(folder, "a.zip", packed(members))
+        assert by("id", read(spark, folder, "a.zip", declared())) == [{"id": "1"}, {"id": "2"}]
+
+
+def tells(columns: Columns, what: str) -> Columns:
+    column = Column(f"_waterclock_source_{what}", HERE, "STRING", tells=what)
     return replace(columns, named=(*columns.named, column))
