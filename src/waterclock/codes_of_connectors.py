@@ -17,6 +17,10 @@ OF_CONNECTORS: Mapping[str, Code] = {
         "`outer` names what the records of a JSON document take along of what encloses them. Where the records are, "
         "`rows` says.",
     ),
+    "E337": Code(
+        "a compression that a format has not",
+        "Files are published as csv, json, parquet, avro or excel, each with the compressions that its readers know.",
+    ),
     "E338": Code(
         "a kind of file that needs an option",
         "An XML document does not say which of its elements are rows, and lines of fixed width do not say where their "
@@ -66,5 +70,10 @@ CONNECTORS_AT_WORK: Mapping[str, Code] = {
         "a kind of file that needs a library",
         "Avro is read and written by fastavro, Excel read by python-calamine and written by openpyxl: extras of "
         "Waterclock, which the machines of a cluster's workers need too.",
+    ),
+    "E889": Code(
+        "rows that a kind of file cannot hold",
+        "A sheet of Excel holds 1048576 rows and texts of 32767 signs, none of them control characters; Avro's names "
+        "are letters, digits and _. Nothing was delivered.",
     ),
 }

@@ -24,6 +24,7 @@ from waterclock.connectors.files.markers import has_marker
 from waterclock.connectors.files.origins import told_apart, with_file_names
 from waterclock.connectors.files.places import folder_of, landing_of, reach
 from waterclock.connectors.files.reading import ROOM, Reading, objections, reading_of
+from waterclock.connectors.files.writer import objections as publish_objections
 from waterclock.connectors.interface import (
     Collected,
     Deliverer,
@@ -74,7 +75,7 @@ _READING_OPTIONS = {
     "settle": Option("number", help="seconds for which a file must not have changed before it is looked at; 0"),
 }
 _WRITING_OPTIONS = {
-    "format": Option(choices=("csv", "json", "parquet"), help="the files' format; csv"),
+    "format": Option(choices=("csv", "json", "parquet", "avro", "excel"), help="the files' format; csv"),
     "compression": Option(choices=("none", "gzip", "bz2", "zstd"), help="the files' compression; none"),
     "header": Option("flag", help="whether a CSV file begins with its columns' names; true unless said"),
     "delimiter": Option(help="what parts the fields of a CSV file; a comma"),
@@ -108,6 +109,7 @@ CAPABILITIES = Capabilities(
     changes=Tells.BY_ITSELF,
     tells=frozenset(TYPES),
     objections=objections,
+    publish_objections=publish_objections,
 )
 
 

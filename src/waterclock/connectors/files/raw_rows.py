@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import Taken, seen_of
@@ -12,6 +12,7 @@ from waterclock.connectors.files.by_python import NUMBER, Reader, read_by_python
 from waterclock.connectors.files.documents import RECORD, records
 from waterclock.connectors.files.file_schemas import Shape
 from waterclock.connectors.files.fixed_width import fields
+from waterclock.connectors.files.lines import BESIDE, LINE, counted, has_lines
 from waterclock.connectors.files.misfits import PATH
 from waterclock.connectors.files.reading import Reading
 from waterclock.flow.declarations import Value
@@ -55,6 +56,8 @@ def raw_rows(
     reading: Reading,
     by_source: Mapping[str, Taken],
     zone: str,
+    *,
+    has_rows: bool,
 ) -> RawRows:
     """Read files of one shape; broken rows are refused when the frame is evaluated."""
     read = {
@@ -66,7 +69,7 @@ def raw_rows(
         "avro": _avro,
         "excel": _excel,
     }[shape.format]
-    return read(spark, shape, paths, reading, by_source, zone)
+    return read(spark, shape, paths, reading, by_source, zone, has_rows=has_rows)
 
 
 def _parquet(
@@ -76,8 +79,10 @@ def _parquet(
     reading: Reading,
     by_source: Mapping[str, Taken],
     zone: str,
+    *,
+    has_rows: bool,
 ) -> RawRows:
-    del reading, by_source, zone
+    del reading, by_source, zone, has_rows
     frame = spark.read.parquet(*literal(paths))
     types = {field.name: field.dataType.simpleString() for field in frame.schema}
     names = {found.name: found.name for found in shape.found}
@@ -91,12 +96,15 @@ def _csv(
     reading: Reading,
     by_source: Mapping[str, Taken],
     zone: str,
+    *,
+    has_rows: bool,
 ) -> RawRows:
     # read by place: two columns of one name are told apart by whoever matches them
     names = {found.name: f"c{at}" for at, found in enumerate(shape.found)}
     types = {name: by_source[name].type if name in by_source else "STRING" for name in names}
     reader = reader_of(spark, "csv", reading, zone, delimiter=shape.delimiter).schema(_ddl(names, types))
-    return RawRows(reader.csv(literal(paths)), names, types, seen_of(shape.found))
+    raw = RawRows(reader.csv(literal(paths)), names, types, seen_of(shape.found))
+    return _with_lines(spark, raw, paths, reading, header=reading.has_header) if has_rows else raw
 
 
 def _json(
@@ -106,6 +114,8 @@ def _json(
     reading: Reading,
     by_source: Mapping[str, Taken],
     zone: str,
+    *,
+    has_rows: bool,
 ) -> RawRows:
     names = {found.name: found.name for found in shape.found}
     if reading.rows:
@@ -113,8 +123,8 @@ def _json(
         told = records(lambda ddl: _json_documents(spark, paths, reading, zone, ddl), reading, types)
         return RawRows(told, names, types, seen_of(shape.found), path=PATH, within=RECORD)
     types = {name: _type_to_read(by_source.get(name)) for name in names}
-    frame = _json_documents(spark, paths, reading, zone, _ddl(names, types))
-    return RawRows(frame, names, types, seen_of(shape.found))
+    raw = RawRows(_json_documents(spark, paths, reading, zone, _ddl(names, types)), names, types, seen_of(shape.found))
+    return _with_lines(spark, raw, paths, reading) if has_rows else raw
 
 
 def _json_documents(spark: SparkSession, paths: Sequence[str], reading: Reading, zone: str, ddl: str) -> DataFrame:
@@ -128,7 +138,10 @@ def _xml(
     reading: Reading,
     by_source: Mapping[str, Taken],
     zone: str,
+    *,
+    has_rows: bool,
 ) -> RawRows:
+    del has_rows
     names = {found.name: found.name for found in shape.found}
     types = {
         found.name: by_source[found.name].type if found.name in by_source else (found.type or "STRING")
@@ -145,12 +158,28 @@ def _fixed(
     reading: Reading,
     by_source: Mapping[str, Taken],
     zone: str,
+    *,
+    has_rows: bool,
 ) -> RawRows:
     del by_source, zone
-    lines = spark.read.text(literal(paths)).selectExpr("value", f"_metadata.file_path AS {PATH}")
     names = {found.name: f"c{at}" for at, found in enumerate(shape.found)}
     types = dict.fromkeys(names, "STRING")
-    return RawRows(fields(lines, reading), names, types, seen_of(shape.found), path=PATH)
+    if not (has_rows and has_lines(reading)):
+        lines = spark.read.text(literal(paths)).selectExpr("value", f"_metadata.file_path AS {PATH}")
+        return RawRows(fields(lines, reading), names, types, seen_of(shape.found), path=PATH)
+    lines = spark.read.text(literal(paths)).selectExpr("value", *BESIDE)
+    numbered = counted(spark, lines, literal(paths), skips=False)
+    return RawRows(fields(numbered, reading), names, types, seen_of(shape.found), path=PATH, row=LINE)
+
+
+def _with_lines(
+    spark: SparkSession, raw: RawRows, paths: Sequence[str], reading: Reading, *, header: bool = False
+) -> RawRows:
+    """Have rows of lines tell at which line they begin, where that can be known."""
+    if not has_lines(reading):
+        return raw
+    rows = raw.frame.selectExpr("*", *BESIDE)
+    return replace(raw, frame=counted(spark, rows, literal(paths), skips=True, header=header), path=PATH, row=LINE)
 
 
 def _avro(
@@ -160,8 +189,10 @@ def _avro(
     reading: Reading,
     by_source: Mapping[str, Taken],
     zone: str,
+    *,
+    has_rows: bool,
 ) -> RawRows:
-    del reading, by_source, zone
+    del reading, by_source, zone, has_rows
     return _by_python(spark, shape, paths, avro_files.reader_of(shape.found))
 
 
@@ -172,8 +203,10 @@ def _excel(
     reading: Reading,
     by_source: Mapping[str, Taken],
     zone: str,
+    *,
+    has_rows: bool,
 ) -> RawRows:
-    del by_source, zone
+    del by_source, zone, has_rows
     return _by_python(spark, shape, paths, workbooks.reader_of(reading, tuple(found.name for found in shape.found)))
 
 

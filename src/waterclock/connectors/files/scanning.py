@@ -71,7 +71,8 @@ def scan(
 ) -> Scanned:
     """Read files into one frame: the columns taken, `FILE_KEY` and, where `time` names a column, the instant `TIME`.
 
-    `has_rows`: it has each row's number in its file as well, from 1; NULL but of Parquet, where Spark tells it.
+    `has_rows`: it has each row's number in its file as well, from 1: of text the line on which it begins, of a sheet
+    the row there; NULL where that is not known, as of whole documents.
 
     Raises  E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`;
             E881 to E883 as `zips.unpacked`
@@ -142,7 +143,9 @@ def _scan_shape(  # noqa: PLR0913 - each is a part of what is read
     has_rows: bool,
 ) -> tuple[DataFrame, Mapping[str, str]]:
     """Return the rows of files of one shape, and the columns that the files themselves say they have."""
-    raw = raw_rows(spark, shape, paths, reading, {taken.source: taken for taken in matched.taken}, zone)
+    raw = raw_rows(
+        spark, shape, paths, reading, {taken.source: taken for taken in matched.taken}, zone, has_rows=has_rows
+    )
     values = [f"{_as_type(raw, taken, zone, reading)} AS {quoted(taken.name)}" for taken in matched.taken]
     values.append(f"trim(LEADING 'file:/' FROM {raw.path}) AS {FILE_KEY}")
     if has_rows:

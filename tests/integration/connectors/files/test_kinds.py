@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import zipfile
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import fastavro
@@ -519,3 +522,51 @@ class TestExcel:
 def tells(columns: Columns, what: str) -> Columns:
     column = Column(f"_waterclock_source_{what}", HERE, "STRING", tells=what)
     return replace(columns, named=(*columns.named, column))
+
+
+class TestLines:
+    @pytest.fixture(autouse=True)
+    def small_parts(self, spark: SparkSession) -> Iterator[None]:
+        spark.conf.set("spark.sql.files.maxPartitionBytes", "20000")
+        spark.conf.set("spark.sql.files.openCostInBytes", "100")
+        yield
+        spark.conf.unset("spark.sql.files.maxPartitionBytes")
+        spark.conf.unset("spark.sql.files.openCostInBytes")
+
+    @pytest.mark.parametrize("header", [True, False])
+    @pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl", "txt"])
+    def test_rows_tell_their_lines_though_files_are_read_in_parts(
+        self, spark: SparkSession, folder: LandingFolder, ending: str, *, header: bool
+    ) -> None:
+        random = Random(f"{ending}{header}")
+        expected: dict[str, tuple[str, int]] = {}
+        for name in range(6):
+            lines: list[str] = [""] * random.randrange(3)
+            if header and ending.startswith("csv"):
+                lines.append("id,note")
+            for at in range(random.choice((0, 1, 30, 5000))):
+                lines += [random.choice(("", " \t ", "  "))] * (random.random() < 0.01)
+                key = f"{name}-{at}"
+                note = "é" * random.randrange(4)
+                told = {"jsonl": json.dumps({"id": key, "note": note}), "txt": f"{key:10}{note}"}
+                lines.append(told.get(ending, f"{key},{note}"))
+                expected[key] = (f"drop/{name}.{ending}", len(lines))
+            if not any(line.strip() for line in lines):
+                lines.append({"jsonl": "{}", "txt": "-"}.get(ending, "id,note"))
+                expected |= {} if header and ending.startswith("csv") else {"none": ("", 0)}
+            text = random.choice(("\n", "\r\n")).join(lines).encode()
+            drop(folder, f"{name}.{ending}", gzip.compress(text) if ending.endswith("gz") else text)
+        expected.pop("none", None)
+        columns = tells(tells(declared(("id", "STRING"), is_open=False), "file"), "row")
+        options: dict[str, Any] = {"header": header, "positions": "id 1-10, note 11-"}
+        found = read(spark, folder, f"*.{ending}", columns, **options)
+        told_of = {row["id"]: (row["_waterclock_source_file"], row["_waterclock_source_row"]) for row in found}
+        assert {key: told_of.get(key) for key in expected} == expected
+
+    def test_lines_are_unknown_where_they_cannot_be_told(self, spark: SparkSession, folder: LandingFolder) -> None:
+        drop(folder, "a.jsonl", '{"id": 1}\n[{"id": 2}, {"id": 3}]\n{"id": 4}\n')
+        found = read(spark, folder, "a.jsonl", tells(declared(), "row"))
+        assert {row["_waterclock_source_row"] for row in found} == {None}
+        drop(folder, "a.csv", 'id,note\n1,"a\nb"\n2,c\n')
+        found = read(spark, folder, "a.csv", tells(declared(), "row"), multiline=True)
+        assert [row["_waterclock_source_row"] for row in by("id", found)] == [None, None]
