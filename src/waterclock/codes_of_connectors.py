@@ -26,6 +26,12 @@ OF_CONNECTORS: Mapping[str, Code] = {
         "An XML document does not say which of its elements are rows, and lines of fixed width do not say where their "
         "fields are: `rows` and `positions` do.",
     ),
+    "E339": Code(
+        "a read or a write that is not for a notebook",
+        "wc.read reads what a source holds now, and wc.write brings a frame to a destination outside of the ledger: "
+        "not to what a PUBLISH of the flow writes, not where the environment does not publish, and by the modes that "
+        "the destination takes.",
+    ),
 }
 CONNECTORS_AT_WORK: Mapping[str, Code] = {
     "E880": Code(

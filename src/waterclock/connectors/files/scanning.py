@@ -20,6 +20,7 @@ from waterclock.connectors.files.misfits import refused
 from waterclock.connectors.files.raw_rows import RawRows, literal, raw_rows, reader_of
 from waterclock.connectors.files.reading import Reading
 from waterclock.connectors.files.zips import as_of_zips, unpacked
+from waterclock.connectors.interface import nothing_held
 from waterclock.connectors.windowing import FILE_KEY, TIME
 from waterclock.errors import WaterclockError
 from waterclock.flow.compatibility import wider
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
 _ROW = IN_ROWS["row"]
 
 
-def _nothing_held() -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class Scanned:
     """The frame of all files, with `FILE_KEY`, which `file_key_of` gives for a path, and `TIME` where it was asked for.
@@ -48,7 +45,7 @@ class Scanned:
     frame: DataFrame
     left_out: tuple[str, ...]
     seen: tuple[tuple[Mapping[str, str], Sequence[str]], ...] = ()
-    close: Callable[[], None] = _nothing_held
+    close: Callable[[], None] = nothing_held
 
     def seen_in(self, paths: AbstractSet[str] | None = None) -> dict[str, str]:
         """Return the columns that some of the files have, all of them if not said, with types that hold all values."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -18,6 +17,7 @@ _MOST_ROWS = 1_048_576
 _MOST_SIGNS = 32_767
 _EXACT = 15  # digits that a number of Excel keeps
 _FIRST_YEAR = 1900
+_LARGEST = 1e307
 
 
 def write_workbook(
@@ -77,7 +77,7 @@ def _told(value: Any) -> Any:  # noqa: PLR0911 - a return a type
     if isinstance(value, int):
         return value if len(str(abs(value))) <= _EXACT else str(value)
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        return value if abs(value) < _LARGEST else str(value)  # NaN is not, either
     if isinstance(value, Decimal):
         return value if len(value.as_tuple().digits) <= _EXACT else str(value)
     if isinstance(value, datetime):

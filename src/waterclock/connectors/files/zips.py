@@ -21,6 +21,7 @@ from waterclock.connectors.files.file_schemas import unreadable
 from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.connectors.files.origins import by_file
 from waterclock.connectors.files.reading import ROOM, Reading
+from waterclock.connectors.interface import nothing_held
 from waterclock.connectors.windowing import FILE_KEY, file_key_of
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import each_of, folders_in, make_folder, opened, remove_folder, text_of, written
@@ -37,17 +38,13 @@ _LEFT_BEHIND = timedelta(days=2)
 _STAMP = "%Y%m%d%H%M%S"
 
 
-def _nothing() -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class Unpacked:
     """The files to read in place of those that were asked for, and from which zip each came; `close` removes them."""
 
     paths: tuple[str, ...]
     zips: Mapping[str, str] = field(default_factory=dict)
-    close: Callable[[], None] = _nothing
+    close: Callable[[], None] = nothing_held
 
 
 def unpacked(paths: Sequence[str], reading: Reading) -> Unpacked:

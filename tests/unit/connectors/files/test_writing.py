@@ -13,7 +13,7 @@ import fastavro
 import openpyxl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from python_calamine import CalamineWorkbook
 
@@ -51,7 +51,7 @@ def written(path: Path, rows: list[dict[str, Any]], kinds: dict[str, Any], **opt
     return path.read_bytes()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(rows=st.lists(ROWS, max_size=5), compression=st.sampled_from(["none", "gzip"]))
 def test_avro_is_read_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], compression: str
@@ -74,7 +74,7 @@ def test_avro_holds_what_is_nested(tmp_path: Path) -> None:
     assert found == [rows[0] | {"m": {"x": [b"\x00"]}}, {"l": None, "m": {}}]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(rows=st.lists(ROWS, max_size=5))
 def test_a_workbook_says_what_the_rows_did(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]
