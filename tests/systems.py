@@ -166,6 +166,15 @@ class PublishedFolder:
 
     @staticmethod
     def content(path: Path) -> list[dict[str, Any]]:
+        if path.name.endswith(".avro"):
+            import fastavro
+
+            return [dict(row) for row in fastavro.reader(io.BytesIO(path.read_bytes())) if isinstance(row, dict)]
+        if path.name.endswith(".xlsx"):
+            import openpyxl
+
+            head, *lines = openpyxl.load_workbook(io.BytesIO(path.read_bytes())).active.iter_rows(values_only=True)
+            return [{str(name): value for name, value in zip(head, line, strict=True)} for line in lines]
         if path.name.endswith(".parquet"):
             import pyarrow.parquet as pq
 

@@ -2,7 +2,8 @@
 
 In a project's Python files, `import waterclock as wc` gives the language: `wc.collect`, `wc.transform` and so on. In a
 notebook, `wc.check`, `wc.plan`, `wc.run`, `wc.status` and `wc.query` are the commands of those names, `wc.resolve`
-gives a table as of a tick as a DataFrame, and `wc.spec` runs what is specified by example.
+gives a table as of a tick as a DataFrame, `wc.read` gives what a source holds, `wc.write` brings a DataFrame to a
+destination, and `wc.spec` runs what is specified by example.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     )
     from waterclock.engine.query.notebook import resolve
     from waterclock.notebook.commands import check, plan, query, run, status
+    from waterclock.notebook.systems import read, write
     from waterclock.specs.notebook import spec
     from waterclock.timelabel.window import Window
 
@@ -54,6 +56,7 @@ __all__ = [
     "previous",
     "publish",
     "query",
+    "read",
     "resolve",
     "run",
     "secret",
@@ -65,6 +68,7 @@ __all__ = [
     "until",
     "var",
     "view",
+    "write",
 ]
 
 
@@ -92,7 +96,9 @@ _HOMES = {
     "check": _COMMANDS,
     "plan": _COMMANDS,
     "query": _COMMANDS,
+    "read": "waterclock.notebook.systems",
     "run": _COMMANDS,
     "spec": "waterclock.specs.notebook",
     "status": _COMMANDS,
+    "write": "waterclock.notebook.systems",
 }

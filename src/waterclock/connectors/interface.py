@@ -176,8 +176,8 @@ def _nothing() -> Mapping[str, int]:
     return {}
 
 
-def _nothing_held() -> None:
-    pass
+def nothing_held() -> None:
+    """Close a reading that holds nothing open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class Collected:
     left_out: tuple[str, ...] = ()
     source: Mapping[str, Any] = field(default_factory=dict)
     is_empty: bool = False
-    close: Callable[[], None] = _nothing_held
+    close: Callable[[], None] = nothing_held
     seen: Mapping[str, str] = field(default_factory=dict)
     seen_by_label: Mapping[datetime, Mapping[str, str]] = field(default_factory=dict)
     may_lack: bool = False

@@ -55,8 +55,14 @@ def sorted_into_windows(
 
 def file_key_of(path: str) -> str:
     """Return the value of `FILE_KEY` for the rows of a file."""
+    uri = file_uri_of(path)
+    return uri if is_remote(path) else uri.lstrip("file:/")
+
+
+def file_uri_of(path: str) -> str:
+    """Return a file's path as Spark tells it."""
     encoded = "".join(sign if sign in _PLAIN or not sign.isascii() else f"%{ord(sign):02X}" for sign in path)
-    return encoded if is_remote(path) else f"file:{encoded}".lstrip("file:/")
+    return encoded if is_remote(path) else f"file:{encoded}"
 
 
 def label_by(time: str, windows: Sequence[Window], *, has_gaps: bool) -> str:

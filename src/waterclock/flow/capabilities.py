@@ -22,7 +22,10 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """What is wrong with some options together: its code, at which option, and the parts of an error."""
+    """What is wrong with some options together: its code, at which option, and the parts of an error.
+
+    `option` is empty where one is missing.
+    """
 
     code: str
     option: str
@@ -36,10 +39,10 @@ class Capabilities:
     """What a connector type offers. Each connector module holds one as `CAPABILITIES`.
 
     An option `params.*` is any that begins with `params.`. `replaces_some`: a delivery may replace the rows of a
-    condition and leave all others (REPLACE WHERE). `tells_unread`: lines that cannot be read as
-    their format come as rows of their own (EXPECT parsed()). `tells`: what it can tell of where each row came from
-    (`_source.file`). `keeps_order`: it brings rows in an order (APPEND ORDER BY). `wrong_options`: finds what does not
-    go together in the options of a `connection`, a `collect` or a `publish`, in which secrets are pointers.
+    condition and leave all others (REPLACE WHERE). `tells_unread`: lines that cannot be read as their format come as
+    rows of their own (EXPECT parsed()). `tells`: what it can tell of where each row came from (`_source.file`).
+    `keeps_order`: it brings rows in an order (APPEND ORDER BY). `wrong_options`: finds what does not go together in the
+    options of a `connection`, or of a `collect` or a `publish` with the path of their unit; secrets are pointers there.
     `seals`: it is its own clock, and a run seals its windows.
     """
 
@@ -56,5 +59,5 @@ class Capabilities:
     tells_unread: bool = False
     tells: frozenset[str] = frozenset()
     keeps_order: bool = False
-    wrong_options: Callable[[str, Mapping[str, Any]], Iterable[Wrong]] | None = None
+    wrong_options: Callable[[str, Mapping[str, Any], str], Iterable[Wrong]] | None = None
     seals: bool = False

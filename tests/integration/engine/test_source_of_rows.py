@@ -42,12 +42,12 @@ def test_a_row_tells_its_file_in_the_table_and_in_the_quarantine(tmp_path: Path,
     tiny.declare(FLOW)
     outcome = tiny.run(day(2))
     assert not outcome.failed, described(outcome)
-    assert tiny.rows("SELECT id, file, n FROM shop.orders ORDER BY id") == [(1, NOON, None), (3, NIGHT, None)]
+    assert tiny.rows("SELECT id, file, n FROM shop.orders ORDER BY id") == [(1, NOON, 2), (3, NIGHT, 2)]
     assert tiny.rows("SELECT file, orders FROM shop.files ORDER BY file") == [(NOON, 1), (NIGHT, 1)]
     aside = "SELECT timelabel, get_json_object(row, '$.id'), file, file_row FROM {}_quarantine ORDER BY ALL"
     label = labels(1)[0]
-    assert tiny.rows(aside.format("shop.orders")) == [(label, "2", NOON, None), (label, "4", NIGHT, None)]
-    assert tiny.rows(aside.format("shop.timed")) == [(label, "2", TIMED, None), (label, "3", TIMED, None)]
+    assert tiny.rows(aside.format("shop.orders")) == [(label, "2", NOON, 3), (label, "4", NIGHT, 3)]
+    assert tiny.rows(aside.format("shop.timed")) == [(label, "2", TIMED, 3), (label, "3", TIMED, 4)]
     parquet = "acme_parts_2020_01_01_23_59_59.parquet"
     assert tiny.rows("SELECT id, file, n FROM shop.parts ORDER BY id") == [(7, parquet, 1), (8, parquet, 2)]
 
@@ -59,7 +59,7 @@ def test_a_row_tells_its_file_in_the_table_and_in_the_quarantine(tmp_path: Path,
             ledger.decisions.request_restate(name, [day(1)], RECOMPUTE, who="ann")
     outcome = tiny.run(day(2))
     assert not outcome.failed, described(outcome)
-    assert tiny.rows("SELECT id, file, n FROM shop.orders ORDER BY id") == [(1, NOON, None), (3, NIGHT, None)]
+    assert tiny.rows("SELECT id, file, n FROM shop.orders ORDER BY id") == [(1, NOON, 2), (3, NIGHT, 2)]
     assert tiny.runs_of("shop.files") == runs
     assert tiny.rows("SELECT id FROM shop.timed ORDER BY id") == [(1,), (2,)]
-    assert tiny.rows(aside.format("shop.timed")) == [(label, "3", TIMED, None)]
+    assert tiny.rows(aside.format("shop.timed")) == [(label, "3", TIMED, 4)]

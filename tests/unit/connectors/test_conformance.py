@@ -93,7 +93,16 @@ class TestPostgresDeliveries(DeliveryConformance):
 
 
 class TestFilesDeliveries(DeliveryConformance):
-    @pytest.fixture(params=[{}, {"format": "csv", "compression": "gzip"}, {"format": "json"}, {"format": "parquet"}])
+    @pytest.fixture(
+        params=[
+            {},
+            {"format": "csv", "compression": "gzip"},
+            {"format": "json"},
+            {"format": "parquet"},
+            {"format": "avro"},
+            {"format": "excel"},
+        ]
+    )
     def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> PublishedFolder:
         options: dict[str, Value] = request.param
         return PublishedFolder(tmp_path, **options)
@@ -101,7 +110,7 @@ class TestFilesDeliveries(DeliveryConformance):
 
 @pytest.mark.slow
 class TestStoredFilesDeliveries(DeliveryConformance):
-    @pytest.fixture(params=[{}, {"format": "json", "compression": "gzip"}, {"format": "parquet"}])
+    @pytest.fixture(params=[{}, {"format": "json", "compression": "gzip"}, {"format": "parquet"}, {"format": "excel"}])
     def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> PublishedBucket:
         options: dict[str, Value] = request.param
         return PublishedBucket(tmp_path, **options)

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from pathlib import Path
 from urllib.parse import unquote
 
 from waterclock.connectors.column_matching import match
-from waterclock.connectors.files.file_schemas import Reading, shapes_of, text_of, unreadable
-from waterclock.connectors.files.scanning import MISFIT
+from waterclock.connectors.files.file_schemas import bytes_of, shapes_of, text_of, unreadable
+from waterclock.connectors.files.fixed_width import width_of
+from waterclock.connectors.files.markup import first_fault
+from waterclock.connectors.files.misfits import MISFIT, REFUSED
+from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.zips import is_member, told_name
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import is_there
 from waterclock.flow.checks import keeps_unread
@@ -26,6 +29,7 @@ from waterclock.object_stores import is_remote
 
 _FILE = re.compile(r"FAILED_READ_FILE[.A-Z_]*\] Encountered error while reading file (?:file:/*)?(/?.*?)\.(?:\s|$)")
 _NO_PATH = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (?:file:/*)?(/?.*?)\.(?:\s|$)")
+_REFUSED = re.compile(re.escape(REFUSED) + r"\|(.*?)\|(.*?)\|(.*?)\|", re.DOTALL)
 _MISFIT = re.compile(re.escape(MISFIT) + r"\|(?:file:/*)?(.*?)\|")
 _MISFIT_VALUE = re.compile(re.escape(MISFIT) + r"\|.*?\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _RECORD = re.compile(r"Malformed records are detected in record parsing: (.*?)\.?\s*\n?Parse Mode: FAILFAST")
@@ -41,6 +45,8 @@ def explain(error: BaseException, reading: Reading, columns: Columns) -> Watercl
     Cost    one reading of the broken file
     """
     text = str(error)
+    if (by_worker := _REFUSED.search(text)) is not None:
+        return _refused_by_worker(*by_worker.groups())
     match_file = _MISFIT.search(text) or _FILE.search(text) or _NO_PATH.search(text)
     if match_file is None:
         return None
@@ -56,12 +62,23 @@ def explain(error: BaseException, reading: Reading, columns: Columns) -> Watercl
         return unreadable(path, reason)
     return WaterclockError(
         "E806",
-        f"{Path(path).name} has {found.told()}",
-        where=f"{path}:{found.lines[0]}" if found.lines else path,
+        f"{told_name(path)} has {found.told()}",
+        where=f"{_place(path)}:{found.lines[0]}" if found.lines else _place(path),
         why=found.why or _what_spark_says(text),
         fix="mend the file, deliver it again, and `waterclock retry`; or say what becomes of such rows: of a line that "
         "cannot be read EXPECT parsed() ELSE QUARANTINE, of a value of another type an ELSE behind the type",
     )
+
+
+def _refused_by_worker(uri: str, code: str, why: str) -> WaterclockError:
+    path = unquote(uri)
+    path = path if is_remote(path) else "/" + path.removeprefix("file:").lstrip("/")
+    known = unreadable(_place(path), ValueError(why))
+    return known if code == known.code else WaterclockError(code, known.what, where=known.where, why=why, fix=known.fix)
+
+
+def _place(path: str) -> str:
+    return told_name(path) if is_member(path) else path
 
 
 @dataclass(slots=True)
@@ -114,8 +131,17 @@ def _looked_at(path: str, reading: Reading, columns: Columns) -> Iterator[tuple[
     types = {taken.source: taken.type for taken in match(columns, shape.found, where=path).taken if taken.is_typed}
     if shape.format == "csv":
         yield from _looked_at_csv(path, reading, [found.name for found in shape.found], types)
-    if shape.format == "json" and not reading.is_multiline:
-        yield from _looked_at_json(path, reading, types)
+    if shape.format == "json" and reading.is_multiline:
+        yield from _looked_at_document(path, reading)
+    elif shape.format == "json":
+        yield from _looked_at_json(path, reading, {} if reading.rows else types)
+    if shape.format == "fixed":
+        yield from _looked_at_fixed(path, reading, types)
+    if shape.format == "xml":
+        with bytes_of(path) as file:
+            fault = first_fault(file, reading.encoding)
+        if fault:
+            yield fault
 
 
 def _looked_at_csv(
@@ -152,6 +178,26 @@ def _looked_at_json(path: str, reading: Reading, types: Mapping[str, str]) -> It
             continue
         plain = {key: str(value) for key, value in document.items() if isinstance(value, str | int | float)}
         yield number, _misfits(plain, types)
+
+
+def _looked_at_document(path: str, reading: Reading) -> Iterator[tuple[int, str | None]]:
+    with text_of(path, reading.encoding) as file:
+        try:
+            json.load(file)
+        except json.JSONDecodeError as error:
+            yield error.lineno, f"it is no JSON: {error}"
+
+
+def _looked_at_fixed(path: str, reading: Reading, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
+    width = width_of(reading)
+    for number, line in _numbered(path, reading):
+        text = line.rstrip("\r\n")
+        if width is not None and text[width:].strip():
+            yield number, f"it goes on behind character {width}, where its last field ends"
+            continue
+        fields = {each.name: text[each.first - 1 : each.last].strip() for each in reading.positions}
+        there = {name: value for name, value in fields.items() if value not in ("", reading.null)}
+        yield number, _misfits(there, types)
 
 
 def _numbered(path: str, reading: Reading) -> Iterator[tuple[int, str]]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.files.file_schemas import Reading
+from waterclock.connectors.files.reading import Reading
 from waterclock.connectors.files.scanning import scan
 from waterclock.connectors.interface import Item, Looked, LookRequest
 from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_of, label_by, literal
@@ -60,16 +60,19 @@ def _held(
     windows = request.windows
     by_label: Mapping[str, Window] = {window.label: window for window in windows}
     stamps = {item.path: item.stamp for item in items}
-    frame = scan(spark, list(stamps), reading, columns, zone, time=request.time_column, stamps=stamps).frame
+    scanned = scan(spark, list(stamps), reading, columns, zone, time=request.time_column, stamps=stamps)
     has_gaps = any(one.end != other.start for one, other in pairwise(windows))
     within = f"{TIME} >= {literal(windows[0].start)} AND {TIME} < {literal(windows[-1].end)}"
-    found = (
-        frame.where(within)
-        .selectExpr(FILE_KEY, f"{label_by(TIME, windows, has_gaps=has_gaps)} AS label")
-        .where("label IS NOT NULL")
-        .distinct()
-        .collect()
-    )
+    try:
+        found = (
+            scanned.frame.where(within)
+            .selectExpr(FILE_KEY, f"{label_by(TIME, windows, has_gaps=has_gaps)} AS label")
+            .where("label IS NOT NULL")
+            .distinct()
+            .collect()
+        )
+    finally:
+        scanned.close()
     return [(row[FILE_KEY], by_label[row["label"]].start) for row in found]
 
 

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import zipfile
 import zlib
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import IO
 
+from waterclock.connectors.files.landed_names import FORMATS
 from waterclock.filesystem import opened
 
 _CHUNK = 1 << 20
 _READ_THROUGH = {"gz": 64 << 20, "bz2": 8 << 20}
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "zst": b"\x28\xb5\x2f\xfd"}
 _PARQUET = b"PAR1"
+_AVRO = b"Obj\x01"
+_BLANK = b" \t\r\n\0"  # UTF-16 may end with zeros
 
 
 @lru_cache(maxsize=1 << 16)
@@ -34,12 +39,8 @@ def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> 
     with opened(path, size) as file:
         if compression:
             return _compressed_problem(file, size, compression, is_json=_is_json(ending))
-        if ending == "parquet":
-            return _parquet_problem(file, size)
-        if _is_json(ending):
-            file.seek(max(0, size - 4096))
-            return _json_problem(file.read())
-    return None
+        look_at = _LOOKS.get("xls" if ending == "xls" else FORMATS.get(ending, ""))
+        return look_at(file, size) if look_at else None
 
 
 def _is_json(ending: str) -> bool:
@@ -89,8 +90,74 @@ def _parquet_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
     return None
 
 
+def _zip_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
+    del size
+    if file.read(2) != b"PK":
+        return "damaged", "it is no zip file"
+    file.seek(0)
+    return None if zipfile.is_zipfile(file) else ("half-written", "it ends before its list of members")
+
+
+def _avro_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
+    head = file.read(_CHUNK)
+    if not head.startswith(_AVRO):
+        return "damaged", "it is no Avro file"
+    mark = _mark_of(head)
+    file.seek(max(0, size - 16))
+    if not mark:
+        return ("half-written", "it ends within its head") if len(head) < _CHUNK else None
+    return None if file.read() == mark else ("half-written", "it ends within a block")
+
+
+def _mark_of(head: bytes) -> bytes:
+    """Return the mark that each block of an Avro file ends with, and its head; nothing where the head is longer."""
+    at = len(_AVRO)
+
+    def number() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = head[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1)
+
+    try:
+        while count := number():
+            if count < 0:
+                number()
+            for _ in range(2 * abs(count)):
+                length = number()
+                at += length
+    except IndexError:
+        return b""
+    return head[at : at + 16] if at + 16 <= len(head) else b""
+
+
+def _xml_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
+    file.seek(max(0, size - 64))
+    return None if file.read().rstrip(_BLANK).endswith(b">") else ("half-written", "it ends within an element")
+
+
+def _plain_json_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
+    file.seek(max(0, size - 4096))
+    return _json_problem(file.read())
+
+
 def _json_problem(tail: bytes) -> tuple[str, str] | None:
-    stripped = tail.rstrip()
+    stripped = tail.rstrip(_BLANK)
     if stripped and not stripped.endswith((b"}", b"]")):
         return "half-written", "its last line ends within an object"
     return None
+
+
+_LOOKS: Mapping[str, Callable[[IO[bytes], int], tuple[str, str] | None]] = {
+    "parquet": _parquet_problem,
+    "zip": _zip_problem,
+    "excel": _zip_problem,
+    "avro": _avro_problem,
+    "xml": _xml_problem,
+    "json": _plain_json_problem,
+}

@@ -13,16 +13,18 @@ Snapshot        The files of the newest stamp at or before the run's now; where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.files import landed_names
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.markers import has_marker
 from waterclock.connectors.files.origins import told_apart, with_file_names
 from waterclock.connectors.files.places import folder_of, landing_of, reach
+from waterclock.connectors.files.reading import ROOM, Reading, reading_of, wrong_reading
+from waterclock.connectors.files.writer import wrong_writing
 from waterclock.connectors.interface import (
     Collected,
     Deliverer,
@@ -36,7 +38,7 @@ from waterclock.connectors.interface import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.capabilities import Capabilities, Option, Wrong
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.flow.lookbacks import Tells
@@ -47,10 +49,12 @@ from waterclock.timelabel.window import Window
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.connectors.files.file_schemas import Reading
 
 _READING_OPTIONS = {
-    "header": Option("flag", help="whether the first line of a CSV file holds its columns' names; true unless said"),
+    "header": Option(
+        "flag",
+        help="whether a CSV file or a sheet begins with its columns' names; true unless said",
+    ),
     "delimiter": Option(help="what parts the fields of a CSV file; a comma, in .tsv files a tab"),
     "quote": Option(help='what encloses a CSV field; "'),
     "escape": Option(help="what stands before a quote inside of quotes; \\"),
@@ -59,11 +63,19 @@ _READING_OPTIONS = {
     "multiline": Option("flag", help="whether a quoted CSV field or a JSON value may span lines; false"),
     "timestamp_format": Option(help="a Spark datetime pattern for TIMESTAMP columns; ISO 8601"),
     "date_format": Option(help="a Spark datetime pattern for DATE columns; ISO 8601"),
+    "rows": Option(help="where the records of a JSON document are, such as data.items; of XML, the element of a row"),
+    "outer": Option(help="what JSON records take along of what encloses them: orders.id AS order_id, exported_at"),
+    "positions": Option(help="the fields of .txt, .dat and .fwf files, of fixed width: id 1-6, name 7-30, note 31-"),
     "stamp_zone": Option(help="the zone of the stamps in the names; UTC"),
+    "sheet": Option(help="the sheet of an Excel file, by its name or a glob that fits one; the first"),
+    "range": Option(help="the part of the sheet that is data, its header first: B3:F100, B3:F or B3; all that is used"),
+    "merged": Option(choices=("refuse", "fill"), help="what becomes of merged cells: refused, or each has the value"),
+    "member": Option(help="which members of a zip are read, as a glob such as *.csv; all"),
+    "most_mb": Option("number", help="how many MB the members of a zip may have together; 4096"),
     "settle": Option("number", help="seconds for which a file must not have changed before it is looked at; 0"),
 }
 _WRITING_OPTIONS = {
-    "format": Option(choices=("csv", "json", "parquet"), help="the files' format; csv"),
+    "format": Option(choices=("csv", "json", "parquet", "avro", "excel"), help="the files' format; csv"),
     "compression": Option(choices=("none", "gzip", "bz2", "zstd"), help="the files' compression; none"),
     "header": Option("flag", help="whether a CSV file begins with its columns' names; true unless said"),
     "delimiter": Option(help="what parts the fields of a CSV file; a comma"),
@@ -79,6 +91,12 @@ _STORE_OPTIONS = {
     "session_token": Option(help="the token of passing credentials, as a secret; AWS_SESSION_TOKEN"),
     "virtual_hosted_style_request": Option("flag", help="whether the bucket stands in the host's name; false"),
 }
+
+
+def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
+    """Return what does not go together in the options of a unit."""
+    return wrong_reading(options, path) if what == "collect" else wrong_writing(options) if what == "publish" else ()
+
 
 CAPABILITIES = Capabilities(
     type="files",
@@ -97,6 +115,7 @@ CAPABILITIES = Capabilities(
     changes=Tells.BY_ITSELF,
     tells_unread=True,
     tells=frozenset(TYPES),
+    wrong_options=_wrong_options,
 )
 
 
@@ -130,7 +149,7 @@ class FilesCollector:
 
     def clock(self, unit: Unit) -> datetime | None:
         """The second after the newest complete file's stamp: up to there the source has told everything."""
-        newest = land.newest_stamp(self._landing(unit), landed_names.names_of(unit.path), now=datetime.now(UTC))
+        newest = land.newest_stamp(self._landing(unit), _names_of(unit), now=datetime.now(UTC))
         return newest + landed_names.CLOCK_AFTER_STAMP if newest else None
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
@@ -139,7 +158,7 @@ class FilesCollector:
         A marker whose name says no window counts for those that end before it was written last.
         """
         if awaits.sign is Sign.NEXT:
-            newest = land.newest_stamp(self._landing(unit), landed_names.names_of(unit.path), now=datetime.now(UTC))
+            newest = land.newest_stamp(self._landing(unit), _names_of(unit), now=datetime.now(UTC))
             return newest is not None and newest >= window.end
         return has_marker(self._landing(unit).folder, awaits.text, window, zone)
 
@@ -151,23 +170,23 @@ class FilesCollector:
         item = next((item for item in newest if self._format(item) == "csv"), None)
         if item is None:
             return None
-        shapes = shapes_of([item.path], _reading(unit), Columns())
+        shapes = shapes_of([item.path], self._reading(unit), Columns())
         return {found.name: found.type or "STRING" for shape in shapes for found in shape.found}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Name the file, line and column that Spark stumbled over."""
         from waterclock.connectors.files.broken import explain
 
-        return explain(error, _reading(unit), told_apart(columns)[0])
+        return explain(error, self._reading(unit), told_apart(columns)[0])
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
         """All complete files of the unit, new and archived, oldest first; and what is left alone."""
-        names = landed_names.names_of(unit.path)
+        names = _names_of(unit)
         return land.list_items(self._landing(unit), names, now=datetime.now(UTC), taken=taken)
 
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
         """Files by their names, archived or not; see `landing.find_items`."""
-        return land.find_items(self._landing(unit), landed_names.names_of(unit.path), names)
+        return land.find_items(self._landing(unit), _names_of(unit), names)
 
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
@@ -179,7 +198,7 @@ class FilesCollector:
         if not labels:
             return self._no_rows(spark, unit, columns, zone)
         own, tells = told_apart(columns)
-        scanned = scan(spark, list(labels), _reading(unit), own, zone, has_rows="row" in tells)
+        scanned = scan(spark, list(labels), self._reading(unit), own, zone, has_rows="row" in tells)
         rows = scanned.frame
         if "file" in tells:
             rows = with_file_names(spark, rows, [item for taken in items.values() for item in taken])
@@ -190,6 +209,7 @@ class FilesCollector:
             frame,
             left_out=scanned.left_out,
             source={"items": source},
+            close=scanned.close,
             seen=scanned.seen_in(),
             seen_by_label=by_label,
         )
@@ -208,7 +228,7 @@ class FilesCollector:
         from waterclock.connectors.windowing import sorted_into_windows
 
         names, span = (
-            landed_names.names_of(unit.path),
+            _names_of(unit),
             (request.windows[0].start, request.windows[-1].end + request.slack),
         )
         chosen = land.list_between(self._landing(unit), names, span, now=datetime.now(UTC))
@@ -217,13 +237,14 @@ class FilesCollector:
         own, tells = told_apart(columns)
         stamps, time = {item.path: item.stamp for item in chosen}, request.time_column
         has_rows = "row" in tells
-        scanned = scan(spark, list(stamps), _reading(unit), own, zone, time=time, stamps=stamps, has_rows=has_rows)
+        scanned = scan(spark, list(stamps), self._reading(unit), own, zone, time=time, stamps=stamps, has_rows=has_rows)
         rows = with_file_names(spark, scanned.frame, chosen) if "file" in tells else scanned.frame
         first, last = request.windows[0].start, request.windows[-1].end
         abroad = [item.path for item in chosen if not first <= item.stamp < last]
         frame, set_aside = sorted_into_windows(rows, request.windows, abroad)
         positions = [_position(item) for item in chosen]
-        return Collected(frame, set_aside, scanned.left_out, {"items": positions}, seen=scanned.seen_in())
+        source = {"items": positions}
+        return Collected(frame, set_aside, scanned.left_out, source, close=scanned.close, seen=scanned.seen_in())
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
@@ -232,8 +253,8 @@ class FilesCollector:
         from waterclock.connectors.files.changes import look
 
         span = (request.windows[0].start, request.windows[-1].end + request.slack)
-        items = land.list_between(self._landing(unit), landed_names.names_of(unit.path), span, now=datetime.now(UTC))
-        return look(spark, items, request, _reading(unit), told_apart(columns)[0], zone)
+        items = land.list_between(self._landing(unit), _names_of(unit), span, now=datetime.now(UTC))
+        return look(spark, items, request, self._reading(unit), told_apart(columns)[0], zone)
 
     def read_snapshot(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, *, now: datetime | None = None
@@ -247,18 +268,20 @@ class FilesCollector:
             items = self.arrivals(unit).items
             raise _all_later(unit, items[0], now) if items else _nothing_to_read(unit)
         own, tells = told_apart(columns)
-        scanned = scan(spark, [item.path for item in chosen], _reading(unit), own, zone, has_rows="row" in tells)
+        paths = [item.path for item in chosen]
+        scanned = scan(spark, paths, self._reading(unit), own, zone, has_rows="row" in tells)
         rows = with_file_names(spark, scanned.frame, chosen) if "file" in tells else scanned.frame
         return Collected(
             rows.drop(FILE_KEY),
             left_out=scanned.left_out,
             source={"items": [_position(item) for item in chosen]},
+            close=scanned.close,
             seen=scanned.seen_in(),
         )
 
     def _of_one_stamp(self, unit: Unit, now: datetime | None) -> Sequence[Item]:
         """Return the files of the newest stamp that is not later than `now`; all where names of a glob hold none."""
-        names = landed_names.names_of(unit.path)
+        names = _names_of(unit)
         if not names.supplier:
             items = self.arrivals(unit).items
             if not landed_names.has_stamps(names, items):
@@ -266,7 +289,7 @@ class FilesCollector:
         return next(self._newest_first(unit, until=now), ())
 
     def _newest_first(self, unit: Unit, until: datetime | None = None) -> Iterator[tuple[Item, ...]]:
-        names = landed_names.names_of(unit.path)
+        names = _names_of(unit)
         return land.newest_first(self._landing(unit), names, now=datetime.now(UTC), until=until)
 
     def _no_rows(self, spark: SparkSession, unit: Unit, columns: Columns, zone: str) -> Collected:
@@ -280,11 +303,14 @@ class FilesCollector:
         items = next(self._newest_first(unit), ())
         label = sf.lit("").alias(TIMELABEL)
         if items:
-            scanned = scan(spark, [items[-1].path], _reading(unit), columns, zone)
+            scanned = scan(spark, [items[-1].path], self._reading(unit), columns, zone)
             nothing = scanned.frame.drop(FILE_KEY).select("*", label).limit(0)
-            return Collected(nothing, source={"items": []}, is_empty=True)
+            return Collected(nothing, source={"items": []}, is_empty=True, close=scanned.close)
         fields = [sf.lit(None).cast(column.type or "STRING").alias(column.name) for column in columns.named]
         return Collected(spark.range(0).select(*fields, label), source={"items": []}, is_empty=True)
+
+    def _reading(self, unit: Unit) -> Reading:
+        return replace(reading_of(unit.options), room=self._landing(unit).archive / ROOM)
 
     def _landing(self, unit: Unit) -> land.Landing:
         return landing_of(self.setting, unit)
@@ -295,27 +321,8 @@ class FilesCollector:
         return landed_names.FORMATS[kind[0]] if kind else ""
 
 
-def _reading(unit: Unit) -> Reading:
-    from waterclock.connectors.files.file_schemas import Reading
-
-    options = unit.options
-    known = Reading()
-
-    def text(name: str, otherwise: str) -> str:
-        value = options.get(name)
-        return otherwise if value is None else str(value)
-
-    return Reading(
-        has_header=bool(options.get("header", True)),
-        delimiter=text("delimiter", "") or None,
-        quote=text("quote", known.quote),
-        escape=text("escape", known.escape),
-        encoding=text("encoding", known.encoding),
-        null=text("null", known.null),
-        timestamp_format=text("timestamp_format", "") or None,
-        date_format=text("date_format", "") or None,
-        is_multiline=bool(options.get("multiline", False)),
-    )
+def _names_of(unit: Unit) -> landed_names.Names:
+    return landed_names.names_of(unit.path, has_positions=bool(unit.options.get("positions")))
 
 
 def _position(item: Item) -> dict[str, object]:

@@ -14,10 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from waterclock.connectors.column_matching import Found
+from waterclock.connectors.files import avro_files, workbooks
+from waterclock.connectors.files.documents import found_in
 from waterclock.connectors.files.landed_names import FORMATS, format_of
+from waterclock.connectors.files.markup import refuse_entities
+from waterclock.connectors.files.reading import Reading
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import each_of, look, opened
 from waterclock.flow.declarations import Columns
@@ -25,30 +29,6 @@ from waterclock.object_stores import is_remote
 from waterclock.spark_sql import column_name
 
 _LOOKED_THROUGH = 8 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How the files of a unit are to be understood.
-
-    `keeps_unread`: a line that cannot be read is a row of its own, and no reason to refuse its file.
-    """
-
-    has_header: bool = True
-    delimiter: str | None = None
-    quote: str = '"'
-    escape: str = "\\"
-    encoding: str = "UTF-8"
-    null: str = ""
-    timestamp_format: str | None = None
-    date_format: str | None = None
-    is_multiline: bool = False
-    keeps_unread: bool = False
-
-    def delimiter_of(self, path: str) -> str:
-        """The declared delimiter, else a tab in .tsv files and a comma in others."""
-        kind = format_of(path)
-        return self.delimiter or ("\t" if kind and kind[0] == "tsv" else ",")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +49,7 @@ def shapes_of(
     reading: Reading,
     columns: Columns,
     *,
-    keys_of_many: Callable[[Sequence[str]], Iterable[str]] | None = None,
+    keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None = None,
 ) -> Mapping[Shape, list[str]]:
     """Put files together that one scan can read, in the order given.
 
@@ -88,9 +68,23 @@ def shapes_of(
         )
     if formats == {"json"}:
         return {_json_shape(paths, reading, columns, keys_of_many): list(paths)}
+    if formats == {"xml"}:
+        return {_xml_shape(paths, reading, columns, keys_of_many): list(paths)}
+    if formats == {"fixed"}:
+        return {Shape("fixed", "", tuple(Found(position.name) for position in reading.positions)): list(paths)}
 
     def shape_of(path: str) -> Shape:
-        return _csv_shape(path, reading, columns) if formats == {"csv"} else _parquet_shape(path)
+        if formats == {"csv"}:
+            return _csv_shape(path, reading, columns)
+        if formats == {"avro"}:
+            return Shape("avro", "", _looked_into(path, avro_files.columns_of))
+        if formats == {"excel"}:
+            return Shape("excel", "", _looked_into(path, sheet_columns))
+        return _parquet_shape(path)
+
+    def sheet_columns(file: IO[bytes]) -> tuple[Found, ...]:
+        names = workbooks.columns_of(file, reading, [column.name for column in columns.named])
+        return tuple(map(Found, names))
 
     shapes: dict[Shape, list[str]] = {}
     for path, shape in zip(paths, each_of(paths, shape_of, at=paths[0]), strict=True):
@@ -100,19 +94,24 @@ def shapes_of(
 
 def text_of(path: str, encoding: str) -> IO[str]:
     """Open a file as text, whatever its compression."""
+    codec = "utf-8-sig" if encoding.upper() in ("UTF-8", "UTF8") else encoding
+    return TextIOWrapper(bytes_of(path), encoding=codec, newline="")
+
+
+def bytes_of(path: str) -> IO[bytes]:
+    """Open a file for its bytes, whatever its compression; they are read in a stream."""
     kind = format_of(Path(path).name)
     compression = kind[1] if kind else ""
-    file = path if not is_remote(path) else opened(path)
+    if not compression:
+        return opened(path)
+    file = opened(path) if is_remote(path) else path
     if compression == "gz":
-        return cast("IO[str]", gzip.open(file, "rt", encoding=_python_encoding(encoding), newline=""))
+        return cast("IO[bytes]", gzip.open(file, "rb"))
     if compression == "bz2":
-        return TextIOWrapper(BZ2File(file), encoding=_python_encoding(encoding), newline="")
-    if compression == "zst":
-        import pyarrow as pa
+        return BZ2File(file)
+    import pyarrow as pa
 
-        stream = pa.input_stream(file, compression="zstd")
-        return TextIOWrapper(cast("IO[bytes]", stream), encoding=_python_encoding(encoding), newline="")
-    return TextIOWrapper(opened(path), encoding=_python_encoding(encoding), newline="")
+    return cast("IO[bytes]", pa.input_stream(file, compression="zstd"))
 
 
 def unreadable(path: str, error: BaseException) -> WaterclockError:
@@ -135,10 +134,6 @@ def unreadable(path: str, error: BaseException) -> WaterclockError:
     )
 
 
-def _python_encoding(encoding: str) -> str:
-    return "utf-8-sig" if encoding.upper() in ("UTF-8", "UTF8") else encoding
-
-
 def _csv_shape(path: str, reading: Reading, columns: Columns) -> Shape:
     delimiter = reading.delimiter_of(path)
     try:
@@ -159,6 +154,17 @@ def _lines(file: IO[str]) -> Iterator[str]:
     return (line for line in file if line.strip())
 
 
+def _looked_into(path: str, look_at: Callable[[IO[bytes]], tuple[Found, ...]]) -> tuple[Found, ...]:
+    """Return the columns of a file; what its library says against it names the file."""
+    try:
+        with opened(path) as file:
+            return look_at(file)
+    except WaterclockError as error:
+        raise WaterclockError(error.code, error.what, where=path, why=error.why, fix=error.fix) from error
+    except (OSError, EOFError, ValueError, LookupError) as error:
+        raise unreadable(path, error) from error
+
+
 def _parquet_shape(path: str) -> Shape:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -174,7 +180,7 @@ def _json_shape(
     paths: Sequence[str],
     reading: Reading,
     columns: Columns,
-    keys_of_many: Callable[[Sequence[str]], Iterable[str]] | None,
+    keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None,
 ) -> Shape:
     declared = [column.name for column in columns.named]
     keys: Iterable[str] = ()
@@ -182,12 +188,13 @@ def _json_shape(
     if keys_of_many is None or sum(each_of(paths, _size_of, at=paths[0])) <= _LOOKED_THROUGH:
         keys = _json_keys(paths, reading)
     elif columns.is_open:
-        keys = keys_of_many(paths)
+        keys = keys_of_many("json", paths)
     else:
         is_whole = False
     known = dict.fromkeys(sorted(keys if columns.is_open else _apart(keys, declared)))
     lower = {key.lower() for key in known}
-    found = tuple(Found(name) for name in [*known, *(d for d in declared if d.lower() not in lower)])
+    asked = [*declared, *(outer.name for outer in reading.outer)]
+    found = tuple(Found(name) for name in [*known, *dict.fromkeys(d for d in asked if d.lower() not in lower)])
     return Shape("json", "", found, is_whole)
 
 
@@ -206,6 +213,37 @@ def _apart(keys: Iterable[str], declared: Iterable[str]) -> set[str]:
     return kept
 
 
+def _xml_shape(
+    paths: Sequence[str],
+    reading: Reading,
+    columns: Columns,
+    keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None,
+) -> Shape:
+    """Return the columns of XML: those declared, and of an open list what Spark finds. E880 as `refuse_entities`."""
+    if not reading.rows:
+        raise WaterclockError(
+            "E338",
+            f"{Path(paths[0]).name} without rows",
+            where=paths[0],
+            why="an XML document does not say which of its elements are rows",
+            fix="say OPTIONS (rows 'order')",
+        )
+
+    def look_at(path: str) -> None:
+        try:
+            with bytes_of(path) as file:
+                refuse_entities(file, path, reading.encoding)
+        except (OSError, EOFError) as error:
+            raise unreadable(path, error) from error
+
+    list(each_of(paths, look_at, at=paths[0]))
+    known = keys_of_many("xml", paths) if keys_of_many is not None and columns.is_open else {}
+    lower = {key.lower() for key in known}
+    declared = [column.name for column in columns.named if column.name.lower() not in lower]
+    found = [*(Found(name, kind) for name, kind in known.items()), *map(Found, declared)]
+    return Shape("xml", "", tuple(found), is_whole=columns.is_open)
+
+
 def _size_of(path: str) -> int:
     try:
         return look(path).size
@@ -215,12 +253,34 @@ def _size_of(path: str) -> int:
 
 def _json_keys(paths: Sequence[str], reading: Reading) -> set[str]:
     def keys_of(path: str) -> set[str]:
-        return {key for document in json_documents(path, reading) for key in document}
+        keys: set[str] = set()
+        missed = found = 0
+        for document in json_documents(path, reading):
+            if not reading.rows:
+                keys.update(document)
+                continue
+            for record in found_in(document, reading):
+                missed += record is None
+                found += record is not None
+                keys.update(record or ())
+        if missed and not found:
+            raise _no_records(path, reading)
+        return keys
 
     return set().union(*each_of(paths, keys_of, at=paths[0]))
 
 
-def json_documents(path: str, reading: Reading) -> Iterator[dict[str, object]]:
+def _no_records(path: str, reading: Reading) -> WaterclockError:
+    return WaterclockError(
+        "E887",
+        f"{Path(path).name} has no {'.'.join(reading.rows)}",
+        where=path,
+        why="none of its documents holds anything there",
+        fix="mend the path in OPTIONS (rows '...'), or take the file out of the landing folder",
+    )
+
+
+def json_documents(path: str, reading: Reading) -> Iterator[dict[str, Any]]:
     """Yield the objects of a JSON file, in order; what is no object is left out, for Spark to refuse."""
     try:
         with text_of(path, reading.encoding) as file:

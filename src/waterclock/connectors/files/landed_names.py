@@ -38,8 +38,14 @@ FORMATS = {
     "jsonl": "json",
     "ndjson": "json",
     "parquet": "parquet",
+    "xml": "xml",
+    "avro": "avro",
+    **dict.fromkeys(("xlsx", "xlsm", "xlsb", "xls", "ods"), "excel"),
+    **dict.fromkeys(("txt", "dat", "fwf"), "fixed"),
+    "zip": "zip",
 }
 COMPRESSIONS = ("gz", "bz2", "zst")
+_COMPRESSED = frozenset(("csv", "json", "parquet", "xml", "fixed"))
 # a source's clock stands behind the second of its newest file's stamp: up to there it has told everything
 CLOCK_AFTER_STAMP = timedelta(seconds=1)
 
@@ -52,11 +58,20 @@ _DATE_FOLDER = re.compile(r"(?:[a-z]+=)?[0-9]{1,4}(?:[-_][0-9]{2}){0,2}", re.IGN
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How the files of a unit are named. `supplier` and `source` are empty for a glob."""
+    """How the files of a unit are named. `supplier` and `source` are empty for a glob.
+
+    `has_positions`: the unit says where the fields of lines of fixed width are, so it may have such files.
+    """
 
     path: str
     supplier: str = ""
     source: str = ""
+    has_positions: bool = False
+
+    def takes(self, name: str) -> bool:
+        """Whether a file's ending tells a format; of lines of fixed width only where their positions are declared."""
+        kind = format_of(name)
+        return kind is not None and (FORMATS[kind[0]] != "fixed" or self.has_positions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +104,7 @@ class Finds:
             self.candidates.append(one)
 
 
-def names_of(path: str) -> Names:
+def names_of(path: str, *, has_positions: bool = False) -> Names:
     """Tell a `supplier.source` from a glob: a glob has a slash, a wildcard or a known ending.
 
     Raises  E803 for a path that leads out of the landing folder or has neither form
@@ -97,7 +112,7 @@ def names_of(path: str) -> Names:
     last = path.rsplit(".", 1)[-1].lower()
     if _SUPPLIER_SOURCE.fullmatch(path) and last not in FORMATS and last not in COMPRESSIONS:
         supplier, source = path.split(".")
-        return Names(path, supplier, source)
+        return Names(path, supplier, source, has_positions)
     if not path or path.startswith("/") or ".." in path.split("/") or not re.search(r"[./*?\[]", path):
         raise WaterclockError(
             "E803",
@@ -105,7 +120,7 @@ def names_of(path: str) -> Names:
             why="a unit of files is supplier.source, or a glob below the connection's path",
             fix="such as landing.faa.flights, or landing.`web/click/*.json.gz`",
         )
-    return Names(path)
+    return Names(path, has_positions=has_positions)
 
 
 def format_of(name: str) -> tuple[str, str] | None:
@@ -113,7 +128,8 @@ def format_of(name: str) -> tuple[str, str] | None:
     parts = name.lower().split(".")
     compression = parts.pop() if len(parts) > 2 and parts[-1] in COMPRESSIONS else ""
     ending = parts[-1] if len(parts) > 1 else ""
-    return (ending, compression) if ending in FORMATS else None
+    kind = FORMATS.get(ending)
+    return (ending, compression) if kind and (not compression or kind in _COMPRESSED) else None
 
 
 def find(
@@ -203,7 +219,7 @@ def named_at(
 
     Raises  FileNotFoundError for a file of a glob that is gone, and whose stamp is the time of its last change
     """
-    return _landed(path, name, root, names, zone, found) if names.supplier else _matched(path, name, zone, found)
+    return _landed(path, name, root, names, zone, found) if names.supplier else _matched(path, name, names, zone, found)
 
 
 def _landed(path: str, name: str, root: str | Path, names: Names, zone: str, found: Found | None) -> Candidate | Report:
@@ -215,16 +231,16 @@ def _landed(path: str, name: str, root: str | Path, names: Names, zone: str, fou
         return Report(path, "misnamed", f"expected {wanted}")
     if (stamp := _stamp(match[1], zone)) is None:
         return Report(path, "misnamed", f"{match[1]} is no date and time")
-    if format_of(name) is None:
+    if not names.takes(name):
         return Report(path, "misnamed", _endings())
     return Candidate(path, path[len(str(root)) + 1 :].replace(os.sep, "/"), name, stamp, found)
 
 
-def _matched(path: str, relative: str, zone: str, found: Found | None) -> Candidate | Report:
+def _matched(path: str, relative: str, names: Names, zone: str, found: Found | None) -> Candidate | Report:
     name = relative.rpartition("/")[2]
     if name.lower().endswith(_UNFINISHED):
         return Report(path, "half-written", "its ending says that it is still being written")
-    if format_of(name) is None:
+    if not names.takes(name):
         return Report(path, "misnamed", _endings())
     match = _ANY_STAMP.search(name)
     stamp = _stamp(match[1], zone) if match else None
@@ -234,7 +250,8 @@ def _matched(path: str, relative: str, zone: str, found: Found | None) -> Candid
 
 
 def _endings() -> str:
-    return f"expected one of .{', .'.join(FORMATS)}, with .{', .'.join(COMPRESSIONS)} after it or not"
+    told = ", .".join(ending for ending, kind in FORMATS.items() if kind != "fixed")
+    return f"expected one of .{told}, with .{', .'.join(COMPRESSIONS)} after it or not"
 
 
 def _stamp(text: str, zone: str) -> datetime | None:

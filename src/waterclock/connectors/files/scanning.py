@@ -8,34 +8,35 @@ for all: on small files the calls would cost more than the reading.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import Matched, Taken, match, seen_of
-from waterclock.connectors.files.file_schemas import Reading, Shape, shapes_of
+from waterclock.connectors.column_matching import Matched, Taken, match
+from waterclock.connectors.files.documents import RECORD, WHOLE, records
+from waterclock.connectors.files.file_schemas import Shape, shapes_of
+from waterclock.connectors.files.misfits import refused
 from waterclock.connectors.files.origins import by_file
+from waterclock.connectors.files.raw_rows import RawRows, literal, raw_rows, reader_of
+from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.zips import as_of_zips, unpacked
+from waterclock.connectors.interface import nothing_held
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.compatibility import wider
-from waterclock.flow.declarations import Columns, Value
-from waterclock.flow.origins import IN_ROWS, TYPES
-from waterclock.spark_sql import literal_path, quoted, sql_text
+from waterclock.flow.declarations import Columns
+from waterclock.flow.origins import IN_ROWS
+from waterclock.spark_sql import quoted, sql_text
 from waterclock.storage.slices.sieve import UNREAD
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-MISFIT = "waterclock-misfit"
 _ROW = IN_ROWS["row"]
-
-_NUMBERS = frozenset(
-    "tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,13 @@ class Scanned:
     """The frame of all files, with `FILE_KEY`, which `file_key_of` gives for a path, and `TIME` where it was asked for.
 
     What is not used of both costs nothing. `UNREAD` is there where lines that cannot be read are kept. `seen` are
-    columns with their types, and the files that have them.
+    columns with their types, and the files that have them. `close` removes what was unpacked for the reading.
     """
 
     frame: DataFrame
     left_out: tuple[str, ...]
     seen: tuple[tuple[Mapping[str, str], Sequence[str]], ...] = ()
+    close: Callable[[], None] = nothing_held
 
     def seen_in(self, paths: AbstractSet[str] | None = None) -> dict[str, str]:
         """Return the columns that some of the files have, all of them if not said, with types that hold all values."""
@@ -73,13 +75,38 @@ def scan(  # noqa: PLR0913 - each is a part of what is read
     """Read files into one frame: the columns taken, `FILE_KEY` and, where `time` names a column, the instant `TIME`.
 
     A line that cannot be read has no time of its own: where such lines are kept, it has the stamp of its file.
-    `has_rows`: it has each row's number in its file as well, from 1; NULL but of Parquet, where Spark tells it.
+    `has_rows`: it has each row's number in its file as well, from 1: of text the line on which it begins, of a sheet
+    the row there; NULL where that is not known, as of whole documents.
 
-    Raises  E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`
+    Raises  E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`;
+            E881 to E883 as `zips.unpacked`
     Cost    one look at each file's head; Spark is asked for a schema for Parquet, and for the keys of much JSON
     """
     reading = replace(reading, keeps_unread=keeps_unread(columns))
-    shapes = shapes_of(paths, reading, columns, keys_of_many=partial(_inferred_keys, spark, reading))
+    found = unpacked(paths, reading)
+    try:
+        scanned = _scan_files(spark, found.paths, reading, columns, zone, time=time, has_rows=has_rows)
+        frame = as_of_zips(spark, scanned.frame, found)
+        if time and stamps and reading.keeps_unread:
+            frame = _at_stamps(spark, frame, stamps)
+    except BaseException:
+        found.close()
+        raise
+    seen = tuple((kinds, [found.zips.get(path, path) for path in members]) for kinds, members in scanned.seen)
+    return Scanned(frame, scanned.left_out, seen, found.close)
+
+
+def _scan_files(
+    spark: SparkSession,
+    paths: Sequence[str],
+    reading: Reading,
+    columns: Columns,
+    zone: str,
+    *,
+    time: str | None,
+    has_rows: bool,
+) -> Scanned:
+    shapes = shapes_of(paths, reading, columns, keys_of_many=partial(_inferred, spark, reading))
     frames: list[DataFrame] = []
     seen: list[tuple[Mapping[str, str], Sequence[str]]] = []
     left_out: dict[str, None] = {}
@@ -96,8 +123,6 @@ def scan(  # noqa: PLR0913 - each is a part of what is read
         unread = [UNREAD] if reading.keeps_unread else []
         beside = [FILE_KEY, *unread, *([TIME] if time else []), *([_ROW] if has_rows else [])]
         frame = frame.select(*(quoted(name) for name in (*order, *beside)))
-    if time and stamps and reading.keeps_unread:
-        frame = _at_stamps(spark, frame, stamps)
     return Scanned(frame, tuple(name for name in left_out if name not in order), tuple(seen))
 
 
@@ -109,62 +134,17 @@ def _at_stamps(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datet
     )
 
 
-def _inferred_keys(spark: SparkSession, reading: Reading, paths: Sequence[str]) -> list[str]:
-    reader = _reader(spark, "json", reading, "", "UTC").options(primitivesAsString=True)
-    return reader.json(_literal(paths)).columns
-
-
-def _literal(paths: Sequence[str]) -> list[str]:
-    return [literal_path(path) for path in paths]
-
-
-def _reader(spark: SparkSession, format_name: str, reading: Reading, delimiter: str, zone: str) -> DataFrameReader:
-    return spark.read.options(**_options(format_name, reading, delimiter, zone))
-
-
-def _options(format_name: str, reading: Reading, delimiter: str, zone: str) -> dict[str, Value]:
-    options: dict[str, Value] = {
-        "mode": "PERMISSIVE" if reading.keeps_unread else "FAILFAST",
-        "columnNameOfCorruptRecord": UNREAD if reading.keeps_unread else None,
-        "columnPruning": False,
-        "encoding": reading.encoding,
-        "timeZone": zone,
-        "multiLine": reading.is_multiline,
-        "timestampFormat": reading.timestamp_format,
-        "dateFormat": reading.date_format,
-    }
-    if format_name == "csv":
-        options |= {
-            "header": reading.has_header,
-            "sep": delimiter,
-            "quote": reading.quote,
-            "escape": reading.escape,
-            "nullValue": reading.null,
-        }
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def _unread(shape: Shape, names: Iterable[str], reading: Reading) -> str:
-    """Write the line of a row that is not of its format; fail for one that is, and holds a value of another type.
-
-    Spark's reader keeps the line of both. What tells them apart is to read it anew as text alone, which is done of such
-    lines only.
-    """
-    if shape.format == "parquet":
-        return "CAST(NULL AS STRING)"
-    options = _options(shape.format, reading, shape.delimiter, "UTC")
-    pairs = ", ".join(f"{sql_text(name)}, {sql_text(_said(value))}" for name, value in options.items())
-    schema = ", ".join(f"{quoted(name)} STRING" for name in (*names, UNREAD))
-    as_text = f"from_{shape.format}({UNREAD}, {sql_text(schema)}, map({pairs}))"
-    told = f"concat_ws('|', '{MISFIT}', _metadata.file_path, 'a value of a row', {UNREAD})"
-    return (
-        f"CASE WHEN {UNREAD} IS NOT NULL THEN CASE WHEN {as_text}.{UNREAD} IS NOT NULL THEN {UNREAD} "
-        f"ELSE raise_error({told}) END END"
-    )
-
-
-def _said(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _inferred(spark: SparkSession, reading: Reading, format_name: str, paths: Sequence[str]) -> Mapping[str, str]:
+    """Return the columns that Spark finds in files; those of XML that are repeated as lists."""
+    reader = reader_of(spark, format_name, reading, "UTC")
+    if format_name == "xml":
+        kinds = {field.name: field.dataType.simpleString() for field in reader.xml(literal(paths)).schema}
+        return {name: "ARRAY<STRING>" if kind.startswith("array<") else "STRING" for name, kind in kinds.items()}
+    if not reading.rows:
+        return dict.fromkeys(reader.options(primitivesAsString=True).json(literal(paths)).columns, "STRING")
+    read = records(lambda ddl: reader.schema(ddl).json(literal(paths)), reading, {WHOLE: "STRING"})
+    keys = read.selectExpr(f"explode({RECORD}.{WHOLE}) AS key").distinct().collect()
+    return dict.fromkeys((row["key"] for row in keys), "STRING")
 
 
 def _scan_shape(  # noqa: PLR0913 - each is a part of what is read
@@ -179,33 +159,19 @@ def _scan_shape(  # noqa: PLR0913 - each is a part of what is read
     has_rows: bool,
 ) -> tuple[DataFrame, Mapping[str, str]]:
     """Return the rows of files of one shape, and the columns that the files themselves say they have."""
-    by_source = {taken.source: taken for taken in matched.taken}
-    if shape.format == "parquet":
-        frame = spark.read.parquet(*_literal(paths))
-        names = {found.name: found.name for found in shape.found}
-        seen = types = {field.name: field.dataType.simpleString() for field in frame.schema}
-    else:
-        seen = seen_of(shape.found)
-        names = {found.name: f"c{at}" if shape.format == "csv" else found.name for at, found in enumerate(shape.found)}
-        types = {name: _type_to_read(by_source.get(name), shape.format) for name in names}
-        line = [f"{UNREAD} STRING"] if reading.keeps_unread else []
-        ddl = ", ".join([*(f"{quoted(names[name])} {types[name]}" for name in names), *line])
-        reader = _reader(spark, shape.format, reading, shape.delimiter, zone).schema(ddl)
-        frame = reader.csv(_literal(paths)) if shape.format == "csv" else reader.json(_literal(paths))
-    values = [
-        f"{_as_type(quoted(names[taken.source]), types[taken.source], taken, zone)} AS {quoted(taken.name)}"
-        for taken in matched.taken
-    ]
+    raw = raw_rows(
+        spark, shape, paths, reading, {taken.source: taken for taken in matched.taken}, zone, has_rows=has_rows
+    )
+    values = [f"{_as_type(raw, taken, zone, reading)} AS {quoted(taken.name)}" for taken in matched.taken]
     if reading.keeps_unread:
-        values.append(f"{_unread(shape, names.values(), reading)} AS {UNREAD}")
-    values.append(f"trim(LEADING 'file:/' FROM _metadata.file_path) AS {FILE_KEY}")
+        values.append(f"{raw.unread} AS {UNREAD}")
+    values.append(f"trim(LEADING 'file:/' FROM {raw.path}) AS {FILE_KEY}")
     if has_rows:
-        number = "_metadata.row_index + 1" if shape.format == "parquet" else f"CAST(NULL AS {TYPES['row']})"
-        values.append(f"{number} AS {_ROW}")
+        values.append(f"{raw.row} AS {_ROW}")
     if time:
-        source = _time_source(time, matched.taken, names, paths[0])
-        values.append(f"{instant(quoted(names[source]), types[source], zone)} AS {TIME}")
-    return frame.selectExpr(*values), seen
+        source = _time_source(time, matched.taken, raw.names, paths[0])
+        values.append(f"{instant(raw.value_of(source), raw.types[source], zone)} AS {TIME}")
+    return raw.frame.selectExpr(*values), raw.seen
 
 
 def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where: str) -> str:
@@ -224,20 +190,25 @@ def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where:
     )
 
 
-def _type_to_read(taken: Taken | None, format_name: str) -> str:
-    """Return the type that Spark's reader is asked for. A number of JSON may stand in quotes: it is read as text."""
-    if taken is None or (format_name == "json" and taken.type.lower().partition("(")[0] in _NUMBERS):
-        return "STRING"
-    return taken.type
-
-
-def _as_type(value: str, found: str, taken: Taken, zone: str) -> str:
+def _as_type(raw: RawRows, taken: Taken, zone: str, reading: Reading) -> str:
+    """Return a column as the type it is to have; a value that is none is refused, naming its file."""
+    found, value = raw.types[taken.source], raw.value_of(taken.source)
     if not taken.is_typed or found.lower() == taken.type.lower():
         return value
     if found == "timestamp_ntz" and taken.type.upper() == "TIMESTAMP":
         return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {sql_text(zone)})"
     if found.lower() != "string":
         return f"CAST({value} AS {taken.type})"
-    told = f"concat_ws('|', '{MISFIT}', _metadata.file_path, {sql_text(taken.source)}, {value})"
-    refused = f"CASE WHEN {value} IS NOT NULL THEN raise_error({told}) END"
-    return f"coalesce(try_cast({value} AS {taken.type}), {refused})"
+    wrong = f"CASE WHEN {value} IS NOT NULL THEN {refused(raw.path, taken.source, value)} END"
+    return f"coalesce({_parsed(value, taken.type, zone, reading)}, {wrong})"
+
+
+def _parsed(value: str, type_name: str, zone: str, reading: Reading) -> str:
+    """Return what a text means as a type; NULL where it means nothing."""
+    kind = type_name.upper()
+    if kind in ("TIMESTAMP", "TIMESTAMP_NTZ") and reading.timestamp_format:
+        parsed = f"try_to_timestamp({value}, {sql_text(reading.timestamp_format)})"
+        return f"to_utc_timestamp({parsed}, {sql_text(zone)})" if kind == "TIMESTAMP" else f"CAST({parsed} AS {kind})"
+    if kind == "DATE" and reading.date_format:
+        return f"CAST(try_to_timestamp({value}, {sql_text(reading.date_format)}) AS DATE)"
+    return instant(value, "STRING", zone) if kind == "TIMESTAMP" else f"try_cast({value} AS {type_name})"

@@ -1,8 +1,8 @@
-"""Writes one file of CSV, JSON or Parquet from Arrow batches, in bounded memory."""
+"""Writes one file from Arrow batches, in bounded memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -12,6 +12,7 @@ from waterclock.connectors.sealed import flat, plain_text
 from waterclock.connectors.values import arrow_type, is_plain
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import written
+from waterclock.flow.capabilities import Wrong
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +21,8 @@ _SUFFIX = {"none": "", "gzip": ".gz", "bz2": ".bz2", "zstd": ".zst"}
 ENDINGS = {
     **{(kind, name): f"{kind}{suffix}" for kind in ("csv", "json") for name, suffix in _SUFFIX.items()},
     **{("parquet", name): "parquet" for name in ("none", "gzip", "zstd")},
+    **{("avro", name): "avro" for name in ("none", "gzip")},
+    ("excel", "none"): "xlsx",
 }
 
 
@@ -50,7 +53,7 @@ def write_file(
 
     In CSV and JSON instants are UTC with a Z, bytes are hexadecimal; CSV holds nested values as JSON.
     """
-    write = {"csv": _write_csv, "json": _write_json, "parquet": _write_parquet}[writing.format]
+    write = _WRITERS[writing.format]
     with written(path) as file:
         return write(file, batches, columns, writing)
 
@@ -71,6 +74,25 @@ def _write_parquet(
         if first is None:
             writer.write_table(pa.Table.from_batches([], schema))
     return rows
+
+
+def _write_avro(
+    file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
+) -> int:
+    from waterclock.connectors.files.avro_writing import write_avro
+
+    first = next(batches, None)
+    schema = first.schema if first is not None else _schema(columns)
+    codec = "null" if writing.compression == "none" else "deflate"
+    return write_avro(file, schema, chain([first] if first is not None else [], batches), codec)
+
+
+def _write_excel(
+    file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
+) -> int:
+    from waterclock.connectors.files.workbook_writing import write_workbook
+
+    return write_workbook(file, [name for name, _ in columns], batches, has_header=writing.has_header)
 
 
 def _write_csv(
@@ -133,3 +155,26 @@ def _schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns])
+
+
+_WRITERS = {
+    "csv": _write_csv,
+    "json": _write_json,
+    "parquet": _write_parquet,
+    "avro": _write_avro,
+    "excel": _write_excel,
+}
+
+
+def wrong_writing(options: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Yield what is wrong with the options of a PUBLISH into files: a compression that its format has not."""
+    format_name, compression = str(options.get("format", "csv")), str(options.get("compression", "none"))
+    known = [pair for name, pair in ENDINGS if name == format_name]
+    if known and compression not in known:
+        yield Wrong(
+            "E337",
+            "compression",
+            f"{format_name} files with compression {compression} are not written",
+            f"{format_name} is written with {', '.join(known)}",
+            "choose one of these, or another format",
+        )

@@ -211,8 +211,9 @@ def rate_of(said: object) -> tuple[int, float] | None:
     return int(match[1]), float(int(match[2] or 1) * _UNITS[match[3].lower()])
 
 
-def wrong_options(what: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
+def wrong_options(what: str, options: Mapping[str, Any], path: str = "") -> Iterator[Wrong]:
     """Yield what does not go together in the options of a `connection`, a `collect` or a `publish`."""
+    del path
     if what == "connection":
         yield from _wrong_address(options)
         yield from _wrong_auth(options)

@@ -54,9 +54,8 @@ class Systems:
         errors.extend(_wrong_options(values, legal, where, span_of))
         errors.extend(_missing_options(values, legal, where, said.span))
         inherited = {name: value for name, value in connection.options.items() if name in of_unit}
-        errors.extend(
-            _clashing_options(capabilities, "collect" if is_source else "publish", values, span_of, inherited)
-        )
+        what = "collect" if is_source else "publish"
+        errors.extend(_clashing_options(capabilities, what, values, span_of, inherited, path=said.path))
         if said.query is not None and not (capabilities.takes_query and is_source):
             errors.append(
                 said.span.refuse(
@@ -244,7 +243,13 @@ def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, spa
 
 
 def _clashing_options(
-    capabilities: Capabilities, what: str, values: Options, span_of: SpanOfOption, inherited: Options | None = None
+    capabilities: Capabilities,
+    what: str,
+    values: Options,
+    span_of: SpanOfOption,
+    inherited: Options | None = None,
+    *,
+    path: str = "",
 ) -> Iterable[WaterclockError]:
     """Report what the connector itself finds wrong, where each option is right by itself.
 
@@ -252,8 +257,8 @@ def _clashing_options(
     """
     if capabilities.wrong_options is None:
         return
-    for wrong in capabilities.wrong_options(what, {**(inherited or {}), **values}):
-        if wrong.option in values:
+    for wrong in capabilities.wrong_options(what, {**(inherited or {}), **values}, path):
+        if not wrong.option or wrong.option in values:
             yield span_of(wrong.option).refuse(wrong.code, wrong.what, why=wrong.why or None, fix=wrong.fix)
 
 

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 from pathlib import Path
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -81,3 +83,28 @@ def test_a_json_file_that_ends_within_an_object_is_half_written(tmp_path: Path) 
     assert problem(path, "json") == "half-written"
     path.write_bytes(gzip.compress(TEXT[:-4]))
     assert problem(path, "json", "gz") == "half-written"
+
+
+def test_an_avro_file_ends_with_the_mark_of_its_head(tmp_path: Path) -> None:
+    fields = [{"name": "id", "type": "string", "doc": "x" * 300}]
+    for records in ([], [{"id": f"{at}"} for at in range(5)]):
+        content = io.BytesIO()
+        fastavro.writer(content, {"type": "record", "name": "r", "fields": fields}, records)
+        whole = content.getvalue()
+        path = tmp_path / f"{len(records)}.avro"
+        path.write_bytes(whole)
+        assert problem_of(str(path), len(whole), "whole", ("avro", "")) is None
+    path.write_bytes(whole[:-1])
+    cut = problem_of(str(path), len(whole) - 1, "cut", ("avro", ""))
+    assert cut == ("half-written", "it ends within a block")
+    path.write_bytes(whole[:100])
+    assert problem_of(str(path), 100, "head", ("avro", "")) == ("half-written", "it ends within its head")
+    path.write_bytes(b"id\n1\n")
+    assert problem_of(str(path), 5, "csv", ("avro", "")) == ("damaged", "it is no Avro file")
+
+
+@pytest.mark.parametrize(("text", "is_whole"), [("<r>\n</r>\n", True), ("<r><a", False)])
+def test_xml_ends_with_its_last_element(tmp_path: Path, text: str, is_whole: bool) -> None:
+    path = tmp_path / "a.xml"
+    path.write_text(text)
+    assert (problem_of(str(path), len(text), text, ("xml", "")) is None) == is_whole

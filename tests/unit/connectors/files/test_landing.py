@@ -13,8 +13,9 @@ from tests.systems import LandingFolder, unit_of
 from waterclock.connectors.files import broken, completeness, landed_names, landing
 from waterclock.connectors.files.broken import explain
 from waterclock.connectors.files.connector import FilesCollector
-from waterclock.connectors.files.file_schemas import Reading, shapes_of
+from waterclock.connectors.files.file_schemas import shapes_of
 from waterclock.connectors.files.landed_names import format_of, names_of
+from waterclock.connectors.files.reading import Reading
 from waterclock.connectors.interface import Item, Listing
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns, Place
@@ -69,7 +70,7 @@ def test_a_unit_never_leads_out_of_the_landing_folder(path: str) -> None:
         ("a.parquet", ("parquet", "")),
         ("a.tsv.zst", ("tsv", "zst")),
         ("a.gz", None),
-        ("a.xlsx", None),
+        ("a.docx", None),
         ("csv", None),
     ],
 )
@@ -118,7 +119,7 @@ def test_files_may_lie_in_date_subfolders_under_the_same_name(folder: LandingFol
         "shop_orders_2013_01_01_24_00_00.csv",
         "shop_orders_9999_12_31_23_59_59.csv",
         "shop_orders_2013_01_01_00_00_00",
-        "shop_orders_2013_01_01_00_00_00.xlsx",
+        "shop_orders_2013_01_01_00_00_00.docx",
         "shop_ordersx_2013_01_01_00_00_00.csv",
         "notes.txt",
     ],

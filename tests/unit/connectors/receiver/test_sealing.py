@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from tests.systems import setting_of, unit_of
-from waterclock.connectors.files.file_schemas import Reading, shapes_of
+from waterclock.connectors.files.file_schemas import shapes_of
+from waterclock.connectors.files.reading import Reading
 from waterclock.connectors.interface import Item
 from waterclock.connectors.receiver import spool, writing
 from waterclock.connectors.receiver.connector import CONNECTOR, ReceiverCollector

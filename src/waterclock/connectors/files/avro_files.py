@@ -1,0 +1,184 @@
+"""Reads Avro's files by fastavro: a head for the columns, and rows as Arrow batches where Spark's workers are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import time
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any
+
+from waterclock.connectors.column_matching import Found
+from waterclock.connectors.files.by_python import NUMBER
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BATCH = 10_000
+_PLAIN = {
+    "boolean": "BOOLEAN",
+    "int": "INT",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "bytes": "BINARY",
+    "fixed": "BINARY",
+}
+_LOGICAL = {
+    "date": "DATE",
+    "timestamp-millis": "TIMESTAMP",
+    "timestamp-micros": "TIMESTAMP",
+    "local-timestamp-millis": "TIMESTAMP_NTZ",
+    "local-timestamp-micros": "TIMESTAMP_NTZ",
+    "time-millis": "STRING",
+    "time-micros": "STRING",
+    "uuid": "STRING",
+}
+_WIDENED = ({"int", "long"}, "BIGINT"), ({"float", "double"}, "DOUBLE")
+
+
+def columns_of(file: IO[bytes]) -> tuple[Found, ...]:
+    """Return the columns of an Avro file. What is of several types, or holds itself, is STRING: its JSON.
+
+    Raises  ValueError for a file that is no Avro, holds no records, or is packed by what is not installed
+    """
+    reader = _opened(file)
+    schema = reader.writer_schema
+    if not isinstance(schema, Mapping) or schema.get("type") != "record":
+        raise ValueError("its values are no records, so it has no columns")
+    next(reader, None)
+    return tuple(Found(field["name"], _type_of(field["type"], {}, ())) for field in schema["fields"])
+
+
+def reader_of(columns: tuple[Found, ...]) -> Callable[[IO[bytes]], Iterator[pa.RecordBatch]]:
+    """Return what reads a file of these columns into batches, in bounded memory."""
+
+    def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        reader = _opened(file)
+        fields = reader.writer_schema["fields"]
+        makers = [_maker(field["type"], {}, ()) for field in fields]
+        read = 0
+        while records := list(islice(reader, _BATCH)):
+            arrays = [
+                pa.array([None if (value := row[field["name"]]) is None else plain(value) for row in records], kind)
+                for field, (plain, kind) in zip(fields, makers, strict=True)
+            ]
+            arrays.append(pa.array(range(read + 1, read + len(records) + 1), pa.int64()))
+            read += len(records)
+            names = [f"c{at}" for at in range(len(columns))]
+            yield pa.RecordBatch.from_arrays(arrays, names=[*names, NUMBER])
+
+    return batches
+
+
+def _opened(file: IO[bytes]) -> Any:
+    try:
+        import fastavro
+    except ImportError as error:
+        raise WaterclockError(
+            "E888",
+            "Avro files need a library",
+            why="fastavro is not installed",
+            fix="pip install 'waterclock[avro]', on the machines of a cluster's workers too",
+        ) from error
+    return fastavro.reader(file)
+
+
+def _known(schema: Any, named: dict[str, Any]) -> Any:
+    """Return a schema in place of its name."""
+    if isinstance(schema, str) and schema in named:
+        return named[schema]
+    if isinstance(schema, Mapping) and schema.get("name"):
+        named[schema["name"]] = schema
+    return schema
+
+
+def _kind(schema: Any) -> str:
+    found = schema["type"] if isinstance(schema, Mapping) else schema
+    return str(found)
+
+
+def _branches(schema: Any) -> list[Any]:
+    return [each for each in schema if each != "null"] if isinstance(schema, list) else [schema]
+
+
+def _type_of(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> str:  # noqa: PLR0911 - a return a type
+    """Return the Spark type of an Avro type."""
+    branches = _branches(schema)
+    if len(branches) != 1:
+        kinds = {_kind(each) for each in branches}
+        return next((wide for narrow, wide in _WIDENED if kinds == narrow), "STRING")
+    known = _known(branches[0], named)
+    kind = _kind(known)
+    logical = known.get("logicalType") if isinstance(known, Mapping) else None
+    if logical == "decimal":
+        return f"DECIMAL({known['precision']},{known.get('scale', 0)})"
+    if logical in _LOGICAL:
+        return _LOGICAL[logical]
+    if kind == "array":
+        return f"ARRAY<{_type_of(known['items'], named, within)}>"
+    if kind == "map":
+        return f"MAP<STRING, {_type_of(known['values'], named, within)}>"
+    if kind == "record":
+        if known["name"] in within or not known["fields"]:
+            return "STRING"
+        inner = (*within, known["name"])
+        fields = (f"`{field['name']}`: {_type_of(field['type'], named, inner)}" for field in known["fields"])
+        made = f"STRUCT<{', '.join(fields)}>"
+        return "STRING" if any(_holds(field["type"], named, inner) for field in known["fields"]) else made
+    return _PLAIN.get(kind, "STRING")
+
+
+def _holds(schema: Any, named: dict[str, Any], names: tuple[str, ...]) -> bool:
+    """Tell whether a type holds one of the records that it is within."""
+    for branch in _branches(schema):
+        known = _known(branch, named)
+        kind = _kind(known)
+        if kind == "record" and known["name"] in names:
+            return True
+        inner = known.get("items", known.get("values")) if kind in ("array", "map") else None
+        if inner is not None and _holds(inner, named, names):
+            return True
+    return False
+
+
+def _maker(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> tuple[Callable[[Any], Any], pa.DataType]:
+    """Return how a value of an Avro type becomes one for Arrow, and of which type; it agrees with `_type_of`."""
+    import pyarrow as pa
+
+    from waterclock.connectors.values import arrow_type
+
+    told = _type_of(schema, dict(named), within)
+    if told == "STRING":
+        return _text, pa.string()
+    known = _known(_branches(schema)[0], named)
+    kind = _kind(known)
+    if told.startswith("ARRAY<"):
+        each, item = _maker(known["items"], named, within)
+        return (lambda value: [None if one is None else each(one) for one in value]), pa.list_(item)
+    if told.startswith("MAP<"):
+        each, item = _maker(known["values"], named, within)
+        pairs = lambda value: [(key, None if one is None else each(one)) for key, one in value.items()]  # noqa: E731
+        return pairs, pa.map_(pa.string(), item)
+    if kind == "record":
+        inner = {field["name"]: _maker(field["type"], named, (*within, known["name"])) for field in known["fields"]}
+
+        def struct(value: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: None if value[name] is None else make(value[name]) for name, (make, _) in inner.items()}
+
+        return struct, pa.struct([pa.field(name, kind_of) for name, (_, kind_of) in inner.items()])
+    return (lambda value: value), arrow_type(told)
+
+
+def _text(value: Any) -> str:
+    """Return a value as text: what is nested as JSON, bytes within it as hexadecimal."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | list | bool | int | float):
+        return json.dumps(value, default=lambda one: one.hex() if isinstance(one, bytes) else str(one))
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if isinstance(value, time) else str(value)

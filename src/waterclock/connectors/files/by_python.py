@@ -1,0 +1,95 @@
+"""Has Spark's Python workers read files that Spark has no reader for, each file as a stream of Arrow batches."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from waterclock.connectors.files.misfits import PATH, REFUSED
+from waterclock.connectors.windowing import file_uri_of
+from waterclock.errors import WaterclockError
+from waterclock.filesystem import each_of, look
+from waterclock.object_stores import is_remote
+from waterclock.spark_sql import literal_path
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+NUMBER = "_waterclock_number"
+_MOST_OF_A_BUCKET = 512 << 20
+_MOST_AT_ONCE = 200
+
+Reader = Callable[[IO[bytes]], "Iterator[pa.RecordBatch]"]
+"""Reads one open file into batches, whose last column is `NUMBER`: where in the file each row is, from 1."""
+
+
+def read_by_python(spark: SparkSession, paths: Sequence[str], read: Reader, ddl: str) -> DataFrame:
+    """Return the rows of files with `NUMBER` and `PATH`; `ddl` says the columns before these.
+
+    On this machine's and on shared folders files are opened where they lie, and read in a stream. From a bucket Spark
+    brings them whole: its workers know the way there.
+    Raises  E886 for a file of a bucket that is too large for that
+    """
+    schema = f"{ddl}, {NUMBER} BIGINT, {PATH} STRING"
+    if is_remote(paths[0]):
+        _refuse_large(paths)
+        content = spark.read.format("binaryFile").load([literal_path(path) for path in paths])
+        return content.select("path", "content").mapInArrow(_of_content(read), schema)
+    parts = min(len(paths), _MOST_AT_ONCE)
+    return spark.range(0, len(paths), 1, parts).mapInArrow(_of_paths(read, tuple(paths)), schema)
+
+
+def _of_paths(read: Reader, paths: tuple[str, ...]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def batches(ids: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for each in ids:
+            for at in each.column(0).to_pylist():
+                with _telling(file_uri_of(paths[at])), Path(paths[at]).open("rb") as file:
+                    yield from _with_path(read(file), file_uri_of(paths[at]))
+
+    return batches
+
+
+def _of_content(read: Reader) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def batches(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for each in files:
+            for uri, content in zip(each.column(0).to_pylist(), each.column(1), strict=True):
+                with _telling(uri):
+                    yield from _with_path(read(io.BytesIO(content.as_buffer())), uri)
+
+    return batches
+
+
+def _with_path(batches: Iterator[pa.RecordBatch], uri: str) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for batch in batches:
+        yield batch.append_column(PATH, pa.array([uri] * batch.num_rows, pa.string()))
+
+
+@contextmanager
+def _telling(uri: str) -> Iterator[None]:
+    """Name the file in whatever its reading raises, so that the driver can tell it."""
+    try:
+        yield
+    except WaterclockError as error:
+        raise RuntimeError(f"{REFUSED}|{uri}|{error.code}|{error.what}: {error.why}|") from error
+    except Exception as error:
+        raise RuntimeError(f"{REFUSED}|{uri}|E807|{str(error) or type(error).__name__}|") from error
+
+
+def _refuse_large(paths: Sequence[str]) -> None:
+    sizes = each_of(paths, lambda path: look(path).size, at=paths[0])
+    for path, size in zip(paths, sizes, strict=True):
+        if size > _MOST_OF_A_BUCKET:
+            raise WaterclockError(
+                "E886",
+                f"{path.rpartition('/')[2]} is too large to be read whole",
+                where=path,
+                why=f"it has {size >> 20} MB; of a bucket such a file is brought whole to one worker, so it may have "
+                f"{_MOST_OF_A_BUCKET >> 20} MB",
+                fix="send it in parts, or as Parquet, CSV or JSON lines",
+            )

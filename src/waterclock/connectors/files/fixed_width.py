@@ -1,0 +1,43 @@
+"""Cuts lines into fields of fixed width, natively in Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.files.misfits import PATH, refused
+from waterclock.connectors.files.reading import Reading
+from waterclock.spark_sql import sql_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+LINE = "value"
+
+
+def fields(lines: DataFrame, reading: Reading) -> DataFrame:
+    """Return lines as fields `c0`, `c1`, … without blanks around them, beside the frame's other columns.
+
+    Blank lines are passed over; a field that is blank, or the `null` text, is NULL, and one that a line is too short
+    for. A line that goes on behind the last field is refused.
+    """
+    others = [name for name in lines.columns if name != LINE]
+    text = LINE if reading.is_utf8 else f"decode(CAST({LINE} AS BINARY), {sql_text(reading.encoding)})"
+    told = lines.selectExpr(*others, f"{text} AS {LINE}").where(f"trim({LINE}) != ''")
+    if width := width_of(reading):
+        beyond = refused(PATH, f"the line behind character {width}", f"trim(substring({LINE}, {width + 1}))")
+        told = told.selectExpr(
+            *others, f"CASE WHEN trim(substring({LINE}, {width + 1})) = '' THEN {LINE} ELSE {beyond} END AS {LINE}"
+        )
+    values = []
+    for at, position in enumerate(reading.positions):
+        count = f", {position.last - position.first + 1}" if position.last else ""
+        field = f"trim(substring({LINE}, {position.first}{count}))"
+        value = f"nullif({field}, '')"
+        values.append((f"nullif({value}, {sql_text(reading.null)})" if reading.null else value) + f" AS c{at}")
+    return told.selectExpr(*others, *values)
+
+
+def width_of(reading: Reading) -> int | None:
+    """Return the last character of the last field; None where one goes on to the line's end."""
+    ends = [position.last for position in reading.positions]
+    return None if None in ends else max(end for end in ends if end is not None)

@@ -1,0 +1,125 @@
+"""Tells at which line of its file each row begins, though Spark reads a file in parts and beside others.
+
+Of each row Spark knows the part of the file that it was read from, and how many rows its task had read before. One more
+pass counts the lines of each part; that pass and the reading cut files alike, for both read the same files by lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.files.misfits import PATH
+from waterclock.connectors.files.reading import Reading
+from waterclock.flow.origins import TYPES
+from waterclock.spark_sql import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_BLOCK, _ID, _COUNTED = "_waterclock_block", "_waterclock_id", "_waterclock_counted"
+BESIDE = (
+    f"_metadata.file_path AS {PATH}",
+    f"_metadata.file_block_start AS {_BLOCK}",
+    f"monotonically_increasing_id() AS {_ID}",
+)
+LINE = f"""CASE WHEN {_ID} - {_COUNTED}.first BETWEEN 0 AND {_COUNTED}.rows - 1
+    THEN {_COUNTED}.before + ({_ID} - {_COUNTED}.first) + 1
+        + size(filter({_COUNTED}.skipped, each -> each <= {_ID} - {_COUNTED}.first)) END"""
+UNKNOWN = f"CAST(NULL AS {TYPES['row']})"
+_SAME_LINES = frozenset(("UTF-8", "UTF8", "ISO-8859-1", "US-ASCII"))
+_BLANK = r"value RLIKE '^[\\x00-\\x20]*$'"
+_PART = 33  # an id is the number of the task, and below these bits that of the row in it
+_MOST_SKIPPED = 10_000
+_FIELDS = "STRUCT<first: BIGINT, before: BIGINT, rows: BIGINT, skipped: ARRAY<BIGINT>>"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a file, as one task reads it: its lines, and what of them are no rows."""
+
+    path: str
+    block: int
+    first: int
+    lines: int
+    blank: int
+    top: int | None
+    lists: int
+
+
+def has_lines(reading: Reading) -> bool:
+    """Tell whether lines can be counted: a row is a line, and its end is the same byte in the files' encoding."""
+    return not reading.is_multiline and reading.encoding.upper() in _SAME_LINES
+
+
+def counted(
+    spark: SparkSession, rows: DataFrame, paths: Sequence[str], *, skips: bool, header: bool = False
+) -> DataFrame:
+    """Add to rows that have `BESIDE` what `LINE` needs. `skips`: their reader passes over blank lines, and the header.
+
+    Lines of a file are not known, and NULL, where so many are blank that they cannot be kept in mind, or where one
+    holds a list of several rows. Cost: one pass over the files that counts their lines, and a small join.
+    """
+    text = spark.read.text(list(paths)).selectExpr("value", *BESIDE)
+    parts = _parts(text)
+    skipped = _skipped(text, parts) if skips else {}
+    told = [(part.path, part.block, values) for part, values in _told(parts, skipped, skips=skips, header=header)]
+    known = spark.createDataFrame(told, f"{PATH} STRING, {_BLOCK} BIGINT, {_COUNTED} {_FIELDS}")
+    joined = rows.join(known.hint("broadcast"), [PATH, _BLOCK], "left")
+    return joined.selectExpr(*map(quoted, rows.columns), _COUNTED)
+
+
+def _parts(text: DataFrame) -> list[_Part]:
+    counts = text.groupBy(PATH, _BLOCK)
+    found = counts.agg(
+        *_columns(
+            f"min({_ID})",
+            "count(*)",
+            f"count_if({_BLANK})",
+            f"min(CASE WHEN NOT {_BLANK} THEN {_ID} END)",
+            "count_if(ltrim(value) LIKE '[%')",
+        )
+    ).collect()
+    return sorted((_Part(*row) for row in found), key=lambda part: (part.path, part.block))
+
+
+def _columns(*texts: str) -> list[Column]:
+    from pyspark.sql import functions as sf
+
+    return [sf.expr(text) for text in texts]
+
+
+def _skipped(text: DataFrame, parts: Iterable[_Part]) -> dict[tuple[str, int], list[int]]:
+    """Return the ids of blank lines of each part; of a part with too many none."""
+    few = {(part.path, part.block) for part in parts if 0 < part.blank <= _MOST_SKIPPED}
+    if not few:
+        return {}
+    found = text.where(_BLANK).groupBy(PATH, _BLOCK).agg(*_columns(f"collect_list({_ID})")).collect()
+    return {(path, block): sorted(ids) for path, block, ids in found if (path, block) in few}
+
+
+def _told(
+    parts: Sequence[_Part], skipped: dict[tuple[str, int], list[int]], *, skips: bool, header: bool
+) -> Iterable[tuple[_Part, tuple[int, int, int, list[int]]]]:
+    """Return of each part at which id its rows begin, how many lines are before it, its rows, and what is skipped."""
+    gone: dict[_Part, list[int]] = {}
+    for part in parts:
+        ids = list(skipped.get((part.path, part.block), []))
+        if header and part.block == 0 and part.top is not None:
+            ids.append(part.top)
+        gone[part] = sorted(each - part.first for each in ids)
+    firsts: dict[_Part, int] = {}
+    for task, members in groupby(sorted(parts, key=lambda part: part.first), key=lambda part: part.first >> _PART):
+        at = task << _PART
+        for part in members:
+            firsts[part] = at if skips else part.first
+            at += part.lines - part.blank - (header and part.block == 0 and part.top is not None)
+    for _, of_file in groupby(parts, key=lambda part: part.path):
+        before = 0
+        for part in of_file:
+            is_known = not skips or (len(gone[part]) >= part.blank and not part.lists)
+            rows = part.lines - len(gone[part]) if is_known else 0
+            yield part, (firsts[part], before, rows, [each - at for at, each in enumerate(gone[part])])
+            before += part.lines

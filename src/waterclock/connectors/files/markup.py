@@ -1,0 +1,72 @@
+"""Looks at XML before Spark reads it: a document that declares entities is refused, whoever reads it afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO, NoReturn
+from xml.parsers import expat
+
+from waterclock.errors import WaterclockError
+
+_CHUNK = 1 << 16
+_MOST_PROLOG = 1 << 20
+
+
+class _RootSeen(Exception):
+    """The prolog is over."""
+
+
+def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
+    """Read a document's prolog, up to its first element, in bounded memory; nothing outside of it is ever opened.
+
+    Entities are what makes a small document grow beyond all bounds, and what reads files of the machine.
+    Raises  E880 for one that declares entities or refers to an external definition, or whose prolog has no end
+    """
+    parser = expat.ParserCreate(None if encoding.upper() in ("UTF-8", "UTF8") else encoding)
+
+    def entity(*_: object) -> NoReturn:
+        raise _refused(path, "it declares entities")
+
+    def external(_name: str, system: str | None, public: str | None, _has_subset: int) -> None:
+        if system or public:
+            raise _refused(path, f"it refers to a definition elsewhere, {system or public}")
+
+    def root(*_: object) -> NoReturn:
+        raise _RootSeen
+
+    parser.EntityDeclHandler = entity
+    parser.StartDoctypeDeclHandler = external
+    parser.StartElementHandler = root
+    read = 0
+    try:
+        while chunk := file.read(_CHUNK):
+            parser.Parse(chunk, False)  # noqa: FBT003 - expat's own
+            read += len(chunk)
+            if read > _MOST_PROLOG:
+                raise _refused(path, f"its first element does not begin within {_MOST_PROLOG >> 20} MB")
+    except _RootSeen:
+        return
+    except expat.ExpatError:
+        return  # Spark refuses it as well, and then the line is looked for
+
+
+def first_fault(file: IO[bytes], encoding: str) -> tuple[int, str] | None:
+    """Return the line at which a document is no XML, and why; None where it is. Cost: one pass, in bounded memory."""
+    parser = expat.ParserCreate(None if encoding.upper() in ("UTF-8", "UTF8") else encoding)
+    try:
+        while chunk := file.read(_CHUNK):
+            parser.Parse(chunk, False)  # noqa: FBT003
+        parser.Parse(b"", True)  # noqa: FBT003
+    except expat.ExpatError as error:
+        return error.lineno, f"it is no XML: {expat.errors.messages[error.code]}, at column {error.offset + 1}"
+    return None
+
+
+def _refused(path: str, why: str) -> WaterclockError:
+    return WaterclockError(
+        "E880",
+        f"{Path(path).name} declares entities",
+        where=path,
+        why=f"{why}; such documents can grow without bounds as they are read, or bring in files of this machine",
+        fix="have the sender write plain XML, without a DOCTYPE; nothing was taken of it",
+    )

@@ -1,0 +1,313 @@
+"""Reads files of one shape into a frame of raw columns, by Spark's own readers where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.column_matching import Taken, seen_of
+from waterclock.connectors.files import avro_files, workbooks
+from waterclock.connectors.files.by_python import NUMBER, Reader, read_by_python
+from waterclock.connectors.files.documents import RECORD, records
+from waterclock.connectors.files.file_schemas import Shape
+from waterclock.connectors.files.fixed_width import fields
+from waterclock.connectors.files.lines import BESIDE, LINE, counted, has_lines
+from waterclock.connectors.files.misfits import PATH, refused
+from waterclock.connectors.files.reading import Reading
+from waterclock.flow.declarations import Value
+from waterclock.flow.origins import TYPES
+from waterclock.spark_sql import literal_path, quoted, sql_text
+from waterclock.storage.slices.sieve import UNREAD
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+_NUMBERS = frozenset(
+    "tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split()
+)
+_NESTED = ("struct", "array", "map", "variant")
+
+
+@dataclass(frozen=True, slots=True)
+class RawRows:
+    """Rows as a reader gives them: under which name each column of the files is found, and of which type it is.
+
+    `seen` are the columns of the files with the types that these themselves say. `path`, `row` and `unread` are SQL:
+    the file of a row, its number there, and its line where that is no row of its format.
+    """
+
+    frame: DataFrame
+    names: Mapping[str, str]
+    types: Mapping[str, str]
+    seen: Mapping[str, str]
+    path: str = "_metadata.file_path"
+    row: str = f"CAST(NULL AS {TYPES['row']})"
+    within: str = ""
+    unread: str = "CAST(NULL AS STRING)"
+
+    def value_of(self, source: str) -> str:
+        """The SQL of a column of the files: one of the frame's, or a field of its struct `within`."""
+        return f"{self.within}.{quoted(self.names[source])}" if self.within else quoted(self.names[source])
+
+
+def raw_rows(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+    *,
+    has_rows: bool,
+) -> RawRows:
+    """Read files of one shape; broken rows are refused when the frame is evaluated."""
+    read = {
+        "parquet": _parquet,
+        "csv": _csv,
+        "json": _json,
+        "xml": _xml,
+        "fixed": _fixed,
+        "avro": _avro,
+        "excel": _excel,
+    }[shape.format]
+    return read(spark, shape, paths, reading, by_source, zone, has_rows=has_rows)
+
+
+def _parquet(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+    *,
+    has_rows: bool,
+) -> RawRows:
+    del reading, by_source, zone, has_rows
+    frame = spark.read.parquet(*literal(paths))
+    types = {field.name: field.dataType.simpleString() for field in frame.schema}
+    names = {found.name: found.name for found in shape.found}
+    return RawRows(frame, names, types, types, row="_metadata.row_index + 1")
+
+
+def _csv(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+    *,
+    has_rows: bool,
+) -> RawRows:
+    # read by place: two columns of one name are told apart by whoever matches them
+    names = {found.name: f"c{at}" for at, found in enumerate(shape.found)}
+    types = {name: by_source[name].type if name in by_source else "STRING" for name in names}
+    ddl = _ddl_of_lines(names, types, reading)
+    reader = reader_of(spark, "csv", reading, zone, delimiter=shape.delimiter).schema(ddl)
+    raw = _with_unread(RawRows(reader.csv(literal(paths)), names, types, seen_of(shape.found)), shape, reading)
+    return _with_lines(spark, raw, paths, reading, header=reading.has_header) if has_rows else raw
+
+
+def _json(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+    *,
+    has_rows: bool,
+) -> RawRows:
+    names = {found.name: found.name for found in shape.found}
+    if reading.rows:
+        types = {name: _nested_type(by_source.get(name)) for name in names}
+        told = records(lambda ddl: _json_documents(spark, paths, reading, zone, ddl), reading, types)
+        return RawRows(told, names, types, seen_of(shape.found), path=PATH, within=RECORD)
+    types = {name: _type_to_read(by_source.get(name)) for name in names}
+    frame = _json_documents(spark, paths, reading, zone, _ddl_of_lines(names, types, reading))
+    raw = _with_unread(RawRows(frame, names, types, seen_of(shape.found)), shape, reading)
+    return _with_lines(spark, raw, paths, reading) if has_rows else raw
+
+
+def _json_documents(spark: SparkSession, paths: Sequence[str], reading: Reading, zone: str, ddl: str) -> DataFrame:
+    return reader_of(spark, "json", reading, zone).schema(ddl).json(literal(paths))
+
+
+def _xml(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+    *,
+    has_rows: bool,
+) -> RawRows:
+    del has_rows
+    names = {found.name: found.name for found in shape.found}
+    types = {
+        found.name: by_source[found.name].type if found.name in by_source else (found.type or "STRING")
+        for found in shape.found
+    }
+    frame = reader_of(spark, "xml", reading, zone).schema(_ddl(names, types)).xml(literal(paths))
+    return RawRows(frame, names, types, seen_of(shape.found))
+
+
+def _fixed(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+    *,
+    has_rows: bool,
+) -> RawRows:
+    del by_source, zone
+    names = {found.name: f"c{at}" for at, found in enumerate(shape.found)}
+    types = dict.fromkeys(names, "STRING")
+    if not (has_rows and has_lines(reading)):
+        lines = spark.read.text(literal(paths)).selectExpr("value", f"_metadata.file_path AS {PATH}")
+        return RawRows(fields(lines, reading), names, types, seen_of(shape.found), path=PATH)
+    lines = spark.read.text(literal(paths)).selectExpr("value", *BESIDE)
+    numbered = counted(spark, lines, literal(paths), skips=False)
+    return RawRows(fields(numbered, reading), names, types, seen_of(shape.found), path=PATH, row=LINE)
+
+
+def _with_lines(
+    spark: SparkSession, raw: RawRows, paths: Sequence[str], reading: Reading, *, header: bool = False
+) -> RawRows:
+    """Have rows of lines tell at which line they begin, where that can be known."""
+    if not has_lines(reading):
+        return raw
+    rows = raw.frame.selectExpr("*", *BESIDE)
+    numbered = counted(spark, rows, literal(paths), skips=True, header=header)
+    return replace(raw, frame=numbered, path=PATH, row=LINE, unread=raw.unread.replace(raw.path, PATH))
+
+
+def _with_unread(raw: RawRows, shape: Shape, reading: Reading) -> RawRows:
+    """Have rows tell the line of one that is not of its format; fail for one that is and holds a value of another type.
+
+    Spark's reader keeps the line of both. What tells them apart is to read it anew as text alone, which is done of such
+    lines only.
+    """
+    if not reading.keeps_unread:
+        return raw
+    options = _options(shape.format, reading, "UTC", shape.delimiter)
+    pairs = ", ".join(f"{sql_text(name)}, {sql_text(_said(value))}" for name, value in options.items())
+    schema = ", ".join(f"{quoted(name)} STRING" for name in (*raw.names.values(), UNREAD))
+    as_text = f"from_{shape.format}({UNREAD}, {sql_text(schema)}, map({pairs}))"
+    return replace(
+        raw,
+        unread=f"CASE WHEN {UNREAD} IS NOT NULL THEN CASE WHEN {as_text}.{UNREAD} IS NOT NULL THEN {UNREAD} "
+        f"ELSE {refused(raw.path, 'a value of a row', UNREAD)} END END",
+    )
+
+
+def _said(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _avro(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+    *,
+    has_rows: bool,
+) -> RawRows:
+    del reading, by_source, zone, has_rows
+    return _by_python(spark, shape, paths, avro_files.reader_of(shape.found))
+
+
+def _excel(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    by_source: Mapping[str, Taken],
+    zone: str,
+    *,
+    has_rows: bool,
+) -> RawRows:
+    del by_source, zone, has_rows
+    return _by_python(spark, shape, paths, workbooks.reader_of(reading, tuple(found.name for found in shape.found)))
+
+
+def _by_python(spark: SparkSession, shape: Shape, paths: Sequence[str], read: Reader) -> RawRows:
+    seen = seen_of(shape.found)
+    names = {found.name: f"c{at}" for at, found in enumerate(shape.found)}
+    frame = read_by_python(spark, paths, read, _ddl(names, seen))
+    return RawRows(frame, names, seen, seen, path=PATH, row=NUMBER)
+
+
+def reader_of(
+    spark: SparkSession, format_name: str, reading: Reading, zone: str, *, delimiter: str = ","
+) -> DataFrameReader:
+    """Return Spark's reader with what a unit's options say of a format.
+
+    It fails at a row that it cannot read, or keeps such a line in `UNREAD`, where its rows are lines.
+    """
+    return spark.read.options(**_options(format_name, reading, zone, delimiter))
+
+
+def _options(format_name: str, reading: Reading, zone: str, delimiter: str) -> dict[str, Value]:
+    is_whole = reading.is_multiline
+    keeps_unread = reading.keeps_unread and format_name in {"csv", "json"} and not reading.rows
+    options: dict[str, Value | None] = {
+        "mode": "PERMISSIVE" if keeps_unread else "FAILFAST",
+        "columnNameOfCorruptRecord": UNREAD if keeps_unread else None,
+        "columnPruning": False,
+        # of a whole document Spark finds out itself which Unicode it is, and passes over its mark; told so it does not
+        "encoding": None if is_whole and format_name == "json" and reading.is_utf8 else reading.encoding,
+        "timeZone": zone,
+        "multiLine": is_whole if format_name != "xml" else None,  # told anything, Spark forgets the tag of rows
+        "timestampFormat": reading.timestamp_format,
+        "dateFormat": reading.date_format,
+    }
+    if format_name == "csv":
+        options |= {
+            "header": reading.has_header,
+            "sep": delimiter,
+            "quote": reading.quote,
+            "escape": reading.escape,
+            "nullValue": reading.null,
+        }
+    if format_name == "xml":
+        options |= {
+            "rowTag": reading.rows[-1],
+            "nullValue": reading.null,
+            "ignoreNamespace": True,
+            "inferSchema": False,
+        }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def literal(paths: Sequence[str]) -> list[str]:
+    """Return paths as Spark takes them, which would see wildcards in them."""
+    return [literal_path(path) for path in paths]
+
+
+def _ddl(names: Mapping[str, str], types: Mapping[str, str]) -> str:
+    return ", ".join(f"{quoted(names[name])} {types[name]}" for name in names)
+
+
+def _ddl_of_lines(names: Mapping[str, str], types: Mapping[str, str], reading: Reading) -> str:
+    line = [f"{UNREAD} STRING"] if reading.keeps_unread else []
+    return ", ".join([_ddl(names, types), *line] if names else line)
+
+
+def _type_to_read(taken: Taken | None) -> str:
+    """Return the type that Spark's reader is asked for. A number of JSON may stand in quotes: it is read as text."""
+    if taken is None or taken.type.lower().partition("(")[0] in _NUMBERS:
+        return "STRING"
+    return taken.type
+
+
+def _nested_type(taken: Taken | None) -> str:
+    """Return the type that a record's field is read as: text, but for what cannot come as text."""
+    return taken.type if taken is not None and taken.type.lower().startswith(_NESTED) else "STRING"

@@ -1,0 +1,220 @@
+"""How the files of a unit are to be understood: its options, as values. It loads nothing: `check` reads them too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from waterclock.connectors.files.landed_names import format_of
+from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Wrong
+
+_POSITION = re.compile(r"\s*(\S+)\s+([0-9]+)\s*-\s*([0-9]*)\s*")
+_RANGE = re.compile(r"([A-Za-z]{1,3})([1-9][0-9]{0,6})(?::([A-Za-z]{1,3})([1-9][0-9]{0,6})?)?")
+ROOM = "_unpacked"
+_MOST_MB = 4096
+_OUTER = re.compile(r"\s*([^\s,]+)(?:\s+AS\s+([^\s,]+))?\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A field of fixed width: its characters from `first` to `last`, counted from 1; to the line's end where None."""
+
+    name: str
+    first: int
+    last: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """A field of what encloses the records: below the first `depth` steps of their path, the field at `rest`."""
+
+    name: str
+    depth: int
+    rest: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A part of a sheet, counted from 0, both ends within; an end that is None is the sheet's own."""
+
+    top: int
+    left: int
+    bottom: int | None = None
+    right: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the files of a unit are to be understood; `room` is a folder in which zips may be unpacked.
+
+    `keeps_unread`: a line that cannot be read is a row of its own, and no reason to refuse its file.
+    """
+
+    has_header: bool = True
+    delimiter: str | None = None
+    quote: str = '"'
+    escape: str = "\\"
+    encoding: str = "UTF-8"
+    null: str = ""
+    timestamp_format: str | None = None
+    date_format: str | None = None
+    is_multiline: bool = False
+    rows: tuple[str, ...] = ()
+    outer: tuple[Outer, ...] = ()
+    positions: tuple[Position, ...] = ()
+    member: str = ""
+    sheet: str = ""
+    cells: Cells | None = None
+    merged: str = "refuse"
+    most_bytes: int = _MOST_MB << 20
+    room: Path | None = None
+    keeps_unread: bool = False
+
+    def delimiter_of(self, path: str) -> str:
+        """The declared delimiter, else a tab in .tsv files and a comma in others."""
+        kind = format_of(path)
+        return self.delimiter or ("\t" if kind and kind[0] == "tsv" else ",")
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether the files' encoding is UTF-8."""
+        return self.encoding.upper() in ("UTF-8", "UTF8")
+
+
+def reading_of(options: Mapping[str, Any]) -> Reading:
+    """Return how a unit's files are read by its options. Raises  E335 for one that does not say what it should."""
+
+    def text(name: str, otherwise: str = "") -> str:
+        value = options.get(name)
+        return otherwise if value is None else str(value)
+
+    rows = path_of(text("rows")) if text("rows") else ()
+    return Reading(
+        has_header=bool(options.get("header", True)),
+        delimiter=text("delimiter") or None,
+        quote=text("quote", '"'),
+        escape=text("escape", "\\"),
+        encoding=text("encoding", "UTF-8"),
+        null=text("null"),
+        timestamp_format=text("timestamp_format") or None,
+        date_format=text("date_format") or None,
+        is_multiline=bool(options.get("multiline", False)),
+        rows=rows,
+        outer=outer_of(text("outer"), rows) if text("outer") else (),
+        positions=positions_of(text("positions")) if text("positions") else (),
+        member=text("member"),
+        sheet=text("sheet"),
+        cells=cells_of(text("range")) if text("range") else None,
+        merged=text("merged", "refuse"),
+        most_bytes=int(float(text("most_mb", str(_MOST_MB))) * (1 << 20)),
+    )
+
+
+def path_of(text: str) -> tuple[str, ...]:
+    """Return the steps of a path such as `data.items`. Raises  E335 for one with an empty step."""
+    steps = tuple(step.strip() for step in text.split("."))
+    if not all(steps):
+        raise _unsaid("rows", text, "a path is names with dots between them", "such as rows 'data.items'")
+    return steps
+
+
+def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
+    """Return the fields that records take along from what encloses them: `orders.id AS order_id, exported_at`.
+
+    Raises  E335 for what is no such list, or leads into the records themselves
+    """
+    found: list[Outer] = []
+    for part in text.split(","):
+        match = _OUTER.fullmatch(part)
+        if match is None:
+            raise _unsaid("outer", part, "it is a list of paths, each with a name", "such as 'orders.id AS order_id'")
+        steps = path_of(match[1])
+        depth = 0
+        while depth < len(rows) and depth < len(steps) and rows[depth] == steps[depth]:
+            depth += 1
+        if depth == len(rows) or depth == len(steps):
+            raise _unsaid("outer", part, "it is within the records", "name what encloses them, from the root")
+        found.append(Outer(match[2] or steps[-1], depth, steps[depth:]))
+    return tuple(found)
+
+
+def positions_of(text: str) -> tuple[Position, ...]:
+    """Return the fields of lines of fixed width: `id 1-6, name 7-30, note 31-`.
+
+    Raises  E335 for a part that is no field, or ends before it begins
+    """
+    found: list[Position] = []
+    for part in text.split(","):
+        match = _POSITION.fullmatch(part)
+        last = int(match[3]) if match and match[3] else None
+        if match is None or int(match[2]) < 1 or (last is not None and last < int(match[2])):
+            raise _unsaid(
+                "positions", part, "a field is a name with its first and last character", "such as 'id 1-6, name 7-'"
+            )
+        found.append(Position(match[1], int(match[2]), last))
+    return tuple(found)
+
+
+def cells_of(text: str) -> Cells:
+    """Return a part of a sheet: `B3`, `B3:F` or `B3:F100`. Raises  E335 for what is none."""
+    match = _RANGE.fullmatch(text.strip())
+    cells = None
+    if match is not None:
+        bottom = int(match[4]) - 1 if match[4] else None
+        cells = Cells(int(match[2]) - 1, _column(match[1]), bottom, _column(match[3]) if match[3] else None)
+    is_backward = cells is not None and (
+        (cells.bottom is not None and cells.bottom < cells.top)
+        or (cells.right is not None and cells.right < cells.left)
+    )
+    if cells is None or is_backward:
+        raise _unsaid("range", text, "a range is its first cell, and its last", "such as 'B3:F100', 'B3:F' or 'B3'")
+    return cells
+
+
+def _column(letters: str) -> int:
+    number = 0
+    for letter in letters.upper():
+        number = number * 26 + ord(letter) - ord("A") + 1
+    return number - 1
+
+
+def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
+    """Yield what is wrong with the options of a COLLECT from files, as far as it shows before any file is there."""
+    if options.get("outer") and not options.get("rows"):
+        yield Wrong(
+            "E336",
+            "outer",
+            "outer without rows",
+            "it names what encloses the records, and rows says where these are",
+            "say where the records are, such as rows 'orders.lines'",
+        )
+        return
+    found: list[str] = []
+    for name in ("rows", "outer", "positions", "range"):
+        if name == "outer" and found:
+            continue
+        needed = ("rows", "outer") if name == "outer" else (name,)
+        try:
+            reading_of({key: value for key, value in options.items() if key in needed})
+        except WaterclockError as error:
+            found.append(name)
+            yield Wrong(error.code, name, error.what, error.why or "", error.fix or "")
+    kind = format_of(path)
+    wanted = _NEEDS.get(kind[0]) if kind else None
+    if wanted and not options.get(wanted[0]):
+        yield Wrong("E338", "", f"{path} without {wanted[0]}", wanted[1], wanted[2])
+
+
+_FIXED = ("positions", "lines of fixed width have no delimiter", "say OPTIONS (positions 'id 1-6, name 7-30')")
+_NEEDS = {
+    "xml": ("rows", "an XML document does not say which of its elements are rows", "say OPTIONS (rows 'order')"),
+    **dict.fromkeys(("txt", "dat", "fwf"), _FIXED),
+}
+
+
+def _unsaid(option: str, text: str, why: str, fix: str) -> WaterclockError:
+    return WaterclockError("E335", f"{option} is {text.strip()!r}", why=why, fix=fix)

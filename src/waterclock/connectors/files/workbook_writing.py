@@ -1,0 +1,97 @@
+"""Writes one Excel file from Arrow batches by openpyxl, row by row: no more than a row is held."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import IO, TYPE_CHECKING, Any
+
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MOST_ROWS = 1_048_576
+_MOST_SIGNS = 32_767
+_EXACT = 15  # digits that a number of Excel keeps
+_FIRST_YEAR = 1900
+_LARGEST = 1e307
+
+
+def write_workbook(
+    file: IO[bytes], names: Sequence[str], batches: Iterator[pa.RecordBatch], *, has_header: bool
+) -> int:
+    """Write a workbook of one sheet; give its number of rows. Instants are UTC, as Excel has no zones.
+
+    A number of more digits than Excel keeps is a text, as is a date before 1900; bytes are hexadecimal and what is
+    nested is JSON. A text is never a formula, whatever it begins with.
+    Raises  E888 without the library; E889 for more rows or longer texts than Excel takes, and signs that it does not
+    """
+    try:
+        from openpyxl import Workbook
+        from openpyxl.cell import WriteOnlyCell
+        from openpyxl.utils.exceptions import IllegalCharacterError
+    except ImportError as error:
+        raise WaterclockError(
+            "E888",
+            "Excel files need a library",
+            why="openpyxl is not installed",
+            fix="pip install 'waterclock[excel]'",
+        ) from error
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("data")
+
+    def cell(value: Any) -> Any:
+        told = _told(value)
+        if not isinstance(told, str):
+            return told
+        if len(told) > _MOST_SIGNS:
+            raise _beyond(f"a text has {len(told)} signs, and a cell holds {_MOST_SIGNS}")
+        try:
+            made = WriteOnlyCell(sheet, value=told)
+        except IllegalCharacterError as error:
+            raise _beyond(f"{told[:40]!r} has a control character") from error
+        made.data_type = "s"
+        return made
+
+    rows = 0
+    try:
+        if has_header:
+            sheet.append([cell(name) for name in names])
+        for batch in batches:
+            rows += batch.num_rows
+            if rows + has_header > _MOST_ROWS:
+                raise _beyond(f"there are more than {_MOST_ROWS} rows")
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                sheet.append([cell(value) for value in row])
+    finally:
+        book.save(file)
+    return rows
+
+
+def _told(value: Any) -> Any:  # noqa: PLR0911 - a return a type
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return value if len(str(abs(value))) <= _EXACT else str(value)
+    if isinstance(value, float):
+        return value if abs(value) < _LARGEST else str(value)  # NaN is not, either
+    if isinstance(value, Decimal):
+        return value if len(value.as_tuple().digits) <= _EXACT else str(value)
+    if isinstance(value, datetime):
+        told = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+        return told if told.year >= _FIRST_YEAR else told.isoformat(sep=" ")
+    if isinstance(value, date):
+        return value if value.year >= _FIRST_YEAR else value.isoformat()
+    return value.hex() if isinstance(value, bytes) else json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _beyond(why: str) -> WaterclockError:
+    return WaterclockError(
+        "E889",
+        "a slice that no sheet of Excel holds",
+        why=why,
+        fix="publish less of it, or as csv, parquet, json or avro",
+    )

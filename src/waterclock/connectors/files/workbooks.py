@@ -1,0 +1,259 @@
+"""Reads a sheet of a workbook by calamine: its columns from the header, its rows as texts with their numbers."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from datetime import time as time_of_day
+from fnmatch import fnmatchcase
+from typing import IO, TYPE_CHECKING, Any
+
+from waterclock.connectors.files.by_python import NUMBER
+from waterclock.connectors.files.reading import Cells, Reading
+from waterclock.errors import WaterclockError, did_you_mean
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BATCH = 10_000
+_MOST_BYTES = 512 << 20
+_MOST_RATIO = 250
+_SMALL = 16 << 20
+_SECONDS_A_MINUTE, _SECONDS_AN_HOUR = 60, 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A sheet's columns and where its rows are: `top` and `left` are counted from 0, `top` is the first row of data."""
+
+    names: tuple[str, ...]
+    cells: Cells
+    rows: Any
+
+
+def columns_of(file: IO[bytes], reading: Reading, declared: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of the sheet that is read; it parses the workbook. Raises  as `_sheet`."""
+    return _sheet(file, reading, declared).names
+
+
+def reader_of(reading: Reading, names: tuple[str, ...]) -> Callable[[IO[bytes]], Iterator[pa.RecordBatch]]:
+    """Return what reads the sheet of a workbook into batches of texts, without the rows that hold nothing."""
+
+    def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        sheet = _sheet(file, reading, names)
+        schema = pa.schema([*((f"c{at}", pa.string()) for at in range(len(names))), (NUMBER, pa.int64())])
+        held: list[list[Any]] = []
+        for number, row in _data(sheet, reading):
+            held.append([*row, number])
+            if len(held) == _BATCH:
+                yield _batch(held, schema)
+                held = []
+        if held:
+            yield _batch(held, schema)
+
+    return batches
+
+
+def _batch(held: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    arrays = [pa.array(column, field.type) for column, field in zip(zip(*held, strict=True), schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _data(sheet: Sheet, reading: Reading) -> Iterator[tuple[int, list[str | None]]]:
+    """Yield the rows of a sheet by their numbers there, from 1."""
+    width = len(sheet.names)
+    for at, row in enumerate(sheet.rows(sheet.cells.top), sheet.cells.top):
+        if sheet.cells.bottom is not None and at > sheet.cells.bottom:
+            return
+        cells = [_text(value) for value in row[sheet.cells.left :]]
+        if sheet.cells.right is None and (beyond := next((c for c in range(width, len(cells)) if cells[c]), None)):
+            raise WaterclockError(
+                "E884",
+                f"row {at + 1} holds a value in column {_letters(sheet.cells.left + beyond)}",
+                why="that column has no name in the header",
+                fix="name it there, or say which part of the sheet is data by OPTIONS (range 'A1:F')",
+            )
+        texts = [text if text not in (None, "", reading.null) else None for text in cells[:width]]
+        texts += [None] * (width - len(texts))
+        if any(text is not None for text in texts):
+            yield at + 1, texts
+
+
+def _sheet(file: IO[bytes], reading: Reading, declared: Sequence[str]) -> Sheet:
+    """Find the sheet, its header and its rows.
+
+    Raises  E882 for a workbook that would grow too large; E884 for a sheet that is not there, or has no header;
+            E885 for merged cells among the data; E888 without the library; ValueError for what is no workbook
+    """
+    refuse_growth(file)
+    library = _library()
+    try:
+        book = library.CalamineWorkbook.from_filelike(file)
+        name = _name_of(book.sheet_names, reading.sheet)
+        found = book.get_sheet_by_name(name)
+    except library.CalamineError as error:
+        raise ValueError(f"it is no workbook that can be read: {error}") from error
+    if found.start is None:
+        raise _without_header(name, "the sheet is empty")
+    offset = found.start[1]
+    fills = _fills(found, reading)
+
+    def rows(first: int) -> Iterator[list[Any]]:
+        for at, row in enumerate(found.iter_rows()):
+            if at >= first:
+                whole = [""] * offset + list(row)
+                for left, right, value in fills.get(at, ()):
+                    whole[left : right + 1] = [value] * (right + 1 - left)
+                yield whole
+
+    cells = reading.cells or Cells(_first_row(found), offset)
+    _refuse_merged(found, reading, cells, name)
+    header = next(rows(cells.top), [])
+    right = len(header) - 1 if cells.right is None else cells.right
+    header = header[cells.left : right + 1]
+    if reading.has_header:
+        names = [_text(value) or "" for value in header]
+        while names and not names[-1] and cells.right is None:
+            names.pop()
+        if not any(names):
+            raise _without_header(name, f"row {cells.top + 1} holds no names")
+        inner = Cells(cells.top + 1, cells.left, cells.bottom, cells.right)
+        return Sheet(tuple(text or _unnamed(at) for at, text in enumerate(names)), inner, rows)
+    width = max(found.end[1], right) - cells.left + 1 if cells.right is None else cells.right - cells.left + 1
+    told = [*declared[:width], *(_unnamed(at) for at in range(len(declared[:width]), width))]
+    return Sheet(tuple(told), cells, rows)
+
+
+def _unnamed(at: int) -> str:
+    return f"column_{at + 1}"
+
+
+def _first_row(found: Any) -> int:
+    return int(found.start[0])
+
+
+def _fills(found: Any, reading: Reading) -> dict[int, list[tuple[int, int, Any]]]:
+    """Return, where merged cells are to be filled, for each row from which column to which what stands there."""
+    if reading.merged != "fill":
+        return {}
+    ranges = found.merged_cell_ranges or []
+    tops = {top for (top, _), _ in ranges}
+    values = {at: row for at, row in enumerate(found.iter_rows()) if at in tops}
+    fills: dict[int, list[tuple[int, int, Any]]] = {}
+    for (top, left), (bottom, right) in ranges:
+        row, place = values.get(top, []), left - found.start[1]
+        value = row[place] if 0 <= place < len(row) else ""
+        for at in range(top, bottom + 1):
+            fills.setdefault(at, []).append((left, right, value))
+    return fills
+
+
+def _refuse_merged(found: Any, reading: Reading, cells: Cells, name: str) -> None:
+    if reading.merged == "fill":
+        return
+    for (top, left), (bottom, right) in found.merged_cell_ranges or []:
+        is_below = bottom >= cells.top and (cells.bottom is None or top <= cells.bottom)
+        is_beside = right >= cells.left and (cells.right is None or left <= cells.right)
+        if is_below and is_beside:
+            place = f"{_letters(left)}{top + 1}:{_letters(right)}{bottom + 1}"
+            raise WaterclockError(
+                "E885",
+                f"the cells {place} of {name} are merged",
+                why="one value stands for several cells, and it is not known which of them it belongs to",
+                fix="say which part is data by OPTIONS (range 'B3:F'), or have all of them bear the value: "
+                "OPTIONS (merged 'fill')",
+            )
+
+
+def _name_of(names: Sequence[str], said: str) -> str:
+    if not said and names:
+        return names[0]
+    found = [name for name in names if name.lower() == said.lower()] or [
+        name for name in names if fnmatchcase(name.lower(), said.lower())
+    ]
+    if len(found) == 1:
+        return found[0]
+    raise WaterclockError(
+        "E884",
+        f"no sheet {said}" if not found else f"several sheets {said}: {', '.join(found)}",
+        why=f"there are {', '.join(names)}",
+        fix=did_you_mean(said, names, otherwise="name one of them by OPTIONS (sheet '...')"),
+    )
+
+
+def _without_header(name: str, why: str) -> WaterclockError:
+    return WaterclockError(
+        "E884",
+        f"the sheet {name} has no header",
+        why=why,
+        fix="say where it begins by OPTIONS (range 'B3'), which sheet by OPTIONS (sheet '...'), or (header FALSE)",
+    )
+
+
+def refuse_growth(file: IO[bytes]) -> None:
+    """Refuse a workbook that is a zip bomb, and one that does not fit into memory, by E882."""
+    if not zipfile.is_zipfile(file):
+        file.seek(0)
+        return
+    file.seek(0)
+    with zipfile.ZipFile(file) as packed:
+        members = packed.infolist()
+    dense = [one for one in members if one.file_size > max(_SMALL, one.compress_size * _MOST_RATIO)]
+    total = sum(one.file_size for one in members)
+    file.seek(0)
+    if dense or total > _MOST_BYTES:
+        raise WaterclockError(
+            "E882",
+            "the workbook would grow too large",
+            why=f"it has {total} bytes when it is unpacked, of which {_MOST_BYTES} may be held"
+            + (f"; {dense[0].filename} is packed into {dense[0].compress_size}" if dense else ""),
+            fix="have it sent in parts, or as CSV or Parquet",
+        )
+
+
+def _text(value: Any) -> str | None:  # noqa: PLR0911 - a return a type
+    """Return a cell as the text that its typed column is read from: whole numbers without a point, times as ISO."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1 << 63 else repr(value)
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ")
+    if isinstance(value, timedelta):
+        seconds = value.total_seconds()
+        hours, rest = divmod(abs(seconds), _SECONDS_AN_HOUR)
+        minutes, rest = divmod(rest, _SECONDS_A_MINUTE)
+        return f"{'-' if seconds < 0 else ''}{int(hours):02}:{int(minutes):02}:{rest:02g}"
+    return value.isoformat() if isinstance(value, date | time_of_day) else str(value)
+
+
+def _letters(column: int) -> str:
+    letters = ""
+    column += 1
+    while column:
+        column, rest = divmod(column - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters
+
+
+def _library() -> Any:
+    try:
+        import python_calamine
+    except ImportError as error:
+        raise WaterclockError(
+            "E888",
+            "Excel files need a library",
+            why="python-calamine is not installed",
+            fix="pip install 'waterclock[excel]', on the machines of a cluster's workers too",
+        ) from error
+    return python_calamine

@@ -1,0 +1,206 @@
+"""Unpacks zip files for a reading: their members are files like any other then, and go when the reading is over.
+
+A member's name is never a path here: it is written under a number of ours, so that none can land elsewhere, and names
+that try to are refused all the same. How much comes out is bounded before it is written, and while it is.
+"""
+
+from __future__ import annotations
+
+import stat
+import uuid
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING
+
+from waterclock.connectors.files.file_schemas import unreadable
+from waterclock.connectors.files.landed_names import FORMATS, format_of
+from waterclock.connectors.files.origins import by_file
+from waterclock.connectors.files.reading import ROOM, Reading
+from waterclock.connectors.interface import nothing_held
+from waterclock.connectors.windowing import FILE_KEY, file_key_of
+from waterclock.errors import WaterclockError
+from waterclock.filesystem import each_of, folders_in, make_folder, opened, remove_folder, text_of, written
+from waterclock.spark_sql import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_CHUNK = 1 << 20
+_MOST_MEMBERS = 10_000
+_MOST_RATIO = 250
+_SMALL = 16 << 20  # so much may be as dense as it likes
+_LEFT_BEHIND = timedelta(days=2)
+_STAMP = "%Y%m%d%H%M%S"
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """The files to read in place of those that were asked for, and from which zip each came; `close` removes them."""
+
+    paths: tuple[str, ...]
+    zips: Mapping[str, str] = field(default_factory=dict)
+    close: Callable[[], None] = nothing_held
+
+
+def unpacked(paths: Sequence[str], reading: Reading) -> Unpacked:
+    """Write the members of zips into a folder of their own in `reading.room`; other files stay what they are.
+
+    Raises  E881 for members whose names lead elsewhere; E882 for zips that would grow too large; E883 for those with
+            members that cannot be read; E807 for a damaged zip. Nothing is left behind then
+    Cost    one pass over the zips, in bounded memory, and their members once on the storage
+    """
+    packed = [path for path in paths if (kind := format_of(path)) and FORMATS[kind[0]] == "zip"]
+    if not packed or reading.room is None:
+        return Unpacked(tuple(paths))
+    _sweep(reading.room)
+    folder = reading.room / f"{datetime.now(UTC):{_STAMP}}-{uuid.uuid4().hex}"
+    places = {path: folder / str(at) / Path(path).name for at, path in enumerate(packed)}
+    try:
+        taken = each_of(packed, lambda path: _members(path, places[path], reading), at=packed[0])
+        by_zip = dict(zip(packed, taken, strict=True))
+    except BaseException:
+        remove_folder(folder)
+        raise
+    members = {member: path for path, found in by_zip.items() for member in found}
+    every = tuple(one for path in paths for one in by_zip.get(path, [path]))
+    return Unpacked(every, members, lambda: remove_folder(folder))
+
+
+def as_of_zips(spark: SparkSession, frame: DataFrame, found: Unpacked) -> DataFrame:
+    """Have the rows of members say the file that they came in."""
+    if not found.zips:
+        return frame
+    keyed, of_zip = by_file(spark, frame, {member: file_key_of(path) for member, path in found.zips.items()})
+    own = {FILE_KEY: f"coalesce({of_zip}, {FILE_KEY}) AS {FILE_KEY}"}
+    return keyed.selectExpr(*(own.get(name, quoted(name)) for name in frame.columns))
+
+
+def told_name(path: str) -> str:
+    """Return how a file is called to people: a member of a zip as `orders.zip/a.csv`."""
+    parts = PurePosixPath(path).parts
+    return f"{parts[-2]}/{parts[-1]}" if len(parts) > 1 and is_member(path) else parts[-1]
+
+
+def is_member(path: str) -> bool:
+    """Tell whether a path is that of an unpacked member."""
+    return f"/{ROOM}/" in path
+
+
+def _members(path: str, place: Path, reading: Reading) -> list[str]:
+    try:
+        with opened(path) as file, zipfile.ZipFile(file) as packed:
+            chosen = _chosen(packed, path, reading)
+            make_folder(place)
+            taken: list[str] = []
+            for at, member in enumerate(chosen):
+                # a name twice in a zip is a file twice, each in a place of its own
+                inner = place if at == 0 or not _is_twice(member, chosen[:at]) else place / str(at)
+                make_folder(inner)
+                target = inner / _plain_name(member.filename)
+                with packed.open(member) as content, written(target) as to:
+                    _copy(content, to, member, path)
+                taken.append(text_of(target))
+            return taken
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        raise unreadable(path, error) from error
+    except (RuntimeError, NotImplementedError) as error:
+        raise _unfit(path, str(error), "send it without a password, by deflate") from error
+
+
+def _chosen(packed: zipfile.ZipFile, path: str, reading: Reading) -> list[zipfile.ZipInfo]:
+    members = [member for member in packed.infolist() if not member.is_dir()]
+    if len(members) > _MOST_MEMBERS:
+        raise _bomb(path, f"it has {len(members)} members, more than {_MOST_MEMBERS}")
+    for member in members:
+        _refuse_leading_out(member, path)
+    chosen = [member for member in members if _is_wanted(member.filename, reading.member)]
+    if not chosen:
+        wanted = f"no member {reading.member}" if reading.member else "no member"
+        raise _unfit(path, f"it has {wanted}", "say which to read by OPTIONS (member '*.csv'), or send them")
+    strange = [member.filename for member in chosen if not _is_known(member.filename, reading)]
+    if strange:
+        why = f"{strange[0]} is of no kind that is read from a zip"
+        raise _unfit(path, why, "say which members are data by OPTIONS (member '*.csv')")
+    total = sum(member.file_size for member in chosen)
+    if total > reading.most_bytes:
+        raise _bomb(path, f"its members have {total} bytes, more than {reading.most_bytes}")
+    for member in chosen:
+        if member.file_size > max(_SMALL, member.compress_size * _MOST_RATIO):
+            raise _bomb(path, f"{member.filename} has {member.file_size} bytes, packed into {member.compress_size}")
+    return chosen
+
+
+def _refuse_leading_out(member: zipfile.ZipInfo, path: str) -> None:
+    name = member.orig_filename.replace("\\", "/")
+    parts = name.split("/")
+    is_link = stat.S_ISLNK(member.external_attr >> 16)
+    if name.startswith("/") or ".." in parts or ":" in parts[0] or "\0" in name or is_link:
+        raise WaterclockError(
+            "E881",
+            f"{Path(path).name} has a member that leads elsewhere",
+            where=path,
+            why=f"{member.orig_filename!r} is {'a link' if is_link else 'no name within the zip'}; such zips are made "
+            "to write outside of where they are unpacked",
+            fix="have the sender pack plain files; nothing was taken of it",
+        )
+
+
+def _is_wanted(name: str, glob: str) -> bool:
+    parts = name.replace("\\", "/").split("/")
+    if any(part.startswith((".", "_")) for part in parts):
+        return False
+    return not glob or fnmatchcase(name, glob) or fnmatchcase(parts[-1], glob)
+
+
+def _is_known(name: str, reading: Reading) -> bool:
+    kind = format_of(name.rpartition("/")[2])
+    return kind is not None and FORMATS[kind[0]] != "zip" and (FORMATS[kind[0]] != "fixed" or bool(reading.positions))
+
+
+def _is_twice(member: zipfile.ZipInfo, earlier: Sequence[zipfile.ZipInfo]) -> bool:
+    return any(_plain_name(member.filename) == _plain_name(one.filename) for one in earlier)
+
+
+def _plain_name(name: str) -> str:
+    return name.replace("\\", "/").rpartition("/")[2]
+
+
+def _copy(content: IO[bytes], to: IO[bytes], member: zipfile.ZipInfo, path: str) -> None:
+    left = member.file_size
+    for chunk in _chunks(content):
+        left -= len(chunk)
+        if left < 0:
+            raise _bomb(path, f"{member.filename} has more bytes than it says, {member.file_size}")
+        to.write(chunk)
+
+
+def _chunks(content: IO[bytes]) -> Iterator[bytes]:
+    while chunk := content.read(_CHUNK):
+        yield chunk
+
+
+def _sweep(room: Path) -> None:
+    """Remove what readings left behind that were killed."""
+    before = (datetime.now(UTC) - _LEFT_BEHIND).strftime(_STAMP)
+    for name in folders_in(room):
+        if name < before:
+            remove_folder(room / name)
+
+
+def _bomb(path: str, why: str) -> WaterclockError:
+    return WaterclockError(
+        "E882",
+        f"{Path(path).name} would grow too large",
+        where=path,
+        why=why,
+        fix="send it in parts, or by gzip or zstd; where so much is meant, say OPTIONS (most_mb ...)",
+    )
+
+
+def _unfit(path: str, why: str, fix: str) -> WaterclockError:
+    return WaterclockError("E883", f"the members of {Path(path).name} cannot be read", where=path, why=why, fix=fix)

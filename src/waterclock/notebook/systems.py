@@ -1,0 +1,279 @@
+"""`wc.read` and `wc.write`: the connections of a project for a notebook, with the options of COLLECT and PUBLISH."""
+
+from __future__ import annotations
+
+import atexit
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waterclock.cli.project_folder import project_above
+from waterclock.connectors.interface import Collected, Delivered, Delivery, Outcome, SnapshotCollector, nothing_held
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.syntax.clause_readers import parse_clause
+from waterclock.dpl.syntax.source_text import SourceText
+from waterclock.dpl.syntax.statements import ColumnsSaid, OptionsSaid, UnitSaid
+from waterclock.engine.connections import Connections, connections_of
+from waterclock.engine.query.notebook import sessions_to_keep
+from waterclock.engine.spark.errors import to_error
+from waterclock.engine.storage_access import reach_storage
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.filesystem import at, files_below, remove_folder
+from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.declarations import Column, Columns, Unit, Value
+from waterclock.flow.origins import IN_ROWS
+from waterclock.notebook.shown import Shown
+from waterclock.operations.opening import open_project
+from waterclock.spark_sql import quoted
+from waterclock.timelabel.label import TIMELABEL, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from rich.console import Console
+
+    from waterclock.dpl.project import Project
+
+_FOLDER = "notebook"
+_MINUTE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WriteResult(Shown):
+    """What `wc.write` brought to a destination."""
+
+    unit: str
+    delivered: Delivered
+
+    @property
+    def rows(self) -> int:
+        """How many rows were brought."""
+        return self.delivered.rows
+
+    def draw(self, to: Console) -> None:
+        """Print how many rows went where, and that no batch knows of it."""
+        to.print(f"{self.rows} rows to {self.unit}, outside of the ledger: no batch knows of it")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the destination and the rows."""
+        return {"destination": self.unit, "rows": self.rows}
+
+
+def read(
+    source: str,
+    *,
+    columns: str = "*",
+    options: Mapping[str, Value] | None = None,
+    zone: str = "UTC",
+    project: str | Path | None = None,
+    env: str | None = None,
+) -> DataFrame:
+    """Return what a source of a project holds now, as COLLECT reads a snapshot of it: nothing of it is kept.
+
+    `source` is what stands behind FROM: `landing.faa.flights`, "landing.`web/*.json`", `ops.orders`,
+    `ops QUERY 'SELECT ...'`. `columns` are a column list's names, types and `_source.file`, without rules. `options`
+    are those of OPTIONS, `zone` that of times without one. Takes the Spark session that is there, else starts one and
+    leaves it open. Of files it is those of the newest stamp, archived or not. Cost: rows are read when the frame is;
+    where a source holds something open for them, or the session's zone is not UTC, they are brought first, to a folder
+    of the storage that goes with this process.
+
+    Raises ProjectErrors for a project, a source or options with errors; WaterclockError E339 for a source that cannot
+    be read so, and the source's own.
+    """
+    loaded = open_project(_folder(project), env)
+    unit = _unit(loaded, source, options or {}, is_source=True)
+    asked = _columns(columns)
+    reach_storage(loaded)
+    sessions, connections = sessions_to_keep(loaded), connections_of(loaded)
+    collector = connections.collector(unit.connection)
+    kind = loaded.flow.connections[unit.connection].type
+    if Batching.SNAPSHOT not in capabilities()[kind].collects or not isinstance(collector, SnapshotCollector):
+        raise _not_so(f"{unit} cannot be read so", f"{kind} gives no snapshot", "wc.resolve gives tables of a project")
+    spark = sessions.root()
+    is_direct = str(spark.conf.get("spark.sql.session.timeZone")) in ("UTC", "Etc/UTC")
+    own = spark if is_direct else sessions.own()
+    opened = connections.opened(unit)
+    try:
+        collected = collector.read_snapshot(own, opened, asked, zone)
+        if is_direct and collected.close is nothing_held:
+            return _named(collected.frame, columns)
+        return _named(_kept(loaded, spark, collected), columns)
+    except Exception as error:
+        if isinstance(error, WaterclockError):
+            raise
+        raise to_error(collector.explain(opened, asked, error) or error, where=str(unit)) from error
+    finally:
+        if own is not spark:
+            sessions.release(own)
+
+
+def write(
+    frame: DataFrame,
+    destination: str,
+    *,
+    mode: str = "replace",
+    key: str | Sequence[str] = (),
+    options: Mapping[str, Value] | None = None,
+    project: str | Path | None = None,
+    env: str | None = None,
+) -> WriteResult:
+    """Bring a frame to a destination of a project, as PUBLISH delivers: all of it or nothing, in one transaction.
+
+    `destination` is what stands behind TO, `mode` replace, append or merge, which needs a `key`. It is outside of the
+    ledger: no batch knows of it, nothing is due because of it, and writing twice writes twice; APPEND gives each call's
+    rows a `timelabel` of its own, the minute at which it was made or the next that is free. Cost: the rows are
+    evaluated once, to a folder of the storage, and delivered from there.
+
+    Raises ProjectErrors for a project, a destination or options with errors; WaterclockError E339 for what a PUBLISH of
+    the flow writes, for an environment that does not publish, and for a mode that the destination does not take; the
+    destination's own otherwise.
+    """
+    loaded = open_project(_folder(project), env)
+    unit = _unit(loaded, destination, options or {}, is_source=False)
+    how = _mode(loaded, unit, mode, (key,) if isinstance(key, str) else tuple(key))
+    _refuse_published(loaded, unit)
+    if TIMELABEL in (name.lower() for name in frame.columns):
+        why = f"{TIMELABEL} says of each row which batch made it, and these rows are of none"
+        raise _not_so(f"the frame has a column {TIMELABEL}", why, f"frame.drop('{TIMELABEL}')")
+    reach_storage(loaded)
+    connections = connections_of(loaded)
+    with _folder_for(loaded) as folder:
+        try:
+            frame.write.parquet(str(folder))
+        except Exception as error:
+            raise to_error(error, where=str(unit)) from error
+        files = tuple(folder / one.path for one in files_below(folder) if one.path.endswith(".parquet"))
+        return WriteResult(str(unit), _delivered(loaded, connections, unit, frame, how, files))
+
+
+def _delivered(
+    project: Project,
+    connections: Connections,
+    unit: Unit,
+    frame: DataFrame,
+    how: tuple[Mode, tuple[str, ...]],
+    files: tuple[Path, ...],
+) -> Delivered:
+    deliverer, publish = connections.deliverer(unit.connection), f"notebook.{unit.path}"
+    opened = connections.opened(unit)
+    last = deliverer.last(opened, project.name, publish)
+    now = datetime.now(UTC)
+    label = now.replace(second=0, microsecond=0)
+    while last is not None and label_of(label) <= last.label_text:
+        label += _MINUTE
+    delivery = Delivery(
+        project=project.name,
+        publish=publish,
+        claim=max(int(now.timestamp() * 1_000_000), (last.claim if last else 0) + 1),
+        label=label,
+        label_text=label_of(label),
+        mode=how[0],
+        is_from_partitioned=False,
+        columns=tuple((field.name, field.dataType.simpleString()) for field in frame.schema.fields),
+        files=files,
+        keys=how[1],
+    )
+    delivered = deliverer.deliver(opened, [delivery])[-1]
+    if delivered.outcome is not Outcome.DELIVERED:
+        why = "somebody else wrote there at the same time, and theirs is the newer"
+        raise _not_so(f"{unit} was not written", why, "write again")
+    return delivered
+
+
+def _unit(project: Project, text: str, options: Mapping[str, Value], *, is_source: bool) -> Unit:
+    """Settle what is read or written, as the language does. Raises ProjectErrors with all that is wrong with it."""
+    source = SourceText("wc.read" if is_source else "wc.write", text)
+    errors: list[WaterclockError] = []
+    try:
+        said: UnitSaid = parse_clause("FROM" if is_source else "TO", text, source, variables={})
+    except WaterclockError as error:
+        raise ProjectErrors([error]) from None
+    whole = source.span(0, max(len(text), 1))
+    known = project.flow.connections
+    systems = Systems(known, frozenset(known), capabilities())
+    unit = systems.unit(said, OptionsSaid(dict(options), dict.fromkeys(options, whole)), errors, is_source=is_source)
+    if errors:
+        raise ProjectErrors(errors)
+    return unit
+
+
+def _columns(text: str) -> Columns:
+    source = SourceText("wc.read", text)
+    try:
+        said: ColumnsSaid = parse_clause("COLUMNS", text, source, variables={})
+    except WaterclockError as error:
+        raise ProjectErrors([error]) from None
+    return Columns(
+        tuple(
+            Column(one.name, one.span.place, one.type)
+            if one.tells is None
+            else Column(IN_ROWS[one.tells.what], one.span.place, one.type, tells=one.tells.what)
+            for one in said.columns
+        ),
+        said.is_open,
+    )
+
+
+def _named(frame: DataFrame, columns: str) -> DataFrame:
+    """Put columns in the order in which they were asked, those that tell of their source under their names there."""
+    said: ColumnsSaid = parse_clause("COLUMNS", columns, SourceText("wc.read", columns), variables={})
+    asked = {IN_ROWS[one.tells.what] if one.tells is not None else one.name: one.name for one in said.columns}
+    others = [name for name in frame.columns if name not in asked]
+    there = [f"{quoted(name)} AS {quoted(told)}" for name, told in asked.items() if name in frame.columns]
+    return frame.selectExpr(*there, *map(quoted, others))
+
+
+def _kept(project: Project, spark: SparkSession, collected: Collected) -> DataFrame:
+    """Bring rows to the storage, give back what the source holds open, and read them from there."""
+    folder = at(project.storage, _FOLDER, uuid.uuid4().hex)
+    atexit.register(partial(remove_folder, folder))
+    try:
+        collected.frame.write.parquet(str(folder))
+    finally:
+        collected.close()
+    return spark.read.parquet(str(folder)).selectExpr(*map(quoted, collected.frame.columns))
+
+
+@contextmanager
+def _folder_for(project: Project) -> Iterator[Path]:
+    folder = at(project.storage, _FOLDER, uuid.uuid4().hex)
+    try:
+        yield folder
+    finally:
+        remove_folder(folder)
+
+
+def _mode(project: Project, unit: Unit, said: str, keys: tuple[str, ...]) -> tuple[Mode, tuple[str, ...]]:
+    kind = project.flow.connections[unit.connection].type
+    modes = {mode.value: mode for mode in capabilities()[kind].publishes}
+    mode = modes.get(said.lower())
+    if mode is None:
+        raise _not_so(f"{kind} takes no {said}", f"it takes {', '.join(sorted(modes)) or 'nothing'}", "choose another")
+    if (mode is Mode.MERGE) != bool(keys):
+        why = "MERGE finds the rows to replace by a key, and no other mode has one"
+        raise _not_so(f"{said} {'with' if keys else 'without'} a key", why, "as in mode='merge', key='id'")
+    return mode, keys
+
+
+def _refuse_published(project: Project, unit: Unit) -> None:
+    for table in project.flow.tables.values():
+        to = table.destination
+        if to is not None and (to.connection, to.path.lower()) == (unit.connection, unit.path.lower()):
+            why = f"PUBLISH {table.name} delivers to it, and knows what it has brought there"
+            raise _not_so(f"{unit} is not for a notebook", why, "write under another name")
+    if not project.publish:
+        why = f"the environment {project.env} does not say publish = true: what is published there is delivered nowhere"
+        raise _not_so(f"{unit} is not written", why, "name an environment that publishes, as in env='prod'")
+
+
+def _not_so(what: str, why: str, fix: str) -> WaterclockError:
+    return WaterclockError("E339", what, why=why, fix=fix)
+
+
+def _folder(said: str | Path | None) -> Path:
+    return project_above(Path()) if said is None else Path(said)

@@ -1,0 +1,56 @@
+"""What the options of a unit of files mean, and what is wrong with them before any file is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from waterclock.connectors.files.reading import Cells, Outer, Position, cells_of, outer_of, positions_of, wrong_reading
+from waterclock.flow.declarations import Value
+
+
+def test_positions_are_counted_from_one_and_the_last_may_be_open() -> None:
+    assert positions_of("id 1-6,name 7 - 30 , rest 31-") == (
+        Position("id", 1, 6),
+        Position("name", 7, 30),
+        Position("rest", 31, None),
+    )
+
+
+def test_what_encloses_records_is_found_from_the_root() -> None:
+    assert outer_of("a.id AS a_id, at", ("a", "b")) == (Outer("a_id", 1, ("id",)), Outer("at", 0, ("at",)))
+
+
+@pytest.mark.parametrize(
+    ("text", "cells"),
+    [("B3", Cells(2, 1)), ("a1:C", Cells(0, 0, None, 2)), ("A2:AB10", Cells(1, 0, 9, 27))],
+)
+def test_a_range_is_its_corners(text: str, cells: Cells) -> None:
+    assert cells_of(text) == cells
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "option", "code"),
+    [
+        ({"rows": "a..b"}, "acme.orders", "rows", "E335"),
+        ({"rows": "a", "outer": "a.b"}, "acme.orders", "outer", "E335"),
+        ({"rows": "a", "outer": "b AS"}, "acme.orders", "outer", "E335"),
+        ({"outer": "b"}, "acme.orders", "outer", "E336"),
+        ({"positions": "id 6-1"}, "acme.orders", "positions", "E335"),
+        ({"positions": "id"}, "acme.orders", "positions", "E335"),
+        ({"range": "B3:A1"}, "acme.orders", "range", "E335"),
+        ({"range": "3"}, "acme.orders", "range", "E335"),
+        ({}, "in/*.xml", "", "E338"),
+        ({}, "in/*.xml.gz", "", "E338"),
+        ({"rows": "order"}, "in/*.txt", "", "E338"),
+    ],
+)
+def test_options_of_another_form_are_refused(options: dict[str, Value], path: str, option: str, code: str) -> None:
+    assert [(each.option, each.code) for each in wrong_reading(options, path)] == [(option, code)]
+
+
+@pytest.mark.parametrize(
+    ("options", "path"),
+    [({}, "acme.orders"), ({"rows": "order"}, "in/*.xml"), ({"positions": "id 1-6"}, "*.txt"), ({"range": "A1"}, "*")],
+)
+def test_options_that_go_are_not(options: dict[str, Value], path: str) -> None:
+    assert not list(wrong_reading(options, path))

@@ -1,0 +1,139 @@
+"""Files of Avro and Excel as other libraries read them."""
+
+from __future__ import annotations
+
+import io
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import openpyxl
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from python_calamine import CalamineWorkbook
+
+from waterclock.connectors.files.writer import Writing, write_file, wrong_writing
+from waterclock.errors import WaterclockError
+
+PLAIN = {
+    "id": (pa.int64(), "BIGINT"),
+    "note": (pa.string(), "STRING"),
+    "is_paid": (pa.bool_(), "BOOLEAN"),
+    "amount": (pa.decimal128(20, 2), "DECIMAL(20,2)"),
+    "day": (pa.date32(), "DATE"),
+    "at": (pa.timestamp("us", tz="UTC"), "TIMESTAMP"),
+    "ratio": (pa.float64(), "DOUBLE"),
+}
+TIMES = st.datetimes(datetime(1900, 3, 1), datetime(2199, 1, 1)).map(lambda at: at.replace(tzinfo=UTC))  # noqa: DTZ001
+ROWS = st.fixed_dictionaries(
+    {
+        "id": st.none() | st.integers(-(1 << 63), (1 << 63) - 1),
+        "note": st.none() | st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1),
+        "is_paid": st.none() | st.booleans(),
+        "amount": st.none() | st.decimals(-(10**17), 10**17, places=2),
+        "day": st.none() | st.dates(date(1900, 3, 1), date(2199, 1, 1)),
+        "at": st.none() | TIMES,
+        "ratio": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    }
+)
+
+
+def written(path: Path, rows: list[dict[str, Any]], kinds: dict[str, Any], **options: Any) -> bytes:
+    schema = pa.schema([(name, kind) for name, (kind, _) in kinds.items()])
+    batches = iter([pa.RecordBatch.from_pylist(rows, schema)] if rows else [])
+    columns = [(name, told) for name, (_, told) in kinds.items()]
+    assert write_file(path, batches, columns, Writing(**options)) == len(rows)
+    return path.read_bytes()
+
+
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(rows=st.lists(ROWS, max_size=5), compression=st.sampled_from(["none", "gzip"]))
+def test_avro_is_read_back_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], compression: str
+) -> None:
+    path = tmp_path_factory.mktemp("avro") / "a.avro"
+    content = written(path, rows, PLAIN, format="avro", compression=compression)
+    assert list(fastavro.reader(io.BytesIO(content))) == rows
+
+
+def test_avro_holds_what_is_nested(tmp_path: Path) -> None:
+    kinds = {
+        "l": (pa.list_(pa.struct([("a", pa.int32()), ("b", pa.struct([("c", pa.string())]))])), ""),
+        "m": (pa.map_(pa.string(), pa.list_(pa.binary())), ""),
+    }
+    rows: list[dict[str, Any]] = [
+        {"l": [{"a": 1, "b": {"c": "é"}}, None], "m": [("x", [b"\x00"])]},
+        {"l": None, "m": []},
+    ]
+    found = list(fastavro.reader(io.BytesIO(written(tmp_path / "a.avro", rows, kinds, format="avro"))))
+    assert found == [rows[0] | {"m": {"x": [b"\x00"]}}, {"l": None, "m": {}}]
+
+
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(rows=st.lists(ROWS, max_size=5))
+def test_a_workbook_says_what_the_rows_did(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]
+) -> None:
+    content = written(tmp_path_factory.mktemp("excel") / "a.xlsx", rows, PLAIN, format="excel")
+    head, *lines = openpyxl.load_workbook(io.BytesIO(content)).active.iter_rows(values_only=True)
+    assert list(head) == list(PLAIN)
+    lines += [(None,) * len(PLAIN)] * (len(rows) - len(lines))  # rows of nothing at the end are not in a workbook
+    for line, row in zip(lines, rows, strict=True):
+        told = dict(zip(head, line, strict=True))
+        for name in ("id", "amount"):
+            assert (told[name] is None) == (row[name] is None)
+            if row[name] is not None:
+                assert Decimal(str(told[name])) == row[name]
+        assert told["note"] == row["note"]
+        assert told["is_paid"] is row["is_paid"]
+        assert told["day"] is None if row["day"] is None else told["day"].date() == row["day"]
+        if row["at"] is not None:  # Excel keeps milliseconds
+            assert abs((told["at"].replace(tzinfo=UTC) - row["at"]).total_seconds()) < 0.002
+        assert told["ratio"] is None if row["ratio"] is None else math.isclose(float(told["ratio"]), row["ratio"])
+
+
+@pytest.mark.parametrize("text", ["=1+1", "#N/A", "+1", "@x", "-1", "0012", " x "])
+def test_a_text_is_a_text_and_never_a_formula(tmp_path: Path, text: str) -> None:
+    content = written(tmp_path / "a.xlsx", [{"x": text}], {"x": (pa.string(), "STRING")}, format="excel")
+    cell = openpyxl.load_workbook(io.BytesIO(content)).active["A2"]
+    assert (cell.value, cell.data_type) == (text, "s")
+    assert CalamineWorkbook.from_filelike(io.BytesIO(content)).get_sheet_by_index(0).to_python()[1] == [text]
+
+
+@pytest.mark.parametrize("text", ["x" * 32_768, "a\x01b"])
+def test_what_a_cell_does_not_hold_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(WaterclockError) as caught:
+        written(tmp_path / "a.xlsx", [{"x": text}], {"x": (pa.string(), "STRING")}, format="excel")
+    assert caught.value.code == "E889"
+
+
+def test_more_rows_than_a_sheet_holds_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("waterclock.connectors.files.workbook_writing._MOST_ROWS", 3)
+    kinds = {"x": (pa.int64(), "BIGINT")}
+    written(tmp_path / "a.xlsx", [{"x": 1}, {"x": 2}], kinds, format="excel")
+    with pytest.raises(WaterclockError, match="no sheet of Excel holds"):
+        written(tmp_path / "a.xlsx", [{"x": 1}, {"x": 2}, {"x": 3}], kinds, format="excel")
+
+
+def test_a_name_that_avro_has_not_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WaterclockError) as caught:
+        written(tmp_path / "a.avro", [{"é": 1}], {"é": (pa.int64(), "BIGINT")}, format="avro")
+    assert caught.value.code == "E889"
+
+
+@pytest.mark.parametrize(
+    ("options", "codes"),
+    [
+        ({"format": "excel", "compression": "gzip"}, ["E337"]),
+        ({"format": "parquet", "compression": "bz2"}, ["E337"]),
+        ({"format": "avro", "compression": "gzip"}, []),
+        ({}, []),
+    ],
+)
+def test_a_compression_that_a_format_has_not_is_refused(options: dict[str, Any], codes: list[str]) -> None:
+    assert [each.code for each in wrong_writing(options)] == codes

@@ -1,0 +1,126 @@
+"""Zips are unpacked within bounds, and what is made to break out of them is refused."""
+
+from __future__ import annotations
+
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from waterclock.connectors.files.completeness import problem_of
+from waterclock.connectors.files.reading import ROOM, Reading
+from waterclock.connectors.files.zips import told_name, unpacked
+from waterclock.errors import WaterclockError
+
+
+def reading(tmp_path: Path, member: str = "", most_bytes: int = 1 << 30) -> Reading:
+    return Reading(room=tmp_path / ROOM, member=member, most_bytes=most_bytes)
+
+
+def zip_of(tmp_path: Path, *members: tuple[str | zipfile.ZipInfo, bytes]) -> str:
+    path = tmp_path / "orders.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members:
+            file.writestr(name, content)
+    return str(path)
+
+
+def refused(tmp_path: Path, path: str, member: str = "", most_bytes: int = 1 << 30) -> WaterclockError:
+    with pytest.raises(WaterclockError) as caught:
+        unpacked([path], reading(tmp_path, member, most_bytes))
+    assert not list((tmp_path / ROOM).glob("*"))
+    return caught.value
+
+
+def test_members_are_files_until_they_are_closed(tmp_path: Path) -> None:
+    path = zip_of(tmp_path, ("a.csv", b"1"), ("x/a.csv", b"2"), ("x/", b""), (".hidden.csv", b"3"))
+    other = str(tmp_path / "plain.csv")
+    found = unpacked([other, path], reading(tmp_path))
+    assert [Path(each).name for each in found.paths] == ["plain.csv", "a.csv", "a.csv"]
+    assert [Path(each).read_bytes() for each in found.paths[1:]] == [b"1", b"2"]
+    assert set(found.zips.values()) == {path}
+    assert told_name(found.paths[1]) == "orders.zip/a.csv"
+    found.close()
+    found.close()
+    assert not list((tmp_path / ROOM).glob("*"))
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil.csv", "/etc/evil.csv", "x/../../evil.csv", "..\\evil.csv", "C:\\evil.csv", "C:/evil.csv"]
+)
+def test_a_member_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
+    path = zip_of(tmp_path, ("fine.csv", b"1"), (name, b"2"))
+    error = refused(tmp_path, path)
+    assert (error.code, error.where) == ("E881", path)
+    assert not list(tmp_path.parent.glob("evil*"))
+
+
+def test_a_member_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    link = zipfile.ZipInfo("link.csv")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    assert refused(tmp_path, zip_of(tmp_path, (link, b"/etc/passwd"))).code == "E881"
+
+
+def test_what_grows_beyond_the_bound_is_refused_by_its_size(tmp_path: Path) -> None:
+    path = zip_of(tmp_path, *((f"{at}.csv", bytes(range(256)) * 8) for at in range(4)))
+    assert refused(tmp_path, path, most_bytes=8191).code == "E882"
+    assert len(unpacked([path], reading(tmp_path, most_bytes=8192)).paths) == 4
+
+
+def test_what_is_packed_too_densely_is_refused(tmp_path: Path) -> None:
+    assert refused(tmp_path, zip_of(tmp_path, ("bomb.csv", b"0" * (17 << 20)))).code == "E882"
+
+
+def test_too_many_members_are_refused(tmp_path: Path) -> None:
+    assert refused(tmp_path, zip_of(tmp_path, *((f"{at}.csv", b"") for at in range(10_001)))).code == "E882"
+
+
+def test_a_member_that_holds_more_than_it_says_is_refused(tmp_path: Path) -> None:
+    path = zip_of(tmp_path, ("a.csv", b"0123456789" * 10))
+    content = Path(path).read_bytes()
+    Path(path).write_bytes(content.replace((100).to_bytes(4, "little"), (50).to_bytes(4, "little")))
+    assert refused(tmp_path, path).code == "E807"
+
+
+def test_a_zip_within_a_zip_is_refused(tmp_path: Path) -> None:
+    error = refused(tmp_path, zip_of(tmp_path, ("in.zip", b"PK"), ("a.csv", b"1")))
+    assert (error.code, error.why) == ("E883", "in.zip is of no kind that is read from a zip")
+
+
+def test_a_member_that_nobody_packed_is_refused(tmp_path: Path) -> None:
+    assert refused(tmp_path, zip_of(tmp_path, ("a.csv", b"1")), member="*.json").code == "E883"
+
+
+def test_a_member_with_a_password_is_refused(tmp_path: Path) -> None:
+    path = zip_of(tmp_path, ("a.csv", b"1"))
+    content = bytearray(Path(path).read_bytes())
+    for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(mark) + at] |= 1
+    Path(path).write_bytes(content)
+    assert refused(tmp_path, path).code == "E883"
+
+
+def test_a_zip_that_was_cut_is_half_written(tmp_path: Path) -> None:
+    path = Path(zip_of(tmp_path, ("a.csv", b"1" * 1000)))
+    whole = path.read_bytes()
+    assert problem_of(str(path), len(whole), 0, ("zip", "")) is None
+    path.write_bytes(whole[:-30])
+    assert problem_of(str(path), len(whole) - 30, 1, ("zip", "")) == (
+        "half-written",
+        "it ends before its list of members",
+    )
+    path.write_bytes(b"id,note\n")
+    assert problem_of(str(path), 8, 2, ("zip", "")) == ("damaged", "it is no zip file")
+
+
+def test_what_a_killed_reading_left_behind_goes_after_days(tmp_path: Path) -> None:
+    old, new = tmp_path / ROOM / "20200101000000-x", tmp_path / ROOM / "20990101000000-x"
+    for each in (old, new):
+        each.mkdir(parents=True)
+    unpacked([zip_of(tmp_path, ("a.csv", b"1"))], reading(tmp_path)).close()
+    assert [each.name for each in (tmp_path / ROOM).iterdir()] == [new.name]
+
+
+def test_nothing_is_packed_where_no_zip_is(tmp_path: Path) -> None:
+    assert unpacked([str(tmp_path / "a.csv")], reading(tmp_path)).paths == (str(tmp_path / "a.csv"),)
