@@ -145,9 +145,9 @@ class World:
 def test_a_rule_of_the_table_is_asked_of_what_will_be_there(seed: int, tmp_path: Path, spark: SparkSession) -> None:
     world = World(Tiny(tmp_path, spark), Random(seed))
     world.run()
-    for _ in range(6):
+    for _ in range(5):
         world.step()
-    assert world.judged > 20
+    assert world.judged > 15
 
 
 HELD = """
@@ -244,5 +244,5 @@ def test_what_a_rule_of_the_table_holds_is_shown_by_nobody_but_who_releases_it(
 ) -> None:
     world = Held(Tiny(tmp_path, spark), Random(seed))
     world.run()
-    for _ in range(9):
+    for _ in range(7):
         world.step()
