@@ -65,6 +65,11 @@ class Offline:
         said = [str(self.period), self.is_profiled, *([each.name, each.expression] for each in self.measures)]
         return blake2b(json.dumps(said).encode(), digest_size=12).hexdigest()
 
+    def name_of(self, aggregate: str) -> str | None:
+        """Return under which name an aggregate is kept, however it is spaced; None where it is not counted."""
+        plain = _plain(aggregate)
+        return next((measure.name for measure in self.measures if _plain(measure.expression) == plain), None)
+
 
 class Source(StrEnum):
     """Where a value of a comparison comes from."""
@@ -111,6 +116,10 @@ class Comparison:
         for value, piece in zip(self.values, self.pieces[1:], strict=True):
             parts += [texts[value], piece]
         return "".join(parts)
+
+
+def _plain(aggregate: str) -> str:
+    return "".join(aggregate.split()).lower()
 
 
 def counts_rows(aggregate: str) -> bool:

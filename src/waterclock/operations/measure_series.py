@@ -81,7 +81,7 @@ def series_of(table: Table, kept: Sequence[Counted], labels: Sequence[datetime])
     are declared no more come last.
     Cost: of a measure that is compared with what is usual, some microseconds for each pair of a label and one before it
     """
-    known = {each.label: _values(each) for each in kept if not _is_given_up(each)}
+    known = {each.label: _values(table, each) for each in kept if not _is_given_up(each)}
     scales = _scales(table)
     names = _names(table, (known[label] for label in labels if label in known))
     return tuple(_series(table, name, known, labels, scales.get(name, frozenset())) for name in names)
@@ -120,6 +120,11 @@ def rules_on(table: Table, name: str) -> tuple[str, ...]:
     return tuple(rule.name for rule in all_rules(table) if rule.scope is Scope.BATCH and is_asked(rule))
 
 
+def _asked(table: Table) -> list[str]:
+    """Return the aggregates that rules compare."""
+    return [of for rule in all_rules(table) if rule.comparison for of in rule.comparison.aggregates]
+
+
 def _measures(table: Table) -> tuple[Measure, ...]:
     """Return what is measured as rows are written, and what a job of its own counts."""
     return (*table.measures, *(table.offline.measures if table.offline else ()))
@@ -148,15 +153,18 @@ def _is_given_up(each: Counted) -> bool:
     return GIVEN_UP in str(each.measures.get("warnings", ""))
 
 
-def _values(each: Counted) -> Mapping[str, Measured]:
+def _values(table: Table, each: Counted) -> Mapping[str, Measured]:
     own = {_key(name): found for name, found in measured_in(each.measures).items() if not _of_profile(name)}
+    for aggregate in _asked(table) if table.offline else ():
+        if (name := table.offline.name_of(aggregate) if table.offline else None) in own and aggregate not in own:
+            own[aggregate] = own[str(name)]  # a rule knows what was measured offline before it was said
     return {**own, ROWS: Measured(str(each.rows), "bigint")}
 
 
 def _names(table: Table, shown: Iterable[Mapping[str, Measured]]) -> list[str]:
     found = {name: None for values in shown for name in values}
     declared = [ROWS, *(measure.name for measure in _measures(table))]
-    declared += [_key(of) for rule in all_rules(table) if rule.comparison for of in rule.comparison.aggregates]
+    declared += [_key(of) for of in _asked(table)]
     return [name for name in dict.fromkeys([*declared, *sorted(found)]) if name in found]
 
 

@@ -148,7 +148,7 @@ def _all_of(name: str, place: Place) -> Query:
 def _flow(flow: Flow, tables: Mapping[str, Table], what: str) -> Flow:
     return replace(
         flow,
-        tables=dict(tables),
+        tables={name: replace(table, offline=None) for name, table in tables.items()},
         connections={},
         order=order_of(tables),
         fingerprint=f"{flow.fingerprint}-{what}",

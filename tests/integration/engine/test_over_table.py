@@ -67,11 +67,16 @@ def test_a_state_is_held_before_anybody_sees_it(tmp_path: Path, spark: SparkSess
 
 
 @pytest.mark.parametrize(
-    "of", ["shop.sent TO out.sent", "shop.sent TO out.sent MERGE ON (id)", "shop.orders TO out.sent"]
+    "of",
+    [
+        "shop.sent TO out.sent",
+        pytest.param("shop.sent TO out.sent MERGE ON (id)", marks=pytest.mark.soak),
+        pytest.param("shop.orders TO out.sent", marks=pytest.mark.soak),
+    ],
 )
 def test_nothing_is_delivered_that_a_destination_must_not_hold(tmp_path: Path, spark: SparkSession, of: str) -> None:
     flow = FLOW.format(mode="MERGE ORDER BY at", rule="")
-    tiny = shop(tmp_path, spark, f"{flow} PUBLISH shop.{of} EXPECT sum(amount) <= 12 AS within OVER TABLE;")
+    tiny = shop(tmp_path, spark, f"{flow} PUBLISH {of} EXPECT sum(amount) <= 12 AS within OVER TABLE;")
     for now in (2, 3):
         assert not (outcome := tiny.run(day(now))).failed, described(outcome)
     assert tiny.delivered("SELECT sum(amount) FROM sent") == [(11,)]
@@ -82,6 +87,7 @@ def test_nothing_is_delivered_that_a_destination_must_not_hold(tmp_path: Path, s
     assert tiny.delivered("SELECT sum(amount) FROM sent") == [(11,)]
 
 
+@pytest.mark.soak
 def test_what_was_staged_is_needed_and_comes_back_by_recompute(tmp_path: Path, spark: SparkSession) -> None:
     flow = FLOW.format(mode="MERGE ORDER BY at", rule="")
     tiny = shop(tmp_path, spark, f"{flow} PUBLISH shop.sent TO out.sent EXPECT sum(amount) < 50 OVER TABLE;")
@@ -99,7 +105,7 @@ def test_what_was_staged_is_needed_and_comes_back_by_recompute(tmp_path: Path, s
     assert tiny.delivered("SELECT sum(amount) FROM sent") == [(18,)]
 
 
-@pytest.mark.parametrize("mode", ["MERGE ORDER BY at", "TEMPORAL AT at"])
+@pytest.mark.parametrize("mode", ["MERGE ORDER BY at", pytest.param("TEMPORAL AT at", marks=pytest.mark.soak)])
 def test_rules_of_the_table_cost_one_query(tmp_path: Path, spark: SparkSession, mode: str) -> None:
     def jobs() -> int:
         return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())

@@ -11,8 +11,11 @@ import pytest
 from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.cli.actions.release import released
+from waterclock.engine.batch.life import carry_out
+from waterclock.engine.batch.releasing import group_to_release
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
+from waterclock.faults import striking
 from waterclock.operations.opening import reading
 from waterclock.operations.replaying import labels_set_aside
 from waterclock.planner.plan import RECOMPUTE
@@ -199,6 +202,35 @@ def test_what_is_released_was_judged_itself_whatever_a_lookback_found_before_it(
     assert tiny.batches() == {("shop.orders", labels(1)[0]): "done", ("shop.orders", labels(2)[0]): "held"}
     assert released(tmp_path, None, "shop.orders", "known", None, yes=True, is_json=False) == 0
     assert tiny.rows("SELECT id FROM shop.orders ORDER BY id") == [(1,), (2,)]
+
+
+def test_a_release_whose_runner_is_lost_once_it_has_committed_keeps_who_why_and_warnings(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("orders", "id INTEGER, amount TEXT, kind TEXT, at TEXT", ROWS[:5])
+    tiny.declare(COLLECT.replace("positive ELSE QUARANTINE", "positive ELSE QUARANTINE AT MOST 1 ELSE HOLD"))
+    [report] = tiny.run(day(2)).failed
+    assert report.error is not None
+    assert report.error.code == "E755"
+
+    def lost(point: str) -> None:
+        if point == "committed":
+            raise OSError("its machine was lost")
+
+    with tiny.opened() as work:
+        table = work.flow.tables["shop.orders"]
+        group = group_to_release(work, table, day(1), day(2), "known returns")
+        with striking(lost):
+            assert carry_out(work, group, day(2)).error is None
+    measures = made(tiny, "shop.orders")[labels(1)[0]]
+    assert measures["released"] == {"by": "a test", "why": "known returns"}
+    assert measures["recovered"] is True
+    assert (measures["quarantined"], measures["dropped"]) == (2, 1)
+    assert any(said.startswith("positive: ") for said in measures["warnings"])
+    with tiny.ledger() as ledger:
+        [told] = [row for row in ledger.past.rows("events") if row["kind"] == "released"]
+    assert (told["who"], json.loads(told["data"])["why"]) == ("a test", "known returns")
 
 
 def test_a_release_that_somebody_asked_for_is_carried_out_by_the_next_run(tmp_path: Path, spark: SparkSession) -> None:

@@ -17,7 +17,7 @@ from tests import stocks
 from waterclock.batches.audit_trail import Counted
 from waterclock.engine.batch.measuring import History
 from waterclock.flow.declarations import Table
-from waterclock.flow.measures import GIVEN_UP, MEASURED, Compared, Source, measured_in
+from waterclock.flow.measures import GIVEN_UP, MEASURED, OFFLINE, Compared, Source, measured_in
 from waterclock.operations.measure_series import Point, Series, labels_back, profile_of, rules_on, series_of
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -47,6 +47,22 @@ def labels_of(table: Table, count: int) -> list[datetime]:
     while len(labels) < count:
         labels.append(table.cadence.next(labels[-1]))
     return labels
+
+
+def test_what_was_measured_offline_is_a_series_and_what_a_rule_knows_of_before_it() -> None:
+    rules = "avg(v) BETWEEN usual(avg(v), -3) AND usual(avg(v), 3) AS as_usual ELSE WARN"
+    table = declared("DAY", rules, "avg( v ) AS mean OFFLINE 1 WEEK")
+    labels = labels_of(table, 40)
+    values = {label: {"mean": {"value": str(100 + at % 3), "type": "double"}} for at, label in enumerate(labels[:-1])}
+    kept = [Counted(label, 1, {OFFLINE: values[label]}) for label in labels[:-1]]
+    kept.append(counted(labels[-1], 1, **{"avg(v)": ("101.0", "double")}))
+    found = by_name(series_of(table, kept, labels))
+    assert [point.number for point in found["mean"].points[:4]] == [100, 101, 102, 100]
+    assert found["mean"].newest == found["mean"].points[-2]
+    history = History(table, {each.label: (1, measured_in(each.measures)) for each in kept})
+    then = history.usual(labels[-1], Compared(Source.USUAL, "avg(v)"))
+    assert then is not None
+    assert found["avg(v)"].points[-1].usual == float(str(then.value))
 
 
 @pytest.mark.parametrize("every", ["DAY", "HOUR", "MONTH"])

@@ -130,19 +130,11 @@ class History:
 
     def _value(self, label: datetime, aggregate: str) -> Measured | None:
         rows, values = self.known[label]
-        offline = _offline_names(self.table).get(_plain(aggregate), "")
+        # a label of before the rule may have been measured offline
+        offline = self.table.offline.name_of(aggregate) if self.table.offline else None
         if name := next((name for name in (aggregate, offline) if name in values), None):
             return values[name]
         return Measured(str(rows), "bigint") if counts_rows(aggregate) else None
-
-
-def _offline_names(table: Table) -> Mapping[str, str]:
-    """Return under which names aggregates are kept that a job of its own counts: of labels before a rule was said."""
-    return {_plain(measure.expression): measure.name for measure in (table.offline.measures if table.offline else ())}
-
-
-def _plain(aggregate: str) -> str:
-    return "".join(aggregate.split()).lower()
 
 
 def history_of(work: Workplace, table: Table, labels: Sequence[datetime]) -> History | None:

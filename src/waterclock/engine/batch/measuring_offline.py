@@ -27,7 +27,7 @@ from waterclock.timelabel.label import TIMELABEL, instant_of, label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_MOST_LABELS = 1000  # a look; older ones are left to the next
+_MOST_LABELS = 10_000  # a look; older ones are left to the next
 _MOST_FILES = 400  # a job
 _LEASE = timedelta(minutes=30)
 _SPAN = "wc_span"
@@ -61,6 +61,8 @@ def look_at(work: Workplace, table: Table, look: Look | None, now: datetime, cur
     )
     if error is not None:
         work.listener.said(f"{table.name}: what is measured offline failed: {error.code} {error.what}")
+    elif labels:
+        work.listener.said(f"{table.name}: {len(labels)} label{'' if len(labels) == 1 else 's'} measured offline")
 
 
 def _measured(

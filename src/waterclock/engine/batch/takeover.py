@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from waterclock.batches.records import BatchResult, Claim
+from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.batch.outside import keep_manifest
 from waterclock.engine.batch.publish import kill_delivery
 from waterclock.engine.damage import require_versions
@@ -88,7 +89,9 @@ def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
     version, labels = committed
     folder = work.folder(table)
     manifests = [read_manifest(folder, work.lake.slice_path(label, claim.number)) for label in labels]
-    work.ledger.claims.record_done(claim, _results(table, manifests, version))
+    results = _results(table, folder, manifests, version)
+    work.ledger.claims.record_done(claim, results)
+    _note_releases(work, table, claim, results)
     if table.kind is not Kind.PUBLISH:
         keep_manifest(work, table)
     return True
@@ -114,22 +117,46 @@ def _committed(work: Workplace, table: Table, claim: Claim) -> tuple[int, Sequen
     return found.version, [instant_of(label) for label in named] or claim.request.labels
 
 
-def _results(table: Table, manifests: Sequence[Manifest], version: int) -> list[BatchResult]:
+def _results(table: Table, folder: str, manifests: Sequence[Manifest], version: int) -> list[BatchResult]:
+    """Return what is to be recorded of a claim's labels: what it left of that itself before it committed.
+
+    Where that is not there, it is what manifests tell: no warnings and no measures, not who released it and why.
+    """
+    left = next((found for it in manifests if (found := read_claim_record(folder, it.slice_path)) is not None), None)
+    known = {result.label: result for result in (left[1] if left else ())}
     return [
-        BatchResult(
-            label=manifest.label,
-            end=table.cadence.window(label_of(manifest.label)).end,
+        replace(
+            known.get(manifest.label) or _told_by(table, manifest),
             version=version,
-            rows=manifest.rows,
-            bytes=manifest.bytes,
-            digest=manifest.digest,
-            slice_path=manifest.slice_path,
-            stands_from=stands_from(manifest),
-            measures={"recovered": True} | aside_measure(manifest),
-            source=manifest.source,
+            measures={
+                **(known[manifest.label].measures if manifest.label in known else aside_measure(manifest)),
+                "recovered": True,
+            },
         )
         for manifest in manifests
     ]
+
+
+def _told_by(table: Table, manifest: Manifest) -> BatchResult:
+    return BatchResult(
+        label=manifest.label,
+        end=table.cadence.window(label_of(manifest.label)).end,
+        version=-1,
+        rows=manifest.rows,
+        bytes=manifest.bytes,
+        digest=manifest.digest,
+        slice_path=manifest.slice_path,
+        stands_from=stands_from(manifest),
+        source=manifest.source,
+    )
+
+
+def _note_releases(work: Workplace, table: Table, claim: Claim, results: Sequence[BatchResult]) -> None:
+    """Note who released a batch that was held, and why, as the runner would have that showed it."""
+    for result in results:
+        if said := result.measures.get("released"):
+            told = {"why": said["why"], "claim": claim.number}
+            work.ledger.past.add_event("released", who=said["by"], table=table.name, label=result.label, data=told)
 
 
 def stands_from(manifest: Manifest) -> datetime | None:

@@ -16,6 +16,7 @@ from waterclock.flow.measures import Measured
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.instants import Instant
 from waterclock.ledger.store.schema import offline_looks, offline_measures, offline_spans
+from waterclock.ledger.store.texts import storable
 
 _INSTANTS = ("looked_at", "at", "label", "low", "high")
 _JSON = ("found", "states")
@@ -140,4 +141,5 @@ def end_look(  # noqa: PLR0913 - each is a part of what came of it
 
 
 def _json(found: Mapping[str, Measured]) -> dict[str, Any]:
-    return {name: value.as_json() for name, value in found.items()}
+    texts = {name: None if it.value is None else storable(it.value) for name, it in found.items()}
+    return {name: {"value": texts[name], "type": it.type} for name, it in found.items()}
