@@ -217,7 +217,7 @@ class _Sender:
             code,
             first.what if code == "E844" else f"{self.api.name} refuses {count} {'row' if count == 1 else 'rows'}",
             where=first.where,
-            why=f"{first.why}. Of rows {self.api.hide(rows)}",
+            why=f"{first.why}; refused: {self.api.hide(rows)}",
             fix="see that the secret is the right one, then `waterclock retry`"
             if code == "E844"
             else "mend the rows where they come from, or leave them out, then `waterclock retry`: "
