@@ -2,7 +2,8 @@
 
 Started by `tests.apis`. Each test has a space of its own, `/s/<space>/...`, whose state is set by `/s/<space>/_set`.
 Faults are taken one a request, in order: a status, `slow`, `cut` (a body that ends early), `half` (half a JSON with
-the right length), `lost` (done, and the answer is lost), `insert` (a new row comes first), or null for none.
+the right length), `drip` (a blank now and then, without end), `lost` (done, and the answer is lost), `insert` (a new
+row comes first), or null for none.
 """
 
 from __future__ import annotations
@@ -126,9 +127,16 @@ async def broken(space: Space, content: bytes) -> Response | None:
     if fault == "half":
         return Response(content[: len(content) // 2], media_type="application/json", headers=head)
 
+    async def drops() -> Any:
+        while True:
+            yield b" "
+            await asyncio.sleep(0.02)
+
     async def pieces() -> Any:
         yield content[: len(content) // 2]
 
+    if fault == "drip":
+        return StreamingResponse(drops(), headers=head)
     return StreamingResponse(pieces(), headers={**head, "content-length": str(len(content) + 10)})
 
 

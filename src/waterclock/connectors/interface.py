@@ -550,6 +550,15 @@ class Deliverer(Protocol):
 
 
 @runtime_checkable
+class Reachable(Protocol):
+    """A destination whose record of deliveries lies elsewhere, so that asking that says nothing of it."""
+
+    def reach(self, unit: Unit) -> None:
+        """Ask the destination itself whether it is there and lets us in; raises where it is not."""
+        ...
+
+
+@runtime_checkable
 class PartKeeper(Protocol):
     """A destination that keeps each label in a table of its own behind a view, dropped as metadata alone."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from waterclock.connectors.changed_rows import change_column_of
-from waterclock.connectors.interface import Deliverer
+from waterclock.connectors.interface import Deliverer, Reachable
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections, connections_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
@@ -113,6 +113,8 @@ def _destination(connections: Connections, project: Project, table: Table) -> st
     if not project.publish:
         return f"{unit} is not asked: `publish = false` in env {project.env}"
     deliverer: Deliverer = connections.deliverer(unit.connection)
+    if isinstance(deliverer, Reachable):
+        deliverer.reach(unit)
     newest = deliverer.last(unit, project.flow.project, table.name)
     return f"{unit} answers, {f'{newest.label_text} was delivered last' if newest else 'nothing was delivered yet'}"
 

@@ -48,6 +48,10 @@ class Passing(Exception):
         self.after = after
 
 
+class TooBig(Exception):
+    """An answer that is not held in memory: asking again would not make it smaller."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What is sent: a path below the API's url or a whole address of the same host; `content` has its own type."""
@@ -114,13 +118,34 @@ class Api:
             return retrying(once)
         except Passing as failed:
             raise self._gave_up(request, failed, where) from None
+        except TooBig:
+            raise WaterclockError(
+                "E842",
+                f"an answer of {self.name} is too big to be one page",
+                where=where,
+                why=f"{request.told} is answered with more than {MOST_BYTES >> 20} MiB, and a page is held in memory",
+                fix="ask for smaller pages by page_size, or for shorter windows",
+            ) from None
 
     def look(self, path: str) -> Answer | None:
         """Ask once for the head of a path, whatever the status of the answer; None where nobody answers."""
         try:
             return self._send(Request("HEAD", path, {}), self._authorization())
-        except (Passing, WaterclockError):
+        except (Passing, TooBig, WaterclockError):
             return None
+
+    def reach(self, path: str) -> None:
+        """Ask once for the head of a path, and take any answer but a refusal of our credentials.
+
+        Raises  E840, E844
+        """
+        request = Request("HEAD", path, {})
+        try:
+            answer = self._send(request, self._authorization(self.name))
+        except Passing as failed:
+            raise self._gave_up(request, failed, self.name) from None
+        if answer.status in {401, 403}:
+            raise self._refused(request, answer, self.name)
 
     def hide(self, text: str) -> str:
         """Return a text without the secrets in it, however they are written."""
@@ -208,7 +233,7 @@ class Api:
                 for piece in response.iter_bytes():
                     content += piece
                     if len(content) > MOST_BYTES:
-                        raise Passing("E842", f"the answer has more than {MOST_BYTES >> 20} MiB: ask for smaller pages")
+                        raise TooBig
                     if time.monotonic() > until:
                         raise Passing("E841", f"the answer was not whole after {self._timeout * _SLOW:.0f} seconds")
                 return Answer(response.status_code, {k.lower(): v for k, v in response.headers.items()}, bytes(content))

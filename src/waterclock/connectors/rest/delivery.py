@@ -101,6 +101,11 @@ class RestDeliverer:
                 raise
             return Delivered(claim, Outcome.KILLED, "", 0, is_repeat=True)
 
+    def reach(self, unit: Unit) -> None:
+        """Ask the API whether it is there and lets us in; nothing is sent to it. Raises  E840, E844."""
+        del unit
+        self.api.reach("")
+
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
         """What stands under a claim; None of one that is still on its way."""
         del unit
@@ -212,7 +217,7 @@ class _Sender:
             code,
             first.what if code == "E844" else f"{self.api.name} refuses {count} {'row' if count == 1 else 'rows'}",
             where=first.where,
-            why=f"{first.why}. Of rows {self.api.hide(rows)}",
+            why=f"{first.why}; refused: {self.api.hide(rows)}",
             fix="see that the secret is the right one, then `waterclock retry`"
             if code == "E844"
             else "mend the rows where they come from, or leave them out, then `waterclock retry`: "

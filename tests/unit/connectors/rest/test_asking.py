@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.apis import Space, patient
+from waterclock.connectors.rest import asking
 from waterclock.connectors.rest.asking import Request
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Value
@@ -168,3 +169,32 @@ def test_a_library_that_is_not_there_is_told_with_what_installs_it(
         ask(space, tmp_path)
     assert caught.value.code == "E825"
     assert "waterclock[rest]" in str(caught.value.fix)
+
+
+def test_an_answer_that_never_ends_is_no_answer(space: Space, tmp_path: Path) -> None:
+    space.set(faults=["drip"])
+    with pytest.raises(WaterclockError) as caught:
+        ask(space, tmp_path, timeout=0.05, tries=1)
+    assert caught.value.code == "E841"
+    assert "not whole after 1 seconds" in str(caught.value.why)
+
+
+def test_a_page_that_is_too_big_is_told_and_not_asked_for_again(
+    space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "MOST_BYTES", 4)
+    with pytest.raises(WaterclockError) as caught:
+        ask(space, tmp_path)
+    assert (caught.value.code, caught.value.transient) == ("E842", False)
+    assert len(space.asked) == 1
+
+
+def test_whether_an_api_is_there_and_lets_us_in_can_be_asked(space: Space, tmp_path: Path) -> None:
+    patient(space.setting(tmp_path)).reach("nowhere/at/all")
+    space.set(credential="bearer:good")
+    with pytest.raises(WaterclockError) as caught:
+        patient(space.setting(tmp_path, **{"auth.token": "wr0ng-token"})).reach("all")
+    assert caught.value.code == "E844"
+    with pytest.raises(WaterclockError) as caught:
+        patient(space.setting(tmp_path, url="http://127.0.0.1:9/v1")).reach("all")
+    assert caught.value.code == "E840"
