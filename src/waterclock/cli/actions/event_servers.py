@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -17,6 +20,17 @@ _PATIENCE = 60.0  # seconds in which a request must have come whole
 _SECONDS_TO_END = 30
 _BACKLOG = 1024
 _MOST_CONNECTIONS = 4000
+_SETTLES = 0.2
+
+
+def reached(address: tuple[str, int], is_over: Callable[[], bool]) -> None:
+    """Wait until somebody answers at an address, or it is over."""
+    while not is_over():
+        with suppress(OSError), socket.create_connection(address, 1):
+            # where another process shares the address, it may have been that one: Granian does not tell when it listens
+            time.sleep(_SETTLES)
+            return
+        time.sleep(_SETTLES / 10)
 
 
 class EventServer(Protocol):

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.cli.actions.event_servers import bound, server_of
+from waterclock.cli.actions.event_servers import bound, reached, server_of
 from waterclock.cli.actions.listening import address_of
 from waterclock.cli.stopping import stoppable
 from waterclock.cli.views.json import print_json
@@ -108,6 +108,7 @@ class _Served:
     def __init__(self, door: Door, address: socket.socket, told: Callable[[], None]) -> None:
         self._door = door
         self._address = address
+        self._name = address.getsockname()[:2]
         self._told = told
         self._server = server_of(door, address)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -119,6 +120,7 @@ class _Served:
         """Begin to answer."""
         self._thread.start()
         self._is_up.wait()
+        reached(self._name, lambda: not self._thread.is_alive())
 
     def end(self) -> None:
         """Take no more, answer what has come, and end what is written. Raises  what it ended by, E872 for the disk."""
