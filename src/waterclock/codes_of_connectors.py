@@ -65,7 +65,7 @@ RECEIVER: Mapping[str, Code] = {
         "locks of files. An object store has neither: the storage and the archive may lie there.",
     ),
     "E332": Code(
-        "a limit that is none",
+        "a limit on requests that is none",
         "A request holds at least a byte, and no more than Spark reads as one row. The largest one can wait.",
     ),
     "E333": Code(

@@ -8,12 +8,12 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-import uvicorn
-
+from waterclock.cli.actions.event_servers import bound, reached, server_of
 from waterclock.cli.actions.listening import address_of
 from waterclock.cli.stopping import stoppable
 from waterclock.cli.views.json import print_json
@@ -26,18 +26,11 @@ from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
 from waterclock.secrets import Secrets
 from waterclock.ui.guard import LOOPBACK
-from waterclock.ui.slow_clients import bounded
 
 if TYPE_CHECKING:
-    from uvicorn._types import ASGI3Application
-
     from waterclock.dpl.project import Project
     from waterclock.flow.declarations import Connection
     from waterclock.timelabel.cadence import Cadence
-
-_PATIENCE = 60.0  # seconds in which a request must have come whole
-_SECONDS_TO_END = 30
-_MOST_CONNECTIONS = 4000
 
 
 def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) -> int:
@@ -49,13 +42,13 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
     project = open_project(folder, env)
     host, port = address_of(listen)
     door = door_of(project, is_open=host not in LOOPBACK)
-    listener = _listener(host, port)
+    address = bound(host, port)
     stop = threading.Event()
-    served = _Served(door, listener, stop.set)
+    served = _Served(door, address, stop.set)
     to = console()
     with stoppable(stop.set, told_to=to.file):
         served.start()
-        told = f"{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+        told = f"{f'[{host}]' if ':' in host else host}:{address.getsockname()[1]}"
         if is_json:
             print_json({"address": f"http://{told}/", "streams": sorted(door.streams)})
             sys.stdout.flush()
@@ -112,35 +105,29 @@ def ends_of(cadences: Sequence[Cadence]) -> Callable[[datetime], datetime]:
 class _Served:
     """A server in a thread of its own; `told` is called when it ends by itself."""
 
-    def __init__(self, door: Door, listener: socket.socket, told: Callable[[], None]) -> None:
-        config = uvicorn.Config(
-            cast("ASGI3Application", door),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            timeout_keep_alive=75,
-            limit_concurrency=_MOST_CONNECTIONS,
-            timeout_graceful_shutdown=_SECONDS_TO_END,
-            http=bounded(_PATIENCE),
-            ws="none",
-            lifespan="off",
-        )
+    def __init__(self, door: Door, address: socket.socket, told: Callable[[], None]) -> None:
         self._door = door
-        self._listener = listener
+        self._address = address
+        self._name = address.getsockname()[:2]
         self._told = told
-        self._server = uvicorn.Server(config)
+        self._server = server_of(door, address)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_up = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="door")
 
     def start(self) -> None:
         """Begin to answer."""
         self._thread.start()
+        self._is_up.wait()
+        reached(self._name, lambda: not self._thread.is_alive())
 
     def end(self) -> None:
         """Take no more, answer what has come, and end what is written. Raises  what it ended by, E872 for the disk."""
         self._door.is_ready = False
-        self._server.should_exit = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has ended by itself
+                self._loop.call_soon_threadsafe(self._server.stop)
         self._thread.join()
         if isinstance(self._failure, OSError):
             raise WaterclockError(
@@ -159,40 +146,26 @@ class _Served:
         except BaseException as error:  # noqa: BLE001 - raised again where it was started
             self._failure = error
         finally:
-            self._listener.close()
+            self._address.close()
+            self._is_up.set()
             self._told()
 
     async def _serve(self) -> None:
         streams: Mapping[str, Stream] = self._door.streams
         with ThreadPoolExecutor(len(streams), thread_name_prefix="disk") as threads:
             writing = [asyncio.create_task(stream.run(threads)) for stream in streams.values()]
-            serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
+            serving = asyncio.create_task(self._server.serve())
+            self._loop = asyncio.get_running_loop()
+            self._loop.call_soon(self._is_up.set)
             await asyncio.wait([serving, *writing], return_when=asyncio.FIRST_COMPLETED)
             self._door.is_ready = False
-            self._server.should_exit = True
+            self._server.stop()
             await serving
             for stream in streams.values():
                 stream.finish()
             failed = [each for each in await asyncio.gather(*writing, return_exceptions=True) if each is not None]
         if failed:
             raise failed[0]
-
-
-def _listener(host: str, port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # several of these share an address: one is started before the other ends, and none is refused
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.bind((host, port))
-        listener.listen(1024)
-    except OSError as error:
-        listener.close()
-        raise WaterclockError(
-            "E909", f"nothing can listen at {host}:{port}", why=error.strerror or str(error),
-            fix="name another port, or end what has this one",
-        ) from error  # fmt: skip
-    return listener
 
 
 def _made(folder: Path) -> Path:

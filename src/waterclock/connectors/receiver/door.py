@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Mutable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from http import HTTPStatus
+from typing import Any, Protocol, Self
 
 from waterclock.connectors.receiver.events import RefusedError, events_of, unpacked
 from waterclock.connectors.receiver.writing import SyncFailedError
@@ -144,7 +145,8 @@ class Door:
     streams: Mapping[str, Stream]
     max_waiting: int = 64 << 20
     is_ready: bool = True
-    _held: int = 0
+    patience: float = 60.0
+    held: int = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of ASGI."""
@@ -172,7 +174,8 @@ class Door:
         try:
             status, said, more = await self._answer(method, path.strip("/"), headers, parts)
         except RefusedError as refused:
-            status, said, more = refused.status, {"error": str(refused)}, ()
+            more = _RETRY if refused.status == HTTPStatus.SERVICE_UNAVAILABLE else ()
+            status, said = refused.status, {"error": str(refused)}
         body = json.dumps(said, separators=(",", ":")).encode() + b"\n"
         return status, body, [("content-type", "application/json"), ("content-length", str(len(body))), *more]
 
@@ -194,7 +197,7 @@ class Door:
                 name: {"events": of.events, "requests": of.requests, "refused": of.refused, "syncs": of.syncs}
                 for name, of in ((name, stream.counts) for name, stream in self.streams.items())
             }
-            return 200, {"streams": told, "waiting_bytes": self._held}, ()
+            return 200, {"streams": told, "waiting_bytes": self.held}, ()
         return 404, {"error": "there are /livez, /readyz and /metrics; events are POSTed to /connection/stream"}, ()
 
     def _let_in(self, path: str, headers: Mapping[str, str]) -> Stream | _Answer:
@@ -217,39 +220,72 @@ class Door:
         return stream
 
     async def _take(self, stream: Stream, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> _Answer:
-        limits = stream.limits
         stream.counts.requests += 1
-        held = 0
         try:
-            came: list[bytes] = []
-            async for part in _bounded(parts, headers.get("content-length", ""), limits.max_body):
-                held += len(part)
-                self._held += len(part)
-                if self._held > self.max_waiting:
-                    return _FULL
-                came.append(part)
-            body = b"".join(came)
-            read = _read if len(body) <= _IN_THE_LOOP else _read_aside
-            events, kept = await read(body, headers, limits)
-            held += len(kept)
-            self._held += len(kept)
-            if self._held > self.max_waiting:
-                return _FULL
-            await stream.put(kept)
-            stream.counts.events += events
-            return 202, {"accepted": events}, ()
+            with _Share(self) as share:
+                body = await self._body(headers.get("content-length", ""), parts, stream.limits.max_body, share)
+                read = _read if len(body) <= _IN_THE_LOOP else _read_aside
+                events, kept = await read(body, headers, stream.limits)
+                share.add(len(kept))
+                await stream.put(kept)
         except RefusedError:
             stream.counts.refused += 1
             raise
         except OSError as error:
-            return 503, {"error": f"the disk does not take it: {error.strerror}; send it again"}, _RETRY
-        finally:
-            self._held -= held
+            said = f"the disk does not take it: {error.strerror}; send it again"
+            raise RefusedError(said, HTTPStatus.SERVICE_UNAVAILABLE) from error
+        stream.counts.events += events
+        return HTTPStatus.ACCEPTED, {"accepted": events}, ()
+
+    async def _body(self, said: str, parts: AsyncIterator[bytes], most: int, share: _Share) -> bytes:
+        """Return a request's body, which says its length or not; what is said to come is kept free for it.
+
+        Raises  RefusedError: 413 for a body that is too large, 408 for one that does not come, 503 where too much waits
+        """
+        length = min(int(said), most + 1) if said.isdecimal() and len(said) <= _LONGEST_LENGTH else None
+        if (length or 0) > most:
+            raise _too_large(most)
+        share.add(length or 0)
+        came: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self.patience):
+                async for part in parts:
+                    size += len(part)
+                    if size > most:
+                        raise _too_large(most)
+                    if length is None:
+                        share.add(len(part))
+                    came.append(part)
+        except TimeoutError:
+            said = f"the request did not come whole within {self.patience:g} seconds"
+            raise RefusedError(said, HTTPStatus.REQUEST_TIMEOUT) from None
+        return b"".join(came)
+
+
+@dataclass(slots=True)
+class _Share:
+    """What one request takes of the bytes that may wait at once; given back when it is answered."""
+
+    door: Door
+    size: int = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.door.held -= self.size
+
+    def add(self, size: int) -> None:
+        """Take some more, unless all is taken: RefusedError (503)."""
+        self.size += size
+        self.door.held += size
+        if self.door.held > self.door.max_waiting:
+            raise RefusedError("too much waits for the disk; send it again", HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 _Answer = tuple[int, Mapping[str, Any], Sequence[tuple[str, str]]]
 _RETRY = (("retry-after", "1"),)
-_FULL: _Answer = (503, {"error": "too much waits for the disk; send it again"}, _RETRY)
 
 
 class _GoneError(Exception):
@@ -276,20 +312,8 @@ async def _streamed(headers: Mapping[str, str], protocol: Any) -> AsyncIterator[
         yield part
 
 
-async def _bounded(parts: AsyncIterator[bytes], length: str, most: int) -> AsyncIterator[bytes]:
-    """Yield the parts of a body. Raises  RefusedError (413) where it is, or says that it is, larger than it may be."""
-    size = 0
-    if length.isdecimal() and (len(length) > _LONGEST_LENGTH or int(length) > most):
-        raise _too_large(most)
-    async for part in parts:
-        size += len(part)
-        if size > most:
-            raise _too_large(most)
-        yield part
-
-
 def _too_large(most: int) -> RefusedError:
-    return RefusedError(f"the body is larger than {most} bytes", 413)
+    return RefusedError(f"the body is larger than {most} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
 async def _read(body: bytes, headers: Mapping[str, str], limits: Limits) -> tuple[int, bytes]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -39,7 +41,20 @@ def starts(project: Path, started: list[Receiver], port: int, **environ: str) ->
     return receiver
 
 
+@pytest.fixture(params=["granian", "uvicorn"])
+def behind(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """Behind which server the door is: the environment of a process in which the other is not installed."""
+    if request.param == "granian":
+        return {}
+    hides = "import importlib.util\nreal = importlib.util.find_spec\n"
+    hides += "importlib.util.find_spec = lambda name, *more: None if name == 'granian' else real(name, *more)\n"
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "sitecustomize.py").write_text(hides)
+    return {"PYTHONPATH": f"{tmp_path / 'hidden'}:{os.environ.get('PYTHONPATH', '')}"}
+
+
 @pytest.mark.slow
+@pytest.mark.sampled(1)
 def test_nothing_acknowledged_is_lost_by_kills_under_load(
     project: Path, started: list[Receiver], is_long: bool
 ) -> None:
@@ -70,13 +85,15 @@ def test_nothing_acknowledged_is_lost_by_kills_under_load(
 
 
 @pytest.mark.slow
-def test_a_polite_end_answers_what_has_come_and_another_goes_on(project: Path, started: list[Receiver]) -> None:
+def test_a_polite_end_answers_what_has_come_and_another_goes_on(
+    project: Path, started: list[Receiver], behind: dict[str, str]
+) -> None:
     """The new process listens at the same address before the old one ends."""
     port = free_port()
-    old = starts(project, started, port)
+    old = starts(project, started, port, **behind)
     senders = Senders([port], 8)
     time.sleep(0.5)
-    new = starts(project, started, port)
+    new = starts(project, started, port, **behind)
     code, said = old.end()
     time.sleep(0.5)
     senders.stop()
@@ -96,11 +113,11 @@ def test_a_polite_end_answers_what_has_come_and_another_goes_on(project: Path, s
 
 
 @pytest.mark.slow
-def test_requests_on_their_way_are_answered_when_it_ends(project: Path, started: list[Receiver]) -> None:
+def test_requests_on_their_way_are_answered_when_it_ends(
+    project: Path, started: list[Receiver], behind: dict[str, str]
+) -> None:
     """A request whose body is still coming when it is asked to end is taken and answered."""
-    import socket
-
-    receiver = starts(project, started, free_port())
+    receiver = starts(project, started, free_port(), **behind)
     with socket.create_connection(("127.0.0.1", receiver.port)) as slow:
         slow.sendall(b"POST /door/events HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n{")
         time.sleep(0.3)
@@ -147,8 +164,6 @@ def test_a_sync_that_fails_ends_the_process(project: Path, tmp_path: Path) -> No
         "    real(descriptor)\n"
         "os.fdatasync = fdatasync\n"
     )
-    import os
-
     receiver = Receiver(project, free_port(), PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
     assert receiver.is_ready()
     assert post(receiver.port, b'{"id":1}') == 202

@@ -234,6 +234,25 @@ def test_a_monitor_is_answered() -> None:
     assert told[2][1] == {"streams": {"door/events": counted}, "waiting_bytes": 0}
 
 
+def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    async def story(door: Door) -> Answer:
+        door.patience = 0.05
+        sent: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            await asyncio.sleep(5)
+            return {}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        head = [(b"content-length", b"8")]
+        await door({"type": "http", "method": "POST", "path": "/door/events", "headers": head}, receive, send)
+        return sent[0]["status"], {"held": door.held}, {}
+
+    assert answers(Disk(), story)[:2] == (408, {"held": 0})
+
+
 def test_a_sender_that_goes_away_leaves_nothing() -> None:
     disk = Disk()
 
@@ -245,7 +264,7 @@ def test_a_sender_that_goes_away_leaves_nothing() -> None:
             raise AssertionError("nobody is there")
 
         await door({"type": "http", "method": "POST", "path": "/door/events", "headers": []}, gone, send)
-        return door._held
+        return door.held
 
     assert answers(disk, story) == 0
     assert disk.groups == []

@@ -331,6 +331,7 @@ class Story:
             assert all(window.contains(datetime.fromisoformat(row["_received"])) for row in of)
 
 
+@pytest.mark.sampled(1)
 def test_any_order_of_steps_keeps_each_event_once_and_in_its_window(
     tmp_path: Path, is_long: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,126 @@
+"""What serves the door: Granian where its extra is installed, for half the CPU, else uvicorn."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Protocol, cast
+
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
+
+    from waterclock.connectors.receiver.door import Door
+
+_PATIENCE = 60.0  # seconds in which a request must have come whole
+_SECONDS_TO_END = 30
+_BACKLOG = 1024
+_MOST_CONNECTIONS = 4000
+_SETTLES = 0.2
+
+
+def reached(address: tuple[str, int], is_over: Callable[[], bool]) -> None:
+    """Wait until somebody answers at an address, or it is over."""
+    while not is_over():
+        with suppress(OSError), socket.create_connection(address, 1):
+            # where another process shares the address, it may have been that one: Granian does not tell when it listens
+            time.sleep(_SETTLES)
+            return
+        time.sleep(_SETTLES / 10)
+
+
+class EventServer(Protocol):
+    """Serves a door at an address until it is stopped; what is on its way then is answered first."""
+
+    async def serve(self) -> None:
+        """Serve, and return once it has ended."""
+        ...
+
+    def stop(self) -> None:
+        """Take no more connections. Called in the loop that serves."""
+        ...
+
+
+def server_of(door: Door, address: socket.socket) -> EventServer:
+    """Return the server of a door; `address` is bound, and nobody listens there yet."""
+    return _Granian(door, address) if find_spec("granian") is not None else _Uvicorn(door, address)
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Have an address; several processes share one, so that one is started before the other ends.
+
+    Raises  E909 where it cannot be had
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # without the protocol asyncio would not turn off Nagle's delay of each answer
+    address = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        address.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        address.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        address.bind((host, port))
+    except OSError as error:
+        address.close()
+        raise WaterclockError(
+            "E909", f"nothing can listen at {host}:{port}", why=error.strerror or str(error),
+            fix="name another port, or end what has this one",
+        ) from error  # fmt: skip
+    return address
+
+
+class _Uvicorn:
+    def __init__(self, door: Door, address: socket.socket) -> None:
+        import uvicorn
+
+        from waterclock.ui.slow_clients import bounded
+
+        config = uvicorn.Config(
+            cast("ASGI3Application", door),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=75,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_graceful_shutdown=_SECONDS_TO_END,
+            http=bounded(_PATIENCE),
+            ws="none",
+            lifespan="off",
+        )
+        self._server = uvicorn.Server(config)
+        self._address = address
+        address.listen(_BACKLOG)
+
+    async def serve(self) -> None:
+        await self._server.serve(sockets=[self._address])
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+
+
+class _Granian:
+    def __init__(self, door: Door, address: socket.socket) -> None:
+        from granian.constants import HTTPModes, Interfaces
+        from granian.server.embed import Server
+
+        host, port, *_ = address.getsockname()
+        self._server = Server(
+            door,
+            address=host,
+            port=port,  # of which `address` holds the number; Granian listens there by a socket of its own
+            interface=Interfaces.RSGI,
+            http=HTTPModes.http1,
+            websockets=False,
+            backlog=_BACKLOG,
+            backpressure=_MOST_CONNECTIONS,
+            log_enabled=False,
+        )
+
+    async def serve(self) -> None:
+        await self._server.serve()
+
+    def stop(self) -> None:
+        self._server.stop()  # type: ignore[no-untyped-call]  # Granian's
