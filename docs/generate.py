@@ -227,7 +227,8 @@ the protocols and what passes through them. A package names it by an entry point
 mysystem = "my_package.mysystem:CONNECTOR"
 ```
 
-`waterclock.testing.connectors` and `waterclock.testing.deliveries` hold the test suites that these pass.
+`waterclock.testing.connectors`, `waterclock.testing.positions` (logs) and `waterclock.testing.deliveries` hold the
+test suites that these pass.
 Subclass the suites of the protocols you offer, give them a fixture `system`, and run pytest.
 """
 OPTIONS = {

@@ -4,4 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest.register_assert_rewrite("waterclock.testing.connectors", "waterclock.testing.deliveries")
+pytest.register_assert_rewrite(
+    "waterclock.testing.connectors", "waterclock.testing.deliveries", "waterclock.testing.positions"
+)

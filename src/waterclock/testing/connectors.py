@@ -7,8 +7,8 @@ system of yours for each test, as the suite's protocol says; those that read nee
         @pytest.fixture
         def system(self, tmp_path): return MySystem(tmp_path)
 
-Waterclock's own connectors run these suites as well (tests/integration/connectors). Suites for destinations are in
-`waterclock.testing.deliveries`.
+Waterclock's own connectors run these suites as well (tests/integration/connectors). Suites for logs are in
+`waterclock.testing.positions`, those for destinations in `waterclock.testing.deliveries`.
 """
 
 from __future__ import annotations

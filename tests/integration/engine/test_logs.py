@@ -10,6 +10,7 @@ import pytest
 
 from tests.logs import Log, registered
 from tests.tiny import TOML, Tiny, day, described, labels
+from waterclock.cli.views.audit import _source_pairs
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.planner.plan import RECOMPUTE
@@ -53,6 +54,12 @@ def test_each_label_goes_on_where_the_one_before_ended(tiny: Tiny, log: Log) -> 
     assert tiny.done("raw.events") == [first, second, third], "where nothing came, the label is empty"
     assert tiny.rows(ALL) == [(first, "0", 0, "a"), (first, "0", 1, "b"), (second, "0", 2, "c"), (second, "1", 0, "x")]
 
+    with tiny.ledger() as ledger:
+        made = ledger.past.audit("raw.events", day(2)).current
+    assert made is not None
+    assert made.revision is not None
+    assert _source_pairs("items", made.revision.source["items"]) == [("source", "log 1, 0: 2 to 3, 1: 0 to 1")]
+
     # windows that were missed: the oldest takes all that came since, so that a part that is new begins with it
     log.append("2", "new")
     assert not tiny.run(day(7)).failed
@@ -93,6 +100,17 @@ def test_whoever_tries_a_label_again_reads_the_same_range(tiny: Tiny, log: Log, 
     assert not outcome.failed, described(outcome)
     first, second, third = labels(1, 2, 3)
     assert tiny.rows("SELECT timelabel, at FROM raw.events ORDER BY at") == [(first, 0), (second, 1), (third, 2)]
+
+
+def test_windows_before_those_that_are_done_take_nothing(tiny: Tiny, log: Log) -> None:
+    tiny.declare(FLOW.replace("2020-01-01", "2020-01-03"))
+    log.append("0", "a")
+    assert not tiny.run(day(4)).failed
+    log.append("0", "b")
+    tiny.declare(FLOW)
+    outcome = tiny.run(day(5))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT timelabel, note FROM raw.events ORDER BY at") == [(labels(3)[0], "a"), (labels(4)[0], "b")]
 
 
 def test_a_range_that_leaves_something_out_is_refused_with_its_numbers(tiny: Tiny, log: Log) -> None:

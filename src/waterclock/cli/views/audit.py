@@ -302,7 +302,16 @@ def _source_pairs(key: str, value: Any) -> list[tuple[str, str]]:
 
 
 def _item_words(item: Mapping[str, Any]) -> str:
+    if "positions" in item:
+        return _range_words(item["positions"])
     return f"{item['name']} ({bytes_words(item['size'])})" if "size" in item else str(item["name"])
+
+
+def _range_words(kept: Mapping[str, Any]) -> str:
+    """Return which positions of a log a label owns, part by part, and what of them was gone."""
+    spans = [f"{part}: {low} to {high}" for part, (low, high) in kept["parts"].items() if low != high]
+    gone = [f"{part}: {low} to {high}" for part, (low, high) in kept.get("gone", {}).items()]
+    return f"{kept['of']}, {_short(spans) or 'nothing'}" + (f"; without {_short(gone)}" if gone else "")
 
 
 def _short(value: Any) -> str:

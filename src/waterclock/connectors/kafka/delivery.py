@@ -57,7 +57,8 @@ class Records:
 
     def with_claim(self, found: Delivered) -> Records:
         """Put a claim to those that are told."""
-        claims = tuple(sorted((*self.claims, replace(found, is_repeat=False)), key=lambda one: one.claim))[-_MOST_KEPT:]
+        others = (one for one in self.claims if one.claim != found.claim)  # of a claim its newest label is told
+        claims = tuple(sorted((*others, replace(found, is_repeat=False)), key=lambda one: one.claim))[-_MOST_KEPT:]
         is_newest = found.outcome is Outcome.DELIVERED and (
             self.last is None or found.label_text >= self.last.label_text
         )

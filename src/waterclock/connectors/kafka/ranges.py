@@ -139,5 +139,7 @@ def _cut_back(log: Log, cut: list[str], where: str) -> WaterclockError:
         f"{log.name} ends before what was read of it",
         where=where,
         why=f"by partition, its end and how far it was read: {', '.join(cut)}; the brokers lost records, or partitions",
-        fix="what was read stays; collect what comes now into a table of another name, or bring the log back",
+        fix="it is tried again, for a broker that has just taken over may not know all yet; what was read stays. If the"
+        " records are lost for good, collect what comes now into a table of another name",
+        transient=True,
     )

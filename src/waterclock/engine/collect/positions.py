@@ -1,8 +1,10 @@
 """Gives the labels of a collect ranges of a log, each where the one before ends: written down with the claim.
 
 A label that owns a range keeps it, whatever becomes of its claim: whoever tries it again reads the same. What comes
-next belongs to the oldest label of a group that owns nothing yet; the others are empty. So where windows were missed,
-the oldest of them takes all that came since, and at every boundary all that had arrived by then is in labels before it.
+next belongs to the oldest label of a group that lies behind all that own or hold something; the others are empty. So
+ranges ascend with labels; where windows were missed, the oldest of them takes all that came since, and at every
+boundary all that had arrived by then is in labels before it. A window before, such as of a START that was moved back,
+is empty.
 """
 
 from __future__ import annotations
@@ -41,17 +43,17 @@ def ranges_of(work: Workplace, table: Table, group: Group) -> Owned:
     labels = [batch.label for batch in group.batches]
     kept, last = work.ledger.reads.owned_items(table.name, labels, _NAMES)
     owned = {label: tuple(item_of(one) for one in found if "positions" in one) for label, found in kept.items()}
-    # a label that is done without any stays empty when it is made again
-    done = {piece.label for piece in work.ledger.reads.slices(table.name, labels[0], group.batches[-1].window.end)}
-    free = next((label for label in labels if not owned.get(label) and label not in done), None)
+    newest = work.ledger.reads.newest(table.name)
+    behind = max(BEGINNING if last is None else last[0], BEGINNING if newest is None else newest.label)
+    free = next((label for label in labels if label > behind), None)
     if free is None:
         return owned
-    reached = None if last is None else Positions.of_dict(last["positions"])
+    reached = None if last is None else Positions.of_dict(last[1]["positions"])
     came = collector.next_range(work.connections.opened(source.unit), reached, labels[0])
     if came is None:
         return owned
     require_contiguous(reached, came, where=f"{table.name}@{label_of(free)}")
-    number = 1 if last is None else int(str(last["name"]).split()[-1]) + 1
+    number = 1 if last is None else int(str(last[1]["name"]).split()[-1]) + 1
     return {**owned, free: (Item(_NAME.format(number), BEGINNING, 0, str(source.unit), positions=came),)}
 
 

@@ -70,7 +70,7 @@ _OWNED = sa.select(items.c.label, items.c.data).where(
     items.c.table_name == sa.bindparam("of"), items.c.label.in_(sa.bindparam("labels", expanding=True))
 )
 _LAST_OWNED = (
-    sa.select(items.c.data)
+    sa.select(items.c.label, items.c.data)
     .where(items.c.table_name == sa.bindparam("of"), items.c.item >= sa.bindparam("low"))
     .where(items.c.item < sa.bindparam("high"))
     .order_by(items.c.item.desc())
@@ -231,14 +231,15 @@ def taken_items(database: Database, name: str, names: Iterable[str] | None = Non
 
 def owned_items(
     database: Database, name: str, labels: Iterable[datetime], span: tuple[str, str]
-) -> tuple[Mapping[datetime, tuple[Mapping[str, Any], ...]], Mapping[str, Any] | None]:
-    """Return the items that labels of a table own by now, and the last item of all whose name lies in `[low, high)`."""
+) -> tuple[Mapping[datetime, tuple[Mapping[str, Any], ...]], tuple[datetime, Mapping[str, Any]] | None]:
+    """Return the items that labels of a table own, and the last of all whose name lies in a span, with its label."""
     found: dict[datetime, list[Mapping[str, Any]]] = defaultdict(list)
     with database.read() as connection:
         for row in connection.execute(_OWNED, {"of": name, "labels": list(labels)}):
             found[row.label].append(row.data)
-        last = connection.execute(_LAST_OWNED, {"of": name, "low": span[0], "high": span[1]}).scalar()
-        return {label: tuple(owned) for label, owned in found.items()}, last
+        last = connection.execute(_LAST_OWNED, {"of": name, "low": span[0], "high": span[1]}).first()
+    by_label = {label: tuple(owned) for label, owned in found.items()}
+    return by_label, None if last is None else (last.label, last.data)
 
 
 def _row(connection: sa.Connection, name: str) -> AnyRow:

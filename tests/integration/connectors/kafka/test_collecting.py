@@ -179,6 +179,7 @@ def test_a_topic_of_objects_gives_their_fields_and_tells_the_record_that_is_none
     assert "'x'" in report.error.render()
 
 
+@pytest.mark.soak
 def test_many_records_are_read_by_workers(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     bus = broker()
     topic = bus.topic(partitions=3)

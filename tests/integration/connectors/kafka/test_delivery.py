@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,7 @@ def test_merge_sends_tombstones_for_keys_that_went(system: Topic, slices: Slices
     assert [one.outcome for one in older] == [Outcome.OLDER]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("point", ["deliver.begun", "deliver.rows", "deliver.recorded", "deliver.committed"])
 def test_a_runner_that_is_killed_at_any_point_leaves_each_row_once(system: Topic, slices: Slices, point: str) -> None:
     delivery = slices.of(_FIRST, [row(str(at), at) for at in range(500)], Mode.APPEND, is_from_partitioned=True)
@@ -111,6 +113,21 @@ def test_a_runner_that_is_killed_at_any_point_leaves_each_row_once(system: Topic
     assert process.exitcode == -signal.SIGKILL
     [found] = deliverer(system).deliver(system.unit, [delivery])
     assert found.is_repeat is (point == "deliver.committed")
+    assert [one["amount"] for one in system.rows()] == list(range(500))
+
+
+def test_a_broker_that_dies_between_leaves_each_row_once(system: Topic, slices: Slices) -> None:
+    delivery = slices.of(_FIRST, [row(str(at), at) for at in range(500)], Mode.APPEND, is_from_partitioned=True)
+
+    def dies(at: str) -> None:
+        if at == "deliver.rows":
+            broker().kill()
+            broker().start()
+
+    with suppress(WaterclockError), striking(dies):
+        deliverer(system).deliver(system.unit, [delivery])
+    [found] = deliverer(system).deliver(system.unit, [delivery])
+    assert found.outcome is Outcome.DELIVERED
     assert [one["amount"] for one in system.rows()] == list(range(500))
 
 

@@ -229,7 +229,10 @@ def owned(number: int) -> dict[str, object]:
 def test_what_a_label_owns_is_its_own_whatever_becomes_of_the_claim(at_desk: Desk) -> None:
     span = ("positions 0", "positions 9")
     first = at_desk.claim("raw.a", 0, owned={day(0): (owned(1),)})
-    assert at_desk.ledger.reads.owned_items("raw.a", [day(0), day(1)], span) == ({day(0): (owned(1),)}, owned(1))
+    assert at_desk.ledger.reads.owned_items("raw.a", [day(0), day(1)], span) == (
+        {day(0): (owned(1),)},
+        (day(0), owned(1)),
+    )
     at_desk.ledger.claims.close_lost(first, why="a test")
     refused = refusal(at_desk, "raw.a", 1, owned={day(1): (owned(1),)})
     assert (refused.code, refused.transient) == ("E850", True)
@@ -237,4 +240,4 @@ def test_what_a_label_owns_is_its_own_whatever_becomes_of_the_claim(at_desk: Des
     found = replace(result(0), source={"items": [owned(1)]})
     at_desk.ledger.claims.record_done(again, [found])
     at_desk.claim("raw.a", 1, owned={day(1): (owned(2),)})
-    assert at_desk.ledger.reads.owned_items("raw.a", [day(0)], span) == ({day(0): (owned(1),)}, owned(2))
+    assert at_desk.ledger.reads.owned_items("raw.a", [day(0)], span) == ({day(0): (owned(1),)}, (day(1), owned(2)))

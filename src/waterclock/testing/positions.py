@@ -1,0 +1,156 @@
+"""A conformance suite for logs that are read by positions (BY ARRIVAL TIME); see `connectors`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from waterclock.connectors.interface import Item, PositionCollector, Positions
+from waterclock.engine.collect.positions import require_contiguous
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Columns
+from waterclock.testing.connectors import System
+from waterclock.timelabel.label import TIMELABEL, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DAY = datetime(2013, 1, 1, tzinfo=UTC)
+_NEXT = _DAY + timedelta(days=1)
+_ALL = Columns((), is_open=True)
+
+
+class Logging(System, Protocol):
+    """A log, fresh and empty. Its rows have a column `note`, among others."""
+
+    def append(self, notes: Sequence[str]) -> None:
+        """Let rows come to the log, for good."""
+        ...
+
+    def append_in_vain(self, notes: Sequence[str]) -> bool:
+        """Let rows come that are taken back, as an aborted transaction's; False of a log that knows none."""
+        ...
+
+    def forget(self) -> bool:
+        """Lose all that came so far, as retention does, and go on behind it; False where that cannot be."""
+        ...
+
+
+class PositionConformance:
+    """Each label owns a range, and whoever reads it finds the same."""
+
+    def test_the_first_range_holds_what_is_there(self, spark: SparkSession, system: Logging) -> None:
+        system.append(["a", "b"])
+        first = _next(system, None)
+        assert first is not None
+        assert _read(spark, system, first) == ["a", "b"]
+
+    def test_a_range_goes_on_where_the_last_one_ended(self, spark: SparkSession, system: Logging) -> None:
+        system.append(["a"])
+        first = _next(system, None)
+        system.append(["b", "c"])
+        second = _next(system, first)
+        assert first is not None
+        assert second is not None
+        require_contiguous(first, second, where="conformance")
+        assert (_read(spark, system, first), _read(spark, system, second)) == (["a"], ["b", "c"])
+
+    def test_where_nothing_came_there_is_no_range(self, system: Logging) -> None:
+        system.append(["a"])
+        assert _next(system, _next(system, None)) is None
+
+    def test_what_comes_later_changes_no_range(self, spark: SparkSession, system: Logging) -> None:
+        system.append(["a"])
+        first = _next(system, None)
+        assert first is not None
+        system.append(["b"])
+        assert _read(spark, system, first) == ["a"]
+        assert _read(spark, system, first) == ["a"], "whoever reads it again finds the same"
+
+    def test_a_range_is_kept_as_json(self, spark: SparkSession, system: Logging) -> None:
+        import json
+
+        system.append(["a"])
+        first = _next(system, None)
+        assert first is not None
+        kept = Positions.of_dict(json.loads(json.dumps(first.to_dict())))
+        assert _read(spark, system, kept) == ["a"]
+        assert _next(system, kept) is None
+
+    def test_what_was_taken_back_is_never_read(self, spark: SparkSession, system: Logging) -> None:
+        system.append(["a"])
+        if not system.append_in_vain(["never"]):
+            pytest.skip("what comes to it stays")
+        first = _next(system, None)
+        assert first is not None
+        assert _read(spark, system, first) == ["a"]
+        system.append_in_vain(["never"])
+        if (second := _next(system, first)) is not None:
+            assert _read(spark, system, second) == []
+
+    def test_each_row_bears_the_label_that_owns_its_range(self, spark: SparkSession, system: Logging) -> None:
+        system.append(["a"])
+        first = _next(system, None)
+        system.append(["b"])
+        second = _next(system, first)
+        assert first is not None
+        assert second is not None
+        owned = {_DAY: [_item(first)], _NEXT: [_item(second)]}
+        rows = _collector(system).read_items(spark, system.unit, owned, _ALL, "UTC").frame.collect()
+        assert {row["note"]: row[TIMELABEL] for row in rows} == {"a": label_of(_DAY), "b": label_of(_NEXT)}
+
+    def test_labels_that_own_nothing_have_no_rows(self, spark: SparkSession, system: Logging) -> None:
+        system.append(["a"])
+        read = _collector(system).read_items(spark, system.unit, {_DAY: ()}, _ALL, "UTC")
+        assert read.is_empty
+        assert read.frame.collect() == []
+
+    def test_letting_go_twice_is_letting_go_once(self, spark: SparkSession, system: Logging) -> None:
+        system.append(["a"])
+        first = _next(system, None)
+        assert first is not None
+        _read(spark, system, first)
+        for _ in range(2):
+            assert _collector(system).archive(system.unit, [_item(first)]) == ()
+        system.append(["b"])
+        second = _next(system, first)
+        assert second is not None
+        assert _read(spark, system, second) == ["b"]
+
+    def test_what_was_lost_before_it_was_read_is_told(self, system: Logging) -> None:
+        system.append(["a"])
+        first = _next(system, None)
+        system.append(["b"])
+        if not system.forget():
+            pytest.skip("it loses nothing by itself")
+        system.append(["c"])
+        with pytest.raises(WaterclockError) as caught:
+            _next(system, first)
+        assert caught.value.where
+        assert caught.value.fix
+        assert not caught.value.transient
+
+
+def _collector(system: System) -> PositionCollector:
+    collector = system.connector.collector(system.setting)
+    assert isinstance(collector, PositionCollector)
+    return collector
+
+
+def _next(system: Logging, reached: Positions | None) -> Positions | None:
+    return _collector(system).next_range(system.unit, reached, _DAY)
+
+
+def _item(positions: Positions) -> Item:
+    return Item("a range", _DAY, 0, "", positions=positions)
+
+
+def _read(spark: SparkSession, system: Logging, positions: Positions) -> list[str]:
+    read = _collector(system).read_items(spark, system.unit, {_DAY: [_item(positions)]}, _ALL, "UTC")
+    try:
+        return sorted(str(row["note"]) for row in read.frame.collect())
+    finally:
+        read.close()
