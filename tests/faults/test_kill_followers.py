@@ -13,7 +13,8 @@ import pytest
 
 from tests.faults.killing import wait_for_leases
 from tests.faults.test_kill import PATIENCE, said_by, started
-from tests.replicas import Replicated, drop_all_slots, past_all_windows
+from tests.postgres import drop_all_slots
+from tests.replicas import Replicated, past_all_windows
 from waterclock.connectors.postgres.connector import PostgresCollector
 
 if TYPE_CHECKING:

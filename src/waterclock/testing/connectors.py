@@ -26,6 +26,7 @@ from waterclock.connectors import registry
 from waterclock.connectors.interface import (
     ArrivalCollector,
     Awaited,
+    ChangeCollector,
     Collected,
     Connector,
     Deliverer,
@@ -149,6 +150,7 @@ class ConnectorConformance:
         can = system.connector.capabilities
         offered: Mapping[str, Any] = {
             "arrival time": (ArrivalCollector, PositionCollector),
+            "changes": ChangeCollector,
             "data time": WindowCollector,
             "snapshot": SnapshotCollector,
             "labels": LinkedCollector,

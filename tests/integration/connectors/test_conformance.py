@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.other_project import OtherProject
+from tests.postgres import drop_all_slots
 from tests.systems import (
+    FollowedPostgres,
     HeldFolder,
     JsonFolder,
     LandingFolder,
@@ -18,6 +21,7 @@ from tests.systems import (
     TimedFolder,
     TimedPostgres,
 )
+from waterclock.testing.changes import ChangesConformance
 from waterclock.testing.connectors import ArrivalConformance, LinkedConformance, SnapshotConformance, WindowConformance
 
 pytestmark = pytest.mark.spark
@@ -52,6 +56,13 @@ class TestSqliteAsSnapshot(SnapshotConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> SqliteDatabase:
         return SqliteDatabase(tmp_path)
+
+
+class TestPostgresByChanges(ChangesConformance):
+    @pytest.fixture(params=["pgoutput", pytest.param("wal2json", marks=pytest.mark.soak)])
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[FollowedPostgres]:
+        yield FollowedPostgres(tmp_path, request.param)
+        drop_all_slots()
 
 
 class TestPostgresByDataTime(WindowConformance):

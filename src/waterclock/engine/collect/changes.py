@@ -65,6 +65,11 @@ def gather_changes(
     return Gathered(collected, source, partial(_confirmed, table, unit, collector, read))
 
 
+def may_be_committed(work: Workplace, table: str) -> bool:
+    """Tell whether a batch of a table may come to be committed that is not yet: it is at work, left open, or held."""
+    return bool(work.ledger.reads.held(table)) or any(it.request.table == table for it in work.ledger.claims.open())
+
+
 def newest_noted(work: Workplace, table: Table) -> Mapping[str, Any] | None:
     """Return what the newest claim noted of its source, whatever became of its label since; None before the first."""
     most = 16
@@ -107,9 +112,9 @@ def _confirmed(table: Table, unit: Unit, collector: ChangeCollector, read: Chang
 
 
 def _end(work: Workplace, table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead) -> None:
-    """End the reading. What was begun for a batch that failed is given up, unless it may have been committed."""
+    """End the reading. What was begun for a batch that failed is given up, unless it may come to be committed."""
     read.collected.close()
-    if read.whole_at is None or any(claim.request.table == table.name for claim in work.ledger.claims.open()):
+    if read.whole_at is None or may_be_committed(work, table.name):
         return
     if newest_noted(work, table) != read.noted:
         for gone in collector.let_go(unit, [read.name]):

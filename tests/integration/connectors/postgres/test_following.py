@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.postgres import needs_wal2json
-from tests.replicas import Replicated, drop_all_slots, past_all_windows
+from tests.postgres import drop_all_slots, needs_wal2json
+from tests.replicas import FLOW, Replicated, past_all_windows
 from waterclock.connectors.postgres import following
 from waterclock.connectors.postgres.connector import PostgresCollector
 from waterclock.engine.upkeep.kept_at_sources import let_go, look_at_sources
@@ -116,9 +116,19 @@ def test_what_is_lost_is_told_and_a_new_snapshot_begins_anew(
     assert len(it.slots()) == 1
 
 
-def test_upkeep_drops_the_slot_of_a_table_that_went(tmp_path: Path, spark: SparkSession) -> None:
+def test_slots_go_with_a_batch_that_fails_and_with_a_table_that_went(tmp_path: Path, spark: SparkSession) -> None:
     it = Replicated.begun(tmp_path, spark)
+    it.sql("INSERT INTO orders VALUES (1, NULL)")
+    it.declare(FLOW.replace("(id KEY, *)", "(id KEY, name NOT NULL, *)"))
+    assert [report.error is not None for report in it.run().failed] == [True]
+    assert it.slots() == []
+    it.sql("UPDATE orders SET name = 'there'")
+    it.retry()
     it.replicate()
+    assert it.replica() == it.source()
+    it.sql("DELETE FROM orders")  # which has no name in the log, and needs one for the rule
+    it.replicate()
+    assert it.replica() == []
     (slot,) = it.slots()
     with it.tiny.opened() as work:
         assert look_at_sources(work) == []
