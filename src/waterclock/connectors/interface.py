@@ -318,8 +318,9 @@ class ChangesRead:
     `noted` is kept with the batch and given to the next one; `name` is what the source keeps. `whole_at`: the rows are
     all that there are, as of a place in the log and an instant, and what the table holds besides went. `missing` are
     columns that some change does not tell as they did not change, `missing_of_deletes` those that some delete does not
-    tell (`MISSING` names them row by row); `has_truncates`: a row without a key says that all rows went. `said` speaks
-    to people.
+    tell (`MISSING` names them row by row); `has_truncates`: a row without a key says that all rows went. `has_moved`:
+    some insert does not tell them whose row bore another key before, that of the delete one `SEQ` before it. `said`
+    speaks to people.
     """
 
     collected: Collected
@@ -329,6 +330,7 @@ class ChangesRead:
     missing: tuple[str, ...] = ()
     missing_of_deletes: tuple[str, ...] = ()
     has_truncates: bool = False
+    has_moved: bool = False
     said: tuple[str, ...] = ()
 
 

@@ -180,6 +180,7 @@ class Following:
             missing=tuple(names[name] for name in seen.missing),
             missing_of_deletes=tuple(names[name] for name in seen.missing_of_deletes),
             has_truncates=seen.has_truncates,
+            has_moved=seen.has_moved,
             said=self._troubled(slot, state),
         )
 

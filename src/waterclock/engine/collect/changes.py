@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.connectors.interface import ChangeCollector, ChangeRequest, ChangesRead
+from waterclock.engine.collect.changed_keys import with_moved
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -139,6 +140,8 @@ def _settled(table: Table, read: ChangesRead, own: DataFrame | None) -> DataFram
         gone = None if own is None else _gone(rows, own, keys, read.whole_at)
         return rows if gone is None else rows.unionByName(gone, allowMissingColumns=True)
     lacking = list(read.missing)
+    if read.has_moved:
+        rows = with_moved(rows, own, keys, lacking)
     if read.has_truncates:
         rows = _with_truncated(rows, own, keys)
     if is_asked_of_rows(table):

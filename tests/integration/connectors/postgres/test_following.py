@@ -33,7 +33,7 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     drop_all_slots()
 
 
-@pytest.mark.parametrize("decoder", ["wal2json", "pgoutput"])
+@pytest.mark.parametrize("decoder", [pytest.param("wal2json", marks=pytest.mark.soak), "pgoutput"])
 def test_every_kind_of_change_comes_to_what_the_source_holds(tmp_path: Path, spark: SparkSession, decoder: str) -> None:
     needs_wal2json()
     it = Replicated.begun(tmp_path, spark, options=f" OPTIONS (decoder '{decoder}')")
@@ -47,7 +47,10 @@ def test_every_kind_of_change_comes_to_what_the_source_holds(tmp_path: Path, spa
         "UPDATE orders SET amount = NULL, big = 'small' WHERE id = 6; UPDATE orders SET amount = 7 WHERE id = 6;"
         "DELETE FROM orders WHERE id = 7; INSERT INTO orders VALUES (21, 'twice', 1, repeat('y', 5000), now());"
         "UPDATE orders SET name = 'of this transaction' WHERE id = 21;"
-        "UPDATE orders SET id = 106, big = 'b' WHERE id = 6"
+        "UPDATE orders SET id = 106, big = 'b' WHERE id = 6; UPDATE orders SET name = 'moves' WHERE id IN (8, 9);"
+        "UPDATE orders SET id = 208 WHERE id = 8; UPDATE orders SET id = 308 WHERE id = 208;"
+        "UPDATE orders SET id = 209 WHERE id = 9; INSERT INTO orders VALUES (10, 'n', 1, repeat('z', 4000))"
+        "  ON CONFLICT (id) DO UPDATE SET big = excluded.big; UPDATE orders SET id = 210 WHERE id = 10"
     )
     it.replicate()
     assert it.replica() == it.source()
