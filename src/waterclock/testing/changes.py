@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from waterclock.connectors.interface import ChangeCollector, ChangeRequest, ChangesRead
+from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, LSN, OP, SEQ
 from waterclock.testing.connectors import System, declared

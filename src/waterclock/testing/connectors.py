@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from waterclock.connectors import registry
+from waterclock.connectors.change_collector import ChangeCollector
 from waterclock.connectors.interface import (
     ArrivalCollector,
     Awaited,
-    ChangeCollector,
     Collected,
     Connector,
     Deliverer,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.batches.facts import BEGINNING, FOREVER
-from waterclock.connectors.interface import ChangeCollector, ChangeRequest, ChangesRead
+from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead
 from waterclock.engine.collect.changed_keys import with_moved
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.workplace import Workplace

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from waterclock.connectors.interface import ChangeCollector
+from waterclock.connectors.change_collector import ChangeCollector
 from waterclock.engine.collect.changes import may_be_committed, newest_noted
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
