@@ -110,6 +110,11 @@ def needs_wal2json() -> None:
         pytest.skip("wal2json is not installed: bin/_servers says what to install")
 
 
+def drop_all_slots() -> None:
+    """Leave no slot at this process's server: each would keep its log from then on."""
+    server().run("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+
+
 def wait_until(true: Callable[[], bool], *, seconds: float = 30) -> None:
     """Wait for something that is to come soon."""
     end = time.monotonic() + seconds

@@ -105,8 +105,3 @@ def past_all_windows(_: object, unit: object) -> datetime:
     """Stand in for a source's clock, so that a test need not wait for windows to end."""
     del unit
     return datetime(2100, 1, 1, tzinfo=UTC)
-
-
-def drop_all_slots() -> None:
-    """Leave no slot at this process's server: each would keep its log from then on."""
-    server().run("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")

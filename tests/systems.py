@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.postgres import server
+from tests.postgres import drop_all_slots, needs_wal2json, server
 from waterclock.connectors.duckdb.connector import CONNECTOR as DUCKDB
 from waterclock.connectors.files.connector import CONNECTOR as FILES
 from waterclock.connectors.interface import Connector, Setting
@@ -307,6 +308,29 @@ class PostgresDatabase:
 
     def remove(self) -> None:
         self.run(f"DROP SCHEMA {self.schema} CASCADE")
+
+
+class FollowedPostgres(PostgresDatabase):
+    """A database whose table is followed by its log; `decoder` is the output plugin."""
+
+    def __init__(self, folder: Path, decoder: str) -> None:
+        needs_wal2json()
+        super().__init__(folder, decoder=decoder)
+        self.run("CREATE TABLE totals (id TEXT PRIMARY KEY, note TEXT)")
+        self._names = (f"waterclock_{self.schema}_{number}" for number in itertools.count())
+
+    def put(self, rows: Mapping[str, str]) -> None:
+        values = ", ".join(f"('{key}', '{note}')" for key, note in rows.items())
+        self.run(f"INSERT INTO totals VALUES {values} ON CONFLICT (id) DO UPDATE SET note = excluded.note")
+
+    def delete(self, *ids: str) -> None:
+        self.run("DELETE FROM totals WHERE id = ANY(%s)", list(ids))
+
+    def lose(self) -> None:
+        drop_all_slots()
+
+    def names(self) -> Iterator[str]:
+        return self._names
 
 
 class TimedPostgres(PostgresDatabase):

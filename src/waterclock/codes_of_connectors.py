@@ -220,11 +220,6 @@ CHANGES: Mapping[str, Code] = {
         "New columns with values, other types and names, or another table of the same name change rows of which the "
         "log does not tell. OPTIONS (snapshot) with a new text takes the table whole with the next batch.",
     ),
-    "E864": Code(
-        "a new key, and values that are not told",
-        "Where an update changes the key of a row and leaves large values alone, the log does not hold these, unless "
-        "the table has REPLICA IDENTITY FULL.",
-    ),
     "E865": Code(
         "a log that cannot be read", "The server's output plugin wrote something that is none of its messages."
     ),

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from waterclock.connectors import registry
+from waterclock.connectors.change_collector import ChangeCollector
 from waterclock.connectors.interface import (
     ArrivalCollector,
     Awaited,
@@ -158,6 +159,7 @@ class ConnectorConformance:
         can = system.connector.capabilities
         offered: Mapping[str, Any] = {
             "arrival time": (ArrivalCollector, PositionCollector),
+            "changes": ChangeCollector,
             "data time": WindowCollector,
             "snapshot": SnapshotCollector,
             "labels": LinkedCollector,

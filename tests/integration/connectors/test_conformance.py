@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.apis import ApiSystem, in_pages
 from tests.other_project import OtherProject
+from tests.postgres import drop_all_slots
 from tests.systems import (
     Door,
     DuckDatabase,
+    FollowedPostgres,
     HeldFolder,
     JsonFolder,
     LandingFolder,
@@ -23,6 +26,7 @@ from tests.systems import (
     TimedPostgres,
     unit_of,
 )
+from waterclock.testing.changes import ChangesConformance
 from waterclock.testing.connectors import ArrivalConformance, LinkedConformance, SnapshotConformance, WindowConformance
 
 pytestmark = pytest.mark.spark
@@ -88,6 +92,13 @@ class TestDuckdbAsSnapshot(SnapshotConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> DuckDatabase:
         return DuckDatabase(tmp_path)
+
+
+class TestPostgresByChanges(ChangesConformance):
+    @pytest.fixture(params=["pgoutput", pytest.param("wal2json", marks=pytest.mark.soak)])
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[FollowedPostgres]:
+        yield FollowedPostgres(tmp_path, request.param)
+        drop_all_slots()
 
 
 class TestPostgresByDataTime(WindowConformance):

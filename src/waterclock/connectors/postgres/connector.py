@@ -23,10 +23,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.change_collector import ChangeRequest, ChangesRead
 from waterclock.connectors.column_matching import match, no_time_column, seen_of
 from waterclock.connectors.interface import (
-    ChangeRequest,
-    ChangesRead,
     Collected,
     Deliverer,
     Looked,

@@ -15,8 +15,11 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.change_collector import ChangeRequest, ChangesRead
 from waterclock.connectors.column_matching import Matched, match, seen_of
-from waterclock.connectors.interface import ChangeRequest, ChangesRead, Collected
+from waterclock.connectors.interface import (
+    Collected,
+)
 from waterclock.connectors.postgres import wal2json
 from waterclock.connectors.postgres.collection import DIRECT_ROWS, collected, read_by_worker
 from waterclock.connectors.postgres.database import Database, quoted
@@ -180,6 +183,7 @@ class Following:
             missing=tuple(names[name] for name in seen.missing),
             missing_of_deletes=tuple(names[name] for name in seen.missing_of_deletes),
             has_truncates=seen.has_truncates,
+            has_moved=seen.has_moved,
             said=self._troubled(slot, state),
         )
 

@@ -18,7 +18,6 @@ from waterclock.connectors.postgres.extract import ARRAY, Extract
 from waterclock.connectors.postgres.log_changes import Begin, Change, Event, Op, position_text
 from waterclock.connectors.postgres.rows import schema_of, texts_parsed
 from waterclock.connectors.postgres.slots import Slot
-from waterclock.connectors.postgres.table_facts import AGAIN
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, LSN, MISSING, OP, SEQ, XID
 
@@ -61,6 +60,7 @@ class Seen:
     missing: tuple[str, ...] = ()
     missing_of_deletes: tuple[str, ...] = ()
     has_truncates: bool = False
+    has_moved: bool = False
     high: int = 0
     newest: datetime | None = None
 
@@ -110,7 +110,7 @@ def rows_in(
     """Yield the rows of a range; a transaction at or after `until` ends it, which `seen.high` then tells.
 
     Times never go back from row to row, though a server's clock may: a later change of a key is later.
-    Raises  E864 for a row whose key was changed and whose large values the log does not hold
+    An update that changes the key is a delete and, one `seq` behind it, an insert, which may lack large values.
     """
     seen.high, seen.newest = span.high, span.newest
     kept = None
@@ -127,54 +127,35 @@ def rows_in(
         if isinstance(event, Begin):
             seq, kept = 0, seen.newest
             continue
-        for op, values in _parts(event, followed):
-            missing = _missing(op, values, names)
+        for op, values, is_moved in _parts(event, followed):
+            # an older row lacks columns that came since: they were NULL then
+            is_all_told = op is Op.TRUNCATE or (op is Op.INSERT and not is_moved)
+            missing = () if is_all_told else tuple(name for name in names if name not in values)
             seen.rows += 1
             seen.has_truncates |= op is Op.TRUNCATE
             if missing and op is Op.DELETE:
                 seen.missing_of_deletes = tuple(dict.fromkeys((*seen.missing_of_deletes, *missing)))
             elif missing:
                 seen.missing = tuple(dict.fromkeys((*seen.missing, *missing)))
+                seen.has_moved |= is_moved
             yield LogRow(op, begin, kept or seen.newest, seq, values, missing)
             seq += 1
 
 
-def _missing(op: Op, values: Mapping[str, str | None], names: Sequence[str]) -> tuple[str, ...]:
-    if op in {Op.INSERT, Op.TRUNCATE}:
-        return ()  # an older row lacks columns that came since: they were NULL then
-    return tuple(name for name in names if name not in values)
-
-
-def _parts(change: Change, followed: Followed) -> Iterator[tuple[Op, Mapping[str, str | None]]]:
-    """Part a change whose key is another one now into a delete and an insert."""
+def _parts(change: Change, followed: Followed) -> Iterator[tuple[Op, Mapping[str, str | None], bool]]:
+    """Part a change whose key is another one now into a delete and an insert, which is then said to be moved."""
     before, after = change.before or {}, change.after or {}
     if change.op in {Op.INSERT, Op.TRUNCATE}:
-        yield change.op, after
+        yield change.op, after, False
         return
     if change.op is Op.DELETE:
-        yield change.op, before
+        yield change.op, before, False
         return
     whole = {**before, **after}
-    if before and any(key in before and before[key] != after.get(key) for key in followed.keys):
-        yield Op.DELETE, before
-        wanted = [one.taken.source for one in followed.extract.wanted]
-        if lacking := [name for name in wanted if name not in whole]:
-            raise _lacking(lacking, change, followed)
-        yield Op.INSERT, whole
-    else:
-        yield Op.UPDATE, whole
-
-
-def _lacking(names: Sequence[str], change: Change, followed: Followed) -> WaterclockError:
-    table = f"{followed.schema}.{followed.table}"
-    return WaterclockError(
-        "E864",
-        f"a row of {table} has another key, and the log lacks its {', '.join(names)}",
-        where=followed.extract.where,
-        why=f"at {position_text(change.begin.committed_at)} its key was changed and large values were left alone:"
-        " these the server does not log without REPLICA IDENTITY FULL",
-        fix=f"ALTER TABLE {table} REPLICA IDENTITY FULL; then {AGAIN}",
-    )
+    is_moved = any(key in before and before[key] != after.get(key) for key in followed.keys)
+    if is_moved:
+        yield Op.DELETE, before, False
+    yield Op.INSERT if is_moved else Op.UPDATE, whole, is_moved
 
 
 def batches_of(rows: Iterable[LogRow], extract: Extract) -> Iterator[pa.RecordBatch]:

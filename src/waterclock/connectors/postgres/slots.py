@@ -77,8 +77,10 @@ def begun(database: Database, where: str, slot: Slot, table: str) -> Iterator[Be
         try:
             walker = held.enter_context(database.connect_for_replication(where))
             position, snapshot = _create(walker, where, slot)
-        except BaseException:
+        except BaseException as error:
             connection.execute(f"DROP PUBLICATION IF EXISTS {quoted(slot.publication)}")
+            if isinstance(error, WaterclockError) and error.transient and not _may_replicate(connection):
+                _refuse(_NO_RIGHT, error.why or error.what, where, slot.plugin)  # it refused the connection already
             raise
         row = connection.execute("SELECT clock_timestamp()").fetchone()
         if row is None:
@@ -122,6 +124,11 @@ def _refuse(state: str, said: str, where: str, plugin: str) -> NoReturn:
         why=said,
         fix=fixes.get(state, "see what the server says, and its log; then run again"),
     )
+
+
+def _may_replicate(connection: Connection) -> bool:
+    row = connection.execute("SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user").fetchone()
+    return row is None or bool(row[0])
 
 
 def _require_logical(connection: Connection, where: str) -> None:

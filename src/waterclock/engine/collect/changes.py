@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.batches.facts import BEGINNING, FOREVER
-from waterclock.connectors.interface import ChangeCollector, ChangeRequest, ChangesRead
+from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead
+from waterclock.engine.collect.changed_keys import with_moved
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -65,6 +66,11 @@ def gather_changes(
     return Gathered(collected, source, partial(_confirmed, table, unit, collector, read))
 
 
+def may_be_committed(work: Workplace, table: str) -> bool:
+    """Tell whether a batch of a table may come to be committed that is not yet: it is at work, left open, or held."""
+    return bool(work.ledger.reads.held(table)) or any(it.request.table == table for it in work.ledger.claims.open())
+
+
 def newest_noted(work: Workplace, table: Table) -> Mapping[str, Any] | None:
     """Return what the newest claim noted of its source, whatever became of its label since; None before the first."""
     most = 16
@@ -107,9 +113,9 @@ def _confirmed(table: Table, unit: Unit, collector: ChangeCollector, read: Chang
 
 
 def _end(work: Workplace, table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead) -> None:
-    """End the reading. What was begun for a batch that failed is given up, unless it may have been committed."""
+    """End the reading. What was begun for a batch that failed is given up, unless it may come to be committed."""
     read.collected.close()
-    if read.whole_at is None or any(claim.request.table == table.name for claim in work.ledger.claims.open()):
+    if read.whole_at is None or may_be_committed(work, table.name):
         return
     if newest_noted(work, table) != read.noted:
         for gone in collector.let_go(unit, [read.name]):
@@ -134,6 +140,8 @@ def _settled(table: Table, read: ChangesRead, own: DataFrame | None) -> DataFram
         gone = None if own is None else _gone(rows, own, keys, read.whole_at)
         return rows if gone is None else rows.unionByName(gone, allowMissingColumns=True)
     lacking = list(read.missing)
+    if read.has_moved:
+        rows = with_moved(rows, own, keys, lacking)
     if read.has_truncates:
         rows = _with_truncated(rows, own, keys)
     if is_asked_of_rows(table):

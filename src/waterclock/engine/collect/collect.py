@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.records import Slice
+from waterclock.connectors.change_collector import ChangeCollector
 from waterclock.connectors.interface import (
     ArrivalCollector,
-    ChangeCollector,
     Collector,
     Item,
     ItemReader,

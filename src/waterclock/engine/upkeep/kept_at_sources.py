@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from waterclock.connectors.interface import ChangeCollector
-from waterclock.engine.collect.changes import newest_noted
+from waterclock.connectors.change_collector import ChangeCollector
+from waterclock.engine.collect.changes import may_be_committed, newest_noted
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching
@@ -29,13 +29,12 @@ class KeptForNobody:
 def look_at_sources(work: Workplace) -> list[KeptForNobody]:
     """Find what sources keep for nobody, as far as the ledger was told; asks no source, and starts no JVM.
 
-    What a table with an open claim may have begun with is left for another time.
+    What a table with an open claim, or with a batch that is held, may have begun with is left for another time.
     """
     kept = work.ledger.past.kept_at_sources(None)
-    busy = {claim.request.table for claim in work.ledger.claims.open()} if kept else set()
     found = []
     for name, said in kept.items():
-        if said["table"] in busy or _is_needed(work, name, said):
+        if may_be_committed(work, str(said["table"])) or _is_needed(work, name, said):
             continue
         found.append(KeptForNobody(name, str(said["table"]), str(said["connection"]), str(said["unit"])))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -30,7 +31,8 @@ VALUES = st.fixed_dictionaries(dict.fromkeys(NAMES, st.none() | TEXT))
 
 @st.composite
 def transactions(draw: st.DrawFn) -> list[list[Event]]:
-    made, position = [], draw(st.integers(0, 2**63 - 10**6))
+    made: list[list[Event]] = []
+    position = draw(st.integers(0, 2**63 - 10**6))
     for _ in range(draw(st.integers(0, 4))):
         position += draw(st.integers(1, 1000))
         at = POSTGRES_EPOCH + timedelta(microseconds=draw(st.integers(0, 10**15)))
@@ -45,10 +47,13 @@ def _changes(draw: st.DrawFn, begin: Begin, number: int) -> Change:
     after = dict(draw(VALUES)) if op in {Op.INSERT, Op.UPDATE} else None
     if after is not None and op is Op.UPDATE and draw(st.booleans()):
         del after["c"]  # large, and left alone
-    whole, key = dict(draw(VALUES)), {"id": draw(TEXT)}
-    before = draw(st.sampled_from([whole, key])) if op is Op.DELETE else None
+    whole: Mapping[str, str | None] = dict(draw(VALUES))
+    key: Mapping[str, str | None] = {"id": draw(TEXT)}
+    before: Mapping[str, str | None] | None = None
+    if op is Op.DELETE:
+        before = draw(st.sampled_from((whole, key)))
     if op is Op.UPDATE:
-        before = draw(st.sampled_from([None, whole, key]))
+        before = draw(st.none() | st.sampled_from((whole, key)))
     return Change(op, begin, number, after, before)
 
 

@@ -1,0 +1,92 @@
+"""Gives rows whose key was changed the large values that they had under the key before: the log does not hold these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import StructField, StructType
+
+from waterclock.flow.changes import LSN, MISSING, OP, SEQ
+from waterclock.spark_sql import quoted, sql_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+_WAS, _MOVED = "_waterclock_was", "_waterclock_moved"
+_Key = tuple[Any, ...]
+_Place = tuple[int, int]
+
+
+def with_moved(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], names: Sequence[str]) -> DataFrame:
+    """Return the rows of a log with what those lack that got another key, in place; `names` are columns that may lack.
+
+    The row before is that of the old key: in the log if it was changed there too, however often it moved, else the
+    table's `own`. Cost: rows of the keys that were given up are brought here, one after the other.
+    """
+    moved = rows.where(f"{OP} = 'insert' AND size({MISSING}) > 0").select(LSN, SEQ, MISSING)
+    old = rows.where(f"{OP} = 'delete'").select(
+        LSN, (F.col(SEQ) + 1).alias(SEQ), *(F.col(quoted(key)).alias(f"{_WAS}{at}") for at, key in enumerate(keys))
+    )
+    asked = {(row[LSN], row[SEQ]): row for row in moved.join(old, [LSN, SEQ]).collect()}
+    if not asked:
+        return rows
+    spark = rows.sparkSession
+    by_name = {field.name.lower(): field for field in rows.schema.fields}
+    key_fields = [by_name[key.lower()] for key in keys]
+    given_up = {_key(row, [f"{_WAS}{at}" for at, _ in enumerate(keys)]) for row in asked.values()}
+    known = F.broadcast(spark.createDataFrame(list(given_up), StructType(key_fields)))
+    there = rows.join(known, list(keys), "left_semi").select(LSN, SEQ, OP, MISSING, *map(quoted, [*keys, *names]))
+    found = _values(asked, there.collect(), _own_values(own, known, keys, names), keys, names)
+    fields = [by_name[LSN], by_name[SEQ], *(StructField(f"{_MOVED}{at}", by_name[name.lower()].dataType)
+              for at, name in enumerate(names))]  # fmt: skip
+    values = spark.createDataFrame(
+        [(*place, *(told.get(name) for name in names)) for place, told in found.items()], StructType(fields)
+    ).withColumn(_MOVED, F.expr("true"))
+    joined = rows.join(F.broadcast(values), [LSN, SEQ], "left")
+    made = {
+        name: f"CASE WHEN {_MOVED} AND array_contains({MISSING}, {sql_text(name)}) THEN {_MOVED}{at} "
+        f"ELSE {quoted(name)} END AS {quoted(name)}"
+        for at, name in enumerate(names)
+    }
+    made[MISSING] = f"CASE WHEN {_MOVED} THEN CAST(array() AS ARRAY<STRING>) ELSE {MISSING} END AS {MISSING}"
+    return joined.selectExpr(*(made.get(name, quoted(name)) for name in rows.columns))
+
+
+def _own_values(
+    own: DataFrame | None, known: DataFrame, keys: Sequence[str], names: Sequence[str]
+) -> dict[_Key, dict[str, Any]]:
+    if own is None:
+        return {}
+    there = {name.lower(): name for name in own.columns}
+    told = [name for name in names if name.lower() in there]
+    rows = own.join(known, list(keys), "left_semi").select(*map(quoted, [*keys, *told])).collect()
+    return {_key(row, keys): {name: row[there[name.lower()]] for name in told} for row in rows}
+
+
+def _values(
+    asked: Mapping[_Place, Row],
+    rows: Sequence[Row],
+    held: dict[_Key, dict[str, Any]],
+    keys: Sequence[str],
+    names: Sequence[str],
+) -> dict[_Place, dict[str, Any]]:
+    """Go through the changes in their order; what a key held last stays known after its delete, for who moved away."""
+    found: dict[_Place, dict[str, Any]] = {}
+    by_place = {(row[LSN], row[SEQ]): row for row in rows}
+    for place in sorted({*asked, *by_place}):
+        row, moved = by_place.get(place), asked.get(place)
+        if moved is not None:
+            before = held.get(_key(moved, [f"{_WAS}{at}" for at, _ in enumerate(keys)]), {})
+            found[place] = {name: before.get(name) for name in moved[MISSING]}
+        if row is None or row[OP] in {"delete", "truncate"}:
+            continue
+        lacks = set(row[MISSING])
+        told = {name: row[name] for name in names if name not in lacks}
+        held[_key(row, keys)] = {**held.get(_key(row, keys), {}), **told, **found.get(place, {})}
+    return found
+
+
+def _key(row: Row, names: Sequence[str]) -> _Key:
+    return tuple(bytes(value) if isinstance(value := row[name], bytearray) else value for name in names)

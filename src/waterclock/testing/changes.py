@@ -1,0 +1,134 @@
+"""The conformance suite for sources of changes (BY CHANGES), to subclass as those of `testing.connectors`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead
+from waterclock.errors import WaterclockError
+from waterclock.flow.changes import AT, LSN, OP, SEQ
+from waterclock.testing.connectors import System, declared
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_EVER = datetime(2100, 1, 1, tzinfo=UTC)
+_NEVER = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class Changing(System, Protocol):
+    """A table of rows with the columns `id` and `note`, told by `id`."""
+
+    def put(self, rows: Mapping[str, str]) -> None:
+        """Insert rows, or update those that are there, in one transaction: notes by id."""
+        ...
+
+    def delete(self, *ids: str) -> None:
+        """Delete rows, in one transaction."""
+        ...
+
+    def lose(self) -> None:
+        """Have the source lose all that it keeps for collects."""
+        ...
+
+    def names(self) -> Iterator[str]:
+        """Give names of what it keeps, each once, which a collect may draw; all of them are let go at the end."""
+        ...
+
+
+class ChangesConformance:
+    """A collect BY CHANGES: all rows first, then what became of them, each once."""
+
+    def test_all_rows_come_first_and_then_what_became_of_them(self, spark: SparkSession, system: Changing) -> None:
+        system.put({"1": "a", "2": "a", "3": "a"})
+        first = self._read(spark, system, None)
+        assert first.whole_at is not None
+        assert _told(first) == [("snapshot", "1", "a"), ("snapshot", "2", "a"), ("snapshot", "3", "a")]
+        system.put({"2": "b", "4": "b"})
+        system.delete("1", "3")
+        system.put({"3": "again"})
+        then = self._read(spark, system, first.noted)
+        assert then.whole_at is None
+        state = {"1": "a", "2": "a", "3": "a"}
+        for op, key, note in _told(then):
+            if op == "delete":
+                del state[key]
+            else:
+                state[key] = note
+        assert state == {"2": "b", "3": "again", "4": "b"}
+
+    def test_reading_consumes_nothing_and_confirming_what_was_read(self, spark: SparkSession, system: Changing) -> None:
+        first = self._read(spark, system, None)
+        system.put({"1": "a"})
+        once = self._read(spark, system, first.noted)
+        assert _told(once) == _told(self._read(spark, system, first.noted))
+        system.put({"1": "b"})
+        assert [note for _, _, note in _told(self._read(spark, system, first.noted))] == ["a", "b"]
+        collector = _collector(system)
+        for _ in range(2):
+            collector.confirm(system.unit, once.noted)
+        assert [note for _, _, note in _told(self._read(spark, system, once.noted))] == ["b"]
+        assert _told(self._read(spark, system, self._read(spark, system, once.noted).noted)) == []
+
+    def test_what_is_committed_after_the_windows_end_is_left_to_the_next(
+        self, spark: SparkSession, system: Changing
+    ) -> None:
+        first = self._read(spark, system, None)
+        system.put({"1": "a"})
+        none = self._read(spark, system, first.noted, until=_NEVER)
+        assert (_told(none), none.collected.is_empty) == ([], True)
+        assert [key for _, key, _ in _told(self._read(spark, system, none.noted))] == ["1"]
+
+    def test_changes_are_placed_in_their_order(self, spark: SparkSession, system: Changing) -> None:
+        first = self._read(spark, system, None)
+        for note in "abc":
+            system.put({"1": note, "2": note})
+        rows = [row.asDict() for row in self._read(spark, system, first.noted).collected.frame.collect()]
+        places = [(row[LSN], row[SEQ]) for row in rows]
+        assert len(set(places)) == 6
+        ordered = sorted(rows, key=lambda row: (row[LSN], row[SEQ]))
+        assert [row["note"] for row in ordered if row["id"] == "1"] == ["a", "b", "c"]
+        assert [row[AT] for row in ordered] == sorted(row[AT] for row in rows)
+
+    def test_what_is_lost_is_told_and_never_passed_over(self, spark: SparkSession, system: Changing) -> None:
+        first = self._read(spark, system, None)
+        first.collected.close()
+        system.lose()
+        system.put({"1": "a"})
+        with pytest.raises(WaterclockError) as caught:
+            self._read(spark, system, first.noted)
+        assert not caught.value.transient
+        assert caught.value.fix
+
+    def test_what_is_let_go_is_gone(self, spark: SparkSession, system: Changing) -> None:
+        first = self._read(spark, system, None)
+        collector = _collector(system)
+        first.collected.close()
+        assert collector.let_go(system.unit, [first.name]) == (first.name,)
+        assert collector.let_go(system.unit, [first.name]) == (first.name,)
+
+    @staticmethod
+    def _read(
+        spark: SparkSession, system: Changing, since: Mapping[str, Any] | None, until: datetime = _EVER
+    ) -> ChangesRead:
+        request = ChangeRequest(("id",), since, until, lambda: next(system.names()))
+        read = _collector(system).read_changes(spark, system.unit, request, declared(), "UTC")
+        assert set(read.collected.frame.columns) >= {"id", "note", OP, LSN, SEQ, AT}
+        return read
+
+
+def _collector(system: Changing) -> ChangeCollector:
+    collector = system.connector.collector(system.setting)
+    assert isinstance(collector, ChangeCollector)
+    return collector
+
+
+def _told(read: ChangesRead) -> list[tuple[str, str, str]]:
+    rows = [row.asDict() for row in read.collected.frame.collect()]
+    rows.sort(key=lambda row: (row[LSN], row[SEQ], row["id"]))
+    read.collected.close()
+    return [(row[OP], row["id"], row["note"]) for row in rows]

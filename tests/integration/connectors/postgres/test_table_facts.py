@@ -1,0 +1,129 @@
+"""Which tables can be followed, at which servers, and what may become of them meanwhile; no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from tests.postgres import server
+from waterclock.connectors.postgres.database import Database
+from waterclock.connectors.postgres.slots import NoPlugin, Slot, begun
+from waterclock.connectors.postgres.table_facts import TableFacts, facts_of, require_followable, require_same
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Place, Unit
+
+
+class Here:
+    """A schema of its own."""
+
+    def __init__(self) -> None:
+        self.schema = server().fresh_schema()
+        server().run(f"CREATE SCHEMA {self.schema}")
+        self.database = Database(server().url, "here", self.schema)
+
+    def sql(self, text: str) -> None:
+        with closing(server().connect()) as connection:
+            connection.execute(f"SET search_path = {self.schema}; {text}")
+
+    def facts(self, table: str = "t") -> TableFacts:
+        with self.database.opened("t") as connection:
+            return facts_of(connection, unit(table))
+
+    def refused(self, table: str) -> str:
+        with pytest.raises(WaterclockError) as refused:
+            self.facts(table)
+        assert refused.value.code == "E862"
+        return refused.value.what
+
+
+def unit(table: str = "t") -> Unit:
+    return Unit("ops", table, None, {}, Place("a.dpl", 1, 1))
+
+
+@pytest.fixture
+def here() -> Iterator[Here]:
+    made = Here()
+    yield made
+    server().run(f"DROP SCHEMA {made.schema} CASCADE")
+
+
+def test_tables_that_the_log_does_not_tell_of_are_refused(here: Here) -> None:
+    here.sql("CREATE TABLE t (id int PRIMARY KEY); CREATE VIEW v AS SELECT * FROM t; CREATE TABLE bare (id int)")
+    here.sql(
+        "CREATE UNLOGGED TABLE u (id int PRIMARY KEY); CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)"
+    )
+    assert here.refused("v") == "v is a view"
+    assert here.refused("u") == "u is not logged"
+    assert here.refused("p") == "p is a partitioned table"
+    assert here.refused("bare") == "bare has no identity"
+    here.sql("ALTER TABLE bare REPLICA IDENTITY FULL")
+    assert here.facts("bare").is_whole
+    with pytest.raises(WaterclockError, match="no table"):
+        here.facts("nowhere")
+
+
+def test_the_key_is_among_what_is_told_of_a_delete(here: Here) -> None:
+    here.sql(
+        "CREATE TABLE t (id int PRIMARY KEY, code text NOT NULL UNIQUE, twice int GENERATED ALWAYS AS (id * 2) STORED)"
+    )
+    facts = here.facts()
+    require_followable(facts, unit(), ["id"], ["id", "code"], "pgoutput")
+    require_followable(facts, unit(), ["id"], ["id", "twice"], "wal2json")
+    for keys, taken in ((["code"], ["code"]), (["id"], ["id", "twice"])):
+        with pytest.raises(WaterclockError) as refused:
+            require_followable(facts, unit(), keys, taken, "pgoutput")
+        assert refused.value.code == "E862"
+    here.sql("ALTER TABLE t REPLICA IDENTITY USING INDEX t_code_key")
+    require_followable(here.facts(), unit(), ["code"], ["code"], "pgoutput")
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ("ALTER TABLE t ADD extra int", None),
+        ("ALTER TABLE t DROP b", None),
+        ("ALTER TABLE t ALTER a TYPE varchar(90)", None),
+        ("ALTER TABLE t ADD extra int DEFAULT 5", "has a new column extra, with values"),
+        ("ALTER TABLE t ADD extra serial", "has a new column extra, with values"),
+        ("ALTER TABLE t RENAME a TO c", "calls its column a c now"),
+        ("ALTER TABLE t ALTER b TYPE bigint USING b * 2", "has b as int8, which was int4"),
+        ("DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, a text, b int)", "is another table than before"),
+    ],
+)
+def test_what_is_altered_beside_the_log_is_told(here: Here, change: str, what: str | None) -> None:
+    here.sql("CREATE TABLE t (id int PRIMARY KEY, a text, b int)")
+    before = here.facts().noted()
+    here.sql(change)
+    facts = here.facts()
+    taken = [column.name for column in facts.columns]
+    if what is None:
+        require_same(facts, before, unit(), taken)
+        return
+    with pytest.raises(WaterclockError) as refused:
+        require_same(facts, before, unit(), taken)
+    assert (refused.value.code, refused.value.what) == ("E863", f"t {what}")
+    assert "snapshot" in str(refused.value.fix)
+
+
+def test_a_server_that_makes_no_slot_says_why(here: Here) -> None:
+    here.sql("CREATE TABLE t (id int PRIMARY KEY)")
+    at, role = server(), f"r_{here.schema}"
+    table = f'"{here.schema}".t'
+    with pytest.raises(NoPlugin), begun(here.database, "t", Slot("waterclock_none", "no_such_plugin"), table):
+        pass
+    at.run(f"CREATE ROLE {role} LOGIN")
+    try:
+        poor = Database(at.url.replace("postgres@", f"{role}@"), "here", here.schema)
+        for plugin in ("wal2json", "pgoutput"):
+            with pytest.raises(WaterclockError) as refused, begun(poor, "t", Slot("waterclock_none", plugin), table):
+                pass
+            assert refused.value.code == "E861"
+            assert refused.value.fix
+    finally:
+        at.run(f"DROP ROLE {role}")
+    slots: list[Any] = at.run("SELECT slot_name FROM pg_replication_slots WHERE slot_name = 'waterclock_none'")
+    publications = at.run("SELECT pubname FROM pg_publication WHERE pubname = 'waterclock_none'")
+    assert (slots, publications) == ([], [])
