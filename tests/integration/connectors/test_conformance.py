@@ -10,6 +10,7 @@ from tests.other_project import OtherProject
 from tests.systems import (
     HeldFolder,
     JsonFolder,
+    KindFolder,
     LandingFolder,
     ParquetFolder,
     PostgresDatabase,
@@ -28,6 +29,13 @@ class TestFilesByArrival(ArrivalConformance):
     def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> LandingFolder:
         made: LandingFolder = request.param(tmp_path)
         return made
+
+
+@pytest.mark.sampled(1)
+class TestKindsByArrival(ArrivalConformance):
+    @pytest.fixture(params=["json", "xml", "txt", "avro", "xlsx", "zip"])
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> KindFolder:
+        return KindFolder(tmp_path, request.param)
 
 
 class TestFilesByDataTime(WindowConformance):
