@@ -10,6 +10,7 @@ from tests.s3 import server
 from tests.systems import (
     HeldFolder,
     JsonFolder,
+    KindFolder,
     LandingFolder,
     ParquetFolder,
     PublishedFolder,
@@ -61,6 +62,14 @@ class ParquetBucket(ParquetFolder):
 
     def __init__(self, folder: Path, landing: str = "s3", archive: str = "s3", **options: Any) -> None:
         super().__init__(folder, **options)
+        placed(self, landing, archive)
+
+
+class KindBucket(KindFolder):
+    """The same in a kind of file that needs a library, or options."""
+
+    def __init__(self, folder: Path, kind: str, landing: str = "s3", archive: str = "s3") -> None:
+        super().__init__(folder, kind)
         placed(self, landing, archive)
 
 

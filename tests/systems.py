@@ -8,11 +8,13 @@ import io
 import itertools
 import json
 import sqlite3
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 from tests.postgres import drop_all_slots, needs_wal2json, server
 from waterclock.connectors.duckdb.connector import CONNECTOR as DUCKDB
@@ -110,6 +112,78 @@ class ParquetFolder(LandingFolder):
         path = self.put(stamp, [{"id": "1", "note": "n"}])
         path.write_bytes(path.read_bytes()[:-9])
         return path
+
+
+class KindFolder(LandingFolder):
+    """The same in a kind of file that needs a library, or options."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        said: dict[str, dict[str, Value]] = {
+            "json": {"multiline": True, "rows": "data.rows"},
+            "xml": {"rows": "row"},
+            "txt": {"positions": "id 1-20, note 21-"},
+        }
+        super().__init__(folder, **said.get(kind, {}))
+        self.kind = kind
+
+    def put(self, stamp: datetime, rows: Sequence[Mapping[str, object]]) -> Path:
+        path = self.file(stamp, self.kind)
+        path.write_bytes(getattr(self, f"_{self.kind}")([dict(row) for row in rows]))
+        return path
+
+    def put_unfinished(self, stamp: datetime) -> Path:
+        if self.kind == "txt":  # nothing shows where such a file ends
+            path = self.file(stamp, "txt.part")
+            path.write_bytes(b"1")
+            return path
+        path = self.put(stamp, [{"id": f"{at}", "note": f"{at * 7919}"} for at in range(50)])
+        path.write_bytes(path.read_bytes()[:-30])
+        return path
+
+    @staticmethod
+    def _json(rows: Sequence[dict[str, object]]) -> bytes:
+        return json.dumps({"data": [{"rows": rows[:1]}, {"rows": rows[1:]}]}, indent=1).encode()
+
+    @staticmethod
+    def _xml(rows: Sequence[dict[str, object]]) -> bytes:
+        root = ET.Element("rows")
+        for row in rows:
+            element = ET.SubElement(root, "row")
+            for name, value in row.items():
+                ET.SubElement(element, name).text = str(value)
+        content: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+        return content
+
+    @staticmethod
+    def _txt(rows: Sequence[dict[str, object]]) -> bytes:
+        return "".join(f"{row['id']:20}{row['note']}\n" for row in rows).encode()
+
+    @staticmethod
+    def _avro(rows: Sequence[dict[str, object]]) -> bytes:
+        import fastavro
+
+        fields = [{"name": name, "type": "string"} for name in ("id", "note")]
+        content = io.BytesIO()
+        fastavro.writer(content, {"type": "record", "name": "row", "fields": fields}, rows)
+        return content.getvalue()
+
+    @staticmethod
+    def _xlsx(rows: Sequence[dict[str, object]]) -> bytes:
+        import openpyxl
+
+        book = openpyxl.Workbook()
+        for line in (["id", "note"], *([row["id"], row["note"]] for row in rows)):
+            book.active.append(line)
+        content = io.BytesIO()
+        book.save(content)
+        return content.getvalue()
+
+    @staticmethod
+    def _zip(rows: Sequence[dict[str, object]]) -> bytes:
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as packed:
+            packed.writestr("in/a.csv", csv_text(rows, ["id", "note"]))
+        return content.getvalue()
 
 
 class TimedFolder:

@@ -16,6 +16,7 @@ from tests.systems import (
     FollowedPostgres,
     HeldFolder,
     JsonFolder,
+    KindFolder,
     LandingFolder,
     ParquetFolder,
     PostgresDatabase,
@@ -43,6 +44,13 @@ class TestReceiverByArrival(ArrivalConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> Door:
         return Door(tmp_path)
+
+
+@pytest.mark.sampled(1)
+class TestKindsByArrival(ArrivalConformance):
+    @pytest.fixture(params=["json", "xml", "txt", "avro", "xlsx", "zip"])
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> KindFolder:
+        return KindFolder(tmp_path, request.param)
 
 
 class TestFilesByDataTime(WindowConformance):

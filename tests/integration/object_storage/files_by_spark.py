@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.stores import HeldBucket, JsonBucket, LandingBucket, ParquetBucket, TimedBucket, fresh_bucket
+from tests.stores import HeldBucket, JsonBucket, KindBucket, LandingBucket, ParquetBucket, TimedBucket, fresh_bucket
 from tests.systems import LandingFolder, unit_of
 from waterclock.engine.spark.jars import delta_jars, object_storage_jars
 from waterclock.engine.spark.object_storage import confs_of_stores
@@ -119,3 +119,21 @@ def test_a_file_that_went_meanwhile_may_be_read_elsewhere_later(spark: SparkSess
     error = evaluated(spark, system, declared(), is_gone=True)
     assert not is_there(path)
     assert (error.code, error.where, error.transient) == ("E807", str(path), True)
+
+
+@pytest.mark.parametrize("archive", ["s3", "local"])
+@pytest.mark.parametrize("kind", ["json", "xml", "txt", "avro", "xlsx", "zip"])
+def test_each_kind_is_read_from_a_bucket_and_from_the_archive(
+    spark: SparkSession, tmp_path: Path, kind: str, archive: str
+) -> None:
+    system = KindBucket(tmp_path, kind, "s3", archive)
+    for at, note in enumerate(("n", "é")):
+        system.put(DAY + timedelta(days=at), [{"id": f"{at}", "note": note}])
+    collector: Any = system.connector.collector(system.setting)
+    collector.archive(system.unit, collector.arrivals(system.unit).items[:1])
+    items = collector.arrivals(system.unit).items
+    assert [item.is_archived for item in items] == [True, False]
+    collected = collector.read_items(spark, system.unit, {item.stamp: [item] for item in items}, declared(), "UTC")
+    found = {(row["id"], row["note"], row[TIMELABEL]) for row in collected.frame.collect()}
+    assert found == {("0", "n", label_of(DAY)), ("1", "é", label_of(DAY + timedelta(days=1)))}
+    collected.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -35,12 +36,16 @@ def read_by_python(spark: SparkSession, paths: Sequence[str], read: Reader, ddl:
     Raises  E886 for a file of a bucket that is too large for that
     """
     schema = f"{ddl}, {NUMBER} BIGINT, {PATH} STRING"
-    if is_remote(paths[0]):
-        _refuse_large(paths)
-        content = spark.read.format("binaryFile").load([literal_path(path) for path in paths])
-        return content.select("path", "content").mapInArrow(_of_content(read), schema)
-    parts = min(len(paths), _MOST_AT_ONCE)
-    return spark.range(0, len(paths), 1, parts).mapInArrow(_of_paths(read, tuple(paths)), schema)
+    stored, local = [path for path in paths if is_remote(path)], [path for path in paths if not is_remote(path)]
+    frames: list[DataFrame] = []
+    if stored:
+        _refuse_large(stored)
+        content = spark.read.format("binaryFile").load([literal_path(path) for path in stored])
+        frames.append(content.selectExpr("_metadata.file_path", "content").mapInArrow(_of_content(read), schema))
+    if local:
+        parts = min(len(local), _MOST_AT_ONCE)
+        frames.append(spark.range(0, len(local), 1, parts).mapInArrow(_of_paths(read, tuple(local)), schema))
+    return reduce(lambda one, other: one.unionAll(other), frames)
 
 
 def _of_paths(read: Reader, paths: tuple[str, ...]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -20,7 +20,7 @@ from waterclock.connectors.column_matching import Found
 from waterclock.connectors.files import avro_files, workbooks
 from waterclock.connectors.files.documents import found_in
 from waterclock.connectors.files.landed_names import FORMATS, format_of
-from waterclock.connectors.files.markup import refuse_entities
+from waterclock.connectors.files.markup import columns_in, refuse_entities
 from waterclock.connectors.files.reading import Reading
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import each_of, look, opened
@@ -236,12 +236,21 @@ def _xml_shape(
         except (OSError, EOFError) as error:
             raise unreadable(path, error) from error
 
-    list(each_of(paths, look_at, at=paths[0]))
-    known = keys_of_many("xml", paths) if keys_of_many is not None and columns.is_open else {}
+    each_of(paths, look_at, at=paths[0])
+    known: Mapping[str, str] = {}
+    is_small = sum(each_of(paths, _size_of, at=paths[0])) <= _LOOKED_THROUGH
+    if is_small:
+        for path in paths:
+            with bytes_of(path) as file:
+                found = columns_in(file, reading.rows[-1], reading.encoding)
+            lists = {name for name, kind in (*found.items(), *known.items()) if kind != "STRING"}
+            known = {name: "ARRAY<STRING>" if name in lists else "STRING" for name in (*known, *found)}
+    elif keys_of_many is not None and columns.is_open:
+        known = keys_of_many("xml", paths)
     lower = {key.lower() for key in known}
     declared = [column.name for column in columns.named if column.name.lower() not in lower]
-    found = [*(Found(name, kind) for name, kind in known.items()), *map(Found, declared)]
-    return Shape("xml", "", tuple(found), is_whole=columns.is_open)
+    every = [*(Found(name, kind) for name, kind in known.items()), *map(Found, declared)]
+    return Shape("xml", "", tuple(every), is_whole=is_small or columns.is_open)
 
 
 def _size_of(path: str) -> int:

@@ -50,6 +50,59 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
         return  # Spark refuses it as well, and then the line is looked for
 
 
+def columns_in(file: IO[bytes], tag: str, encoding: str) -> dict[str, str]:
+    """Return the columns of the rows of a document, as Spark would find them: those that a row has twice are lists.
+
+    What is behind a fault is not looked at. Cost: one pass, in bounded memory.
+    """
+    looked = _Rows(tag)
+    parser = expat.ParserCreate(None if encoding.upper() in ("UTF-8", "UTF8") else encoding)
+    parser.StartElementHandler = looked.begin
+    parser.EndElementHandler = looked.end
+    parser.CharacterDataHandler = looked.text
+    try:
+        while chunk := file.read(_CHUNK):
+            parser.Parse(chunk, False)  # noqa: FBT003
+    except expat.ExpatError:
+        pass
+    return looked.columns
+
+
+class _Rows:
+    """Gathers the attributes and elements of rows while a document goes by."""
+
+    def __init__(self, tag: str) -> None:
+        self.columns: dict[str, str] = {}
+        self._tag = tag
+        self._depth = 0
+        self._here: set[str] = set()
+        self._has_text = False
+
+    def begin(self, name: str, attributes: dict[str, str]) -> None:
+        local = name.rpartition(":")[2]
+        if self._depth == 0 and local == self._tag:
+            self._depth, self._here, self._has_text = 1, set(), False
+            for each in attributes:
+                if not each.startswith("xmlns"):
+                    self.columns.setdefault(f"_{each.rpartition(':')[2]}", "STRING")
+        elif self._depth:
+            if self._depth == 1:
+                kind = "ARRAY<STRING>" if local in self._here else self.columns.get(local, "STRING")
+                self.columns[local] = kind
+                self._here.add(local)
+            self._depth += 1
+
+    def end(self, _name: str) -> None:
+        if self._depth:
+            self._depth -= 1
+            if self._depth == 0 and self._has_text:
+                self.columns.setdefault("_VALUE", "STRING")
+
+    def text(self, text: str) -> None:
+        if self._depth == 1 and text.strip():
+            self._has_text = True
+
+
 def first_fault(file: IO[bytes], encoding: str) -> tuple[int, str] | None:
     """Return the line at which a document is no XML, and why; None where it is. Cost: one pass, in bounded memory."""
     parser = expat.ParserCreate(None if encoding.upper() in ("UTF-8", "UTF8") else encoding)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NUMBERS = frozenset(
     "tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split()
 )
-_NESTED = ("struct", "array", "map", "variant")
+_NESTED = ("struct", "array", "map")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,27 @@
+"""Records along a path, as the look at a file's head finds them; Spark's own finding is held against it elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from waterclock.connectors.files.documents import found_in
+from waterclock.connectors.files.reading import reading_of
+
+
+@pytest.mark.parametrize(
+    ("document", "rows", "outer", "records"),
+    [
+        ({"a": {"b": [{"x": 1}, {"y": 2}]}}, "a.b", "", [{"x": 1}, {"y": 2}]),
+        ({"a": [{"b": {"x": 1}}, {"b": [{"x": 2}, None]}]}, "a.b", "", [{"x": 1}, {"x": 2}]),
+        ({"a": [1, "t"]}, "a", "id", [{"value": 1, "id": None}, {"value": "t", "id": None}]),
+        ({"a": []}, "a", "", []),
+        ({"b": 1}, "a", "", [None]),
+        ({"a": [{"c": 1}, {"b": {"x": 1}}]}, "a.b", "", [None, {"x": 1}]),
+    ],
+)
+def test_records_lie_along_a_path(
+    document: dict[str, Any], rows: str, outer: str, records: list[dict[str, Any] | None]
+) -> None:
+    assert list(found_in(document, reading_of({"rows": rows, "outer": outer}))) == records

@@ -1,0 +1,62 @@
+"""XML that could harm its reader is found in its prolog, and nothing outside of it is opened."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+
+from waterclock.connectors.files.markup import columns_in, first_fault, refuse_entities
+from waterclock.errors import WaterclockError
+
+LAUGHS = "".join(f'<!ENTITY l{at} "{f"&l{at - 1};" * 10}">' for at in range(1, 10))
+BILLION = f'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY l0 "lol">{LAUGHS}]><r>&l9;</r>'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BILLION,
+        '<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]><r>&x;</r>',
+        '<!DOCTYPE r [<!ENTITY % x SYSTEM "http://127.0.0.1:9/x">%x;]><r/>',
+        '<!DOCTYPE r PUBLIC "-//x" "http://127.0.0.1:9/x.dtd"><r/>',
+        "<!-- " + "x" * (2 << 20) + "--><r/>",
+    ],
+)
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16"])
+def test_what_could_harm_is_refused_at_once(text: str, encoding: str) -> None:
+    begun = time.perf_counter()
+    with pytest.raises(WaterclockError) as caught:
+        refuse_entities(io.BytesIO(text.encode(encoding)), "in/a.xml", encoding)
+    assert (caught.value.code, caught.value.where) == ("E880", "in/a.xml")
+    assert time.perf_counter() - begun < 5
+
+
+@pytest.mark.parametrize(
+    "text", ["<r/>", '<?xml version="1.0"?><!-- c --><r a="&lt;">&amp;&#233;</r>', "<!DOCTYPE r><r/>", "no xml", ""]
+)
+def test_plain_documents_and_what_is_none_go_on(text: str) -> None:
+    refuse_entities(io.BytesIO(text.encode()), "in/a.xml", "UTF-8")
+
+
+def test_columns_are_attributes_and_elements_of_rows() -> None:
+    rows = '<o:i x="1"><b>1</b><c><i><d/></i></c></o:i><i><b/><b/></i><j><k/></j><i y="2">t</i>'
+    text = f'<o:r xmlns:o="u" a="1">{rows}</o:r>'
+    assert columns_in(io.BytesIO(text.encode()), "i", "UTF-8") == {
+        "_x": "STRING",
+        "b": "ARRAY<STRING>",
+        "c": "STRING",
+        "_y": "STRING",
+        "_VALUE": "STRING",
+    }
+
+
+def test_the_first_fault_has_its_line() -> None:
+    assert first_fault(io.BytesIO(b"<r>\n<a>\n</b></r>"), "UTF-8") == (3, "it is no XML: mismatched tag, at column 3")
+    assert first_fault(io.BytesIO(b"<r>\n</r>"), "UTF-8") is None
+
+
+def test_entities_that_come_late_are_no_xml() -> None:
+    late = b'<r><!DOCTYPE r [<!ENTITY x "y">]>&x;</r>'
+    assert first_fault(io.BytesIO(late), "UTF-8") is not None
