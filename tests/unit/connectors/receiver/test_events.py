@@ -82,15 +82,15 @@ def test_what_would_stop_a_table_later_is_refused_now(body: bytes, said: str) ->
 def test_bodies_may_be_packed() -> None:
     plain = b'{"a":1}' * 100
     assert unpacked(plain, "", 10) == plain
-    assert unpacked(gzip.compress(plain), "gzip", len(plain)) == plain
+    assert unpacked(gzip.compress(plain, mtime=0), "gzip", len(plain)) == plain
 
 
 @pytest.mark.parametrize(
     ("body", "encoding", "status"),
     [
         (gzip.compress(bytes(10_000_000)), "gzip", 413),
-        (gzip.compress(b"abc")[:-1], "gzip", 400),
-        (gzip.compress(b"abc") + b"x", "gzip", 400),
+        (gzip.compress(b"abc", mtime=0)[:-1], "gzip", 400),
+        (gzip.compress(b"abc", mtime=0) + b"x", "gzip", 400),
         (b"plain", "gzip", 400),
         (b"plain", "br", 415),
     ],
