@@ -71,7 +71,7 @@ class World:
             self.source[number] = self._rows()
         with self.tiny.ledger() as ledger:
             if again:
-                ledger.decisions.request_restate("shop.sent", map(day, again), "recollect", who="ann")
+                ledger.decisions.request_restate("shop.sent", [*map(day, again)], "recollect", who="ann")
         rows = [(*row, f"2020-01-{it:02d} 12:00:00") for it, of_day in self.source.items() for row in of_day]
         self.tiny.source("sent", "v INTEGER, who TEXT, at TEXT", rows)
         outcome = self.tiny.run(day(last + 1))
