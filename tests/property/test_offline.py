@@ -106,7 +106,7 @@ class World:
         return [(pick([1, 2, 3, 40, None]), pick(["a", "b", "c", "d", None])) for _ in range(self.random.randint(0, 4))]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(8))
 def test_labels_and_weeks_come_to_what_their_rows_come_to(seed: int, tmp_path: Path, spark: SparkSession) -> None:
     random = Random(seed)

@@ -237,7 +237,7 @@ def some_rows(random: Random) -> list[Row]:
     return [(key, random.choice([1, 2, 3, None]), random.randint(1, 9), random.choice([0, 0, 1])) for key in keys]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(12))
 def test_what_a_rule_of_the_table_holds_is_shown_by_nobody_but_who_releases_it(
     seed: int, tmp_path: Path, spark: SparkSession

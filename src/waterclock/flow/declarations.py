@@ -379,10 +379,9 @@ class Table(Keyed):
     `choices` are the queries between which windows choose; `reads` are those of all, `query` has all as its branches.
     `compatible`: what is promised to those that read by older or newer versions of its columns.
     `marks`: the watermark that the table keeps, of the one whose windows it reads. `late_rows`: whose it keeps.
-    `measures`: what is counted of each batch in the pass that writes it; with `is_profiled` of each column, too.
-    `offline`: what a job of its own counts. The code is the same with and without them, as the rows are.
-    `fingerprint` names the code: the syntax tree of the query, or of the function and what it imports, and what is said
-    of columns and rules; comments and spacing do not count.
+    `measures`: what is counted of each batch in the pass that writes it, `is_profiled`: of each column, too; `offline`:
+    what a job of its own counts. The code is the same with and without them. `fingerprint` names it: the syntax tree of
+    the query, or of the function and its imports, and what is said of columns and rules, but no comments or spacing.
     """
 
     name: str

@@ -132,3 +132,25 @@ def test_of_a_merged_state_the_named_columns_are_read_once(tmp_path: Path, spark
     assert plan.count("Scan parquet") == 2, plan  # the state before, and the slice
     assert "note" not in plan
     assert rows.columns == ["timelabel", "id", "at", "size"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", ["MERGE ORDER BY at", "TEMPORAL AT at"])
+def test_a_damaged_slice_that_is_made_again_keeps_no_rule_from_being_asked(
+    tmp_path: Path, spark: SparkSession, mode: str
+) -> None:
+    rule = "EXPECT sum(amount) < 99 AS bounded OVER TABLE"
+    tiny = shop(tmp_path, spark, FLOW.format(mode=mode, rule=rule))
+    assert not (outcome := tiny.run(day(4))).failed, described(outcome)
+    [(before,)] = tiny.rows("SELECT sum(amount) FROM shop.orders")
+    with tiny.opened() as work:
+        folder = work.lake.folder("shop.orders")
+        [second] = work.ledger.reads.slices("shop.orders", day(2), day(3))
+        for file in read_manifest(folder, second.slice_path).files:
+            at(folder, file.path).write_bytes(b"damaged")
+        work.ledger.decisions.request_restate("shop.orders", [day(2)], "recompute", who="ann")
+    tiny.shop("UPDATE sent SET amount = amount + 10 WHERE at LIKE '2020-01-01%'")
+    restate(tiny, 1)
+    assert not (outcome := tiny.run(day(4))).failed, described(outcome)
+    gained = 10 if mode.startswith("TEMPORAL") else 0  # a later row of the key counts in a MERGE
+    assert tiny.rows("SELECT sum(amount) FROM shop.orders") == [(before + gained,)]
