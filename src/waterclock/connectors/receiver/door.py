@@ -206,10 +206,10 @@ class Door:
         of_connection = [s for name, s in self.streams.items() if name.partition("/")[0] == connection]
         token = of_connection[0].limits.token if of_connection else None
         if token is not None:
-            said = headers.get("authorization")
-            if said is None:
+            kind, _, said = headers.get("authorization", "").partition(" ")
+            if kind.lower() != "bearer":
                 return 401, {"error": "a token is needed: Authorization: Bearer"}, (("www-authenticate", "Bearer"),)
-            if not hmac.compare_digest(said.removeprefix("Bearer ").encode(), token.encode()):
+            if not hmac.compare_digest(said.strip().encode(), token.encode()):
                 return 403, {"error": "that is not the token of this connection"}, ()
         elif "origin" in headers:
             # without a token all pages that a browser of this machine shows could send events
