@@ -1,10 +1,10 @@
 """What the receiver takes: events a second by `waterclock receive`, against a bare log with the same writes and syncs.
 
-    python bench/receive.py [--seconds 3]
+    python bench/receive.py [--seconds 1] [--rounds 9]
 
 Each row: so many senders over HTTP, each with one request on its way, of so many events of 300 bytes. The log beside it
 appends the same bytes in as many writes, each followed by fdatasync, and does nothing else: no HTTP, no JSON. Rounds of
-both take turns, and the medians are told. CPU is that of the receiver's process.
+both take turns, and the medians are told, of the ratio too. CPU is that of the receiver's process.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def bare(path: Path, events: int, writes: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=3, help="of each round")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1, help="of each round")
+    parser.add_argument("--rounds", type=int, default=9, help="of each row")
     asked = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory(dir=".") as scratch, receiver(Path(scratch)) as (port, pid):

@@ -21,6 +21,7 @@ from waterclock.cli.views.theme import console
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.receiver.connector import CAPABILITIES, MAX_BODY, MAX_WAITING, folder_of
 from waterclock.connectors.receiver.door import Door, Limits, Stream
+from waterclock.connectors.receiver.spool import sync_folder
 from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
@@ -174,6 +175,8 @@ def _made(folder: Path) -> Path:
         probe = folder / f".probe-{threading.get_native_id()}"
         probe.touch()
         probe.unlink()
+        for each in (folder, *folder.parents[:2]):  # what is made here outlives a crash of the machine
+            sync_folder(each)
     except OSError as error:
         raise WaterclockError(
             "E874", f"{folder} cannot be written", where=str(folder), why=error.strerror or str(error),

@@ -23,7 +23,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
-from pathlib import Path
+from glob import glob
+from pathlib import Path, PurePosixPath
 
 from waterclock.connectors.interface import Item, Report
 from waterclock.errors import WaterclockError
@@ -154,12 +155,20 @@ def _paths(
     if names.supplier:
         yield from _walk(root / names.supplier / names.source, finds, without, only)
         return
-    for found in sorted(root.glob(names.path)) if root.is_dir() else ():
-        relative = found.relative_to(root).as_posix()
+    for relative in _matching(root, names.path):
         if relative in without or (only is not None and relative not in only):
             continue
-        if found.is_file() and not any(part.startswith((".", "_")) for part in relative.split("/")):
-            yield str(found), relative
+        path = f"{root}{os.sep}{relative}"
+        if os.path.isfile(path) and not any(part.startswith((".", "_")) for part in relative.split("/")):  # noqa: PTH113
+            yield path, relative
+
+
+def _matching(root: Path, pattern: str) -> list[str]:
+    """Return the paths below a folder that match a glob, sorted, from there and with slashes."""
+    if "**" in pattern or PurePosixPath(pattern).as_posix() != pattern:
+        found = root.glob(pattern) if root.is_dir() else ()
+        return [each.relative_to(root).as_posix() for each in sorted(found)]
+    return sorted(each.replace(os.sep, "/") for each in glob(pattern, root_dir=root))  # noqa: PTH207 - a tenth of the CPU
 
 
 def _walk(

@@ -202,22 +202,24 @@ class Door:
 
     def _let_in(self, path: str, headers: Mapping[str, str]) -> Stream | _Answer:
         """Find the stream, unless the sender may not know: the token is asked for before a name is told to be wrong."""
-        connection = path.partition("/")[0]
-        of_connection = [s for name, s in self.streams.items() if name.partition("/")[0] == connection]
-        token = of_connection[0].limits.token if of_connection else None
+        stream = self.streams.get(path)
+        token = self._token_of(path.partition("/")[0]) if stream is None else stream.limits.token
         if token is not None:
-            said = headers.get("authorization")
-            if said is None:
+            kind, _, said = headers.get("authorization", "").partition(" ")
+            if kind.lower() != "bearer":
                 return 401, {"error": "a token is needed: Authorization: Bearer"}, (("www-authenticate", "Bearer"),)
-            if not hmac.compare_digest(said.removeprefix("Bearer ").encode(), token.encode()):
+            if not hmac.compare_digest(said.strip().encode(), token.encode()):
                 return 403, {"error": "that is not the token of this connection"}, ()
         elif "origin" in headers:
             # without a token all pages that a browser of this machine shows could send events
             return 403, {"error": "a browser's page may send nothing here: the connection has no token"}, ()
-        stream = self.streams.get(path)
         if stream is None:
             return 404, {"error": "no table collects from here: POST to /connection/stream"}, ()
         return stream
+
+    def _token_of(self, connection: str) -> str | None:
+        of_connection = (it.limits.token for name, it in self.streams.items() if name.partition("/")[0] == connection)
+        return next(of_connection, None)
 
     async def _take(self, stream: Stream, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> _Answer:
         stream.counts.requests += 1

@@ -87,9 +87,8 @@ def answers(disk: Disk, story: Callable[[Door], Awaitable[Any]], max_waiting: in
 
 
 def one(disk: Disk | None = None, body: bytes | Sequence[bytes] = b'{"a":1}', **more: Any) -> Answer:
-    limits = {name: more.pop(name) for name in ("token", "max_body", "headers_kept", "has_raw") if name in more}
-    if "headers_kept" in limits:
-        limits["headers"] = limits.pop("headers_kept")
+    limits: dict[str, Any] = {name: more.pop(name) for name in ("token", "max_body", "has_raw") if name in more}
+    limits["headers"] = more.pop("headers_kept", ())
     answered: Answer = answers(disk or Disk(), lambda door: ask(door, body, **more), **limits)
     return answered
 
