@@ -52,9 +52,10 @@ A unit is `supplier.source` or a glob, both below the connection's `path`:
 - ``landing.`web/click/*.json.gz` `` is a glob; `**` crosses folders. A stamp in the name is the file's arrival
   (`2017_08_18_05_33_44`, `20170818053344`, `20170818T053344`), else the time of its last change.
 
-Formats are told by the ending: `csv`, `tsv`, `json`, `jsonl`, `ndjson`, `parquet`, `xml`, each also with `.gz`, `.bz2` or
-`.zst` where the format has it; `avro` and `xlsx`, `xlsm`, `xlsb`, `xls`, `ods`, which need `pip install 'waterclock[avro]'`
-and `'waterclock[excel]'`; `txt`, `dat` and `fwf` where their `positions` are declared; and `zip` around any of them. Names that begin with `.` or `_`, or end like a download in progress (`.part`, `.tmp`,
+Formats are told by the ending: `csv`, `tsv`, `json`, `jsonl`, `ndjson`, `parquet`, `xml`, each also with `.gz`,
+`.bz2` or `.zst` where the format has it; `avro` and `xlsx`, `xlsm`, `xlsb`, `xls`, `ods`, which need
+`pip install 'waterclock[avro]'` and `'waterclock[excel]'`; `txt`, `dat` and `fwf` where their `positions` are declared;
+and `zip` around any of them. Names that begin with `.` or `_`, or end like a download in progress (`.part`, `.tmp`,
 ...), are not looked at. Misnamed, half-written and damaged files are left where they are and reported.
 
 The stamp is the *last second that the file holds*. So the folder's clock is its newest complete stamp plus one second,
@@ -65,9 +66,9 @@ before the run's now.
 Columns are matched by name, not by place; a column of CSV, of a sheet or of fixed width is text unless it is declared
 otherwise. A broken row stops its batch, naming file and line.
 
-What could harm who reads it is refused: XML that declares entities (E880), zips whose members lead elsewhere (E881) or would
-grow too large (E882). Zips are unpacked below the archive while they are read. Avro and Excel are read by Spark's Python
-workers; from a bucket such a file is brought whole, and may have 512 MB.
+What could harm who reads it is refused: XML that declares entities (E880), zips whose members lead elsewhere (E881) or
+would grow too large (E882). Zips are unpacked below the archive while they are read. Avro and Excel are read by Spark's
+Python workers; from a bucket such a file is brought whole, and may have 512 MB.
 
 A published slice becomes one file for each label, `<unit>/<unit>_<label>.<ext>`, or, where a state replaces another,
 `<unit>/<unit>.<ext>`: written beside its place, flushed, and renamed, so that no reader sees a part of it.
