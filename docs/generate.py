@@ -72,8 +72,8 @@ Python workers; from a bucket such a file is brought whole, and may have 512 MB.
 
 A published slice becomes one file for each label, `<unit>/<unit>_<label>.<ext>`, or, where a state replaces another,
 `<unit>/<unit>.<ext>`: written beside its place, flushed, and renamed, so that no reader sees a part of it.
-Excel's sheet is `data`: no text is a formula there, instants are UTC, and a number of more than 15 digits is text. XML is
-not published.
+Excel's sheet is `data`: no text is a formula there, instants are UTC, and a number of more than 15 digits is text. XML
+is not published.
 
 In an object store a listing names a thousand files a request, with sizes and times; a file is read in ranges, moved
 within a bucket by the store itself, and put where one may be already only if there is none. `path` and `archive` each
