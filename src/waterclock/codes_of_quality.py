@@ -74,8 +74,8 @@ QUALITY: Mapping[str, Code] = {
     ),
     "E297": Code(
         "what no source tells of a row",
-        "In a COLLECT's columns _source.file is the file that a row came from, and _source.row its number in it, from "
-        "1, where the format's reader can tell.",
+        "In a COLLECT's columns _source.file is the file that a row came from, and _source.row where it is in it, from "
+        "1: the line of a text, the row of a sheet, or the row's number.",
     ),
     "E298": Code(
         "rows that are made, not collected",

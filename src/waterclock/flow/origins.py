@@ -4,7 +4,7 @@ from __future__ import annotations
 
 SOURCE = "_source"
 TYPES = {"file": "STRING", "row": "BIGINT"}
-"""What can be told: the file by the name that manifests list, and the row's number in it, from 1, NULL if not known."""
+"""What can be told: the file by the name that manifests list, and where in it the row is, from 1; NULL if not known."""
 LATER = ("line", "offset", "partition", "timestamp", "key", "headers")
 
 # what collected rows carry beside their columns, where it is asked for

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from waterclock.connectors.files.reading import Cells, Outer, Position, cells_of, outer_of, positions_of, wrong_reading
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import check_project
 from waterclock.flow.declarations import Value
 
 
@@ -54,3 +58,26 @@ def test_options_of_another_form_are_refused(options: dict[str, Value], path: st
 )
 def test_options_that_go_are_not(options: dict[str, Value], path: str) -> None:
     assert not list(wrong_reading(options, path))
+
+
+def test_check_says_where_an_option_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "flows").mkdir()
+    settings = '[project]\nname = "shop"\n[env.dev]\nconnections.land = { path = "new" }\n'
+    (tmp_path / "waterclock.toml").write_text(settings)
+    when = "EVERY DAY START '2026-01-01' BY ARRIVAL TIME"
+    flow = f"""CREATE CONNECTION land TYPE files;
+COLLECT a.a PARTITIONED FROM land.`a/*.json` OPTIONS (outer 'id') {when};
+COLLECT a.b PARTITIONED FROM land.`b/*.xml` {when};
+COLLECT a.c PARTITIONED FROM land.`c/*.txt` OPTIONS (positions 'id 6-1') {when};
+PUBLISH a.a TO land.out.a OPTIONS (format 'excel', compression 'gzip');
+PUBLISH a.b TO land.out.b OPTIONS (format 'xml');
+"""
+    (tmp_path / "flows" / "a.dpl").write_text(flow)
+    _, errors = check_project(tmp_path, capabilities=capabilities())
+    assert [(error.code, str(error.where)) for error in errors] == [
+        ("E336", "flows/a.dpl:2:55"),
+        ("E338", "flows/a.dpl:3:30"),
+        ("E335", "flows/a.dpl:4:54"),
+        ("E337", "flows/a.dpl:5:52"),
+        ("E223", "flows/a.dpl:6:36"),
+    ]
