@@ -27,6 +27,7 @@ TOGETHER = (
     "tests/e2e/ui/",  # no JVM, one Chromium
     "tests/e2e/",
     "tests/faults/",
+    "tests/integration/connectors/kafka/",  # one broker
     "tests/integration/engine/",
     "tests/integration/storage/folds/",
     "tests/integration/temporal/",

@@ -31,14 +31,12 @@ BESIDE = {f"kafka_{name}": name for name in RAW if name != "value"}
 
 def collected(spark: SparkSession, extract: Extract, shape: Shape, columns: Columns, zone: str) -> Collected:
     """Read what `extract` names, in the columns of its format."""
-    frame, is_small = _frame(spark, extract)
+    frame = _frame(spark, extract)
     found = shape.found(frame, extract, columns)
     matched = match(columns, found, where=extract.where)
-    source = {"topic": extract.topic, "parts": 1 if is_small else len(extract.parts)}
     return Collected(
         shape.shown(frame, matched, zone),
         left_out=matched.left_out,
-        source=source,
         is_empty=not extract.parts,
         seen=seen_of(found) if extract.parts else {},
         may_lack=shape.kind == "json",
@@ -142,7 +140,7 @@ def _text(*, is_object: bool) -> str:
     return f"CASE {cases} ELSE {text} END"
 
 
-def _frame(spark: SparkSession, extract: Extract) -> tuple[DataFrame, bool]:
+def _frame(spark: SparkSession, extract: Extract) -> DataFrame:
     import pyarrow as pa
 
     if extract.most <= DIRECT_RECORDS:
@@ -156,9 +154,9 @@ def _frame(spark: SparkSession, extract: Extract) -> tuple[DataFrame, bool]:
         else:
             fields = schema()
             nothing = pa.record_batch([pa.array([], field.type) for field in fields], schema=fields)
-            return spark.createDataFrame(pa.Table.from_batches([*read, nothing], fields)), True
+            return spark.createDataFrame(pa.Table.from_batches([*read, nothing], fields))
         read.clear()
-    return _by_workers(spark, extract.one_by_one()), False
+    return _by_workers(spark, extract.one_by_one())
 
 
 def _by_workers(spark: SparkSession, extracts: Sequence[Extract]) -> DataFrame:

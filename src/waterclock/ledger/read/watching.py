@@ -96,14 +96,18 @@ _OLDEST = (
     .correlate(tables)
     .scalar_subquery()
 )
-_OF_OLDEST = (
-    sa.select(claim_labels.c.claim)
-    .where(claim_labels.c.table_name == tables.c.name, claim_labels.c.label == _OLDEST)
-    .correlate(tables)
-)
 _BEGAN_BY = sa.select(
     tables.c.name,
-    sa.select(sa.func.min(claims.c.now)).where(claims.c.number.in_(_OF_OLDEST)).correlate(tables).scalar_subquery(),
+    sa.select(sa.func.min(claims.c.now))
+    .where(
+        claims.c.number.in_(
+            sa.select(claim_labels.c.claim)
+            .where(claim_labels.c.table_name == tables.c.name, claim_labels.c.label == _OLDEST)
+            .correlate(tables)
+        )
+    )
+    .correlate(tables)
+    .scalar_subquery(),
 ).where(tables.c.name.in_(_NAMES))
 
 

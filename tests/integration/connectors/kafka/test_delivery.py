@@ -116,6 +116,7 @@ def test_a_runner_that_is_killed_at_any_point_leaves_each_row_once(system: Topic
     assert [one["amount"] for one in system.rows()] == list(range(500))
 
 
+@pytest.mark.soak
 def test_a_broker_that_dies_between_leaves_each_row_once(system: Topic, slices: Slices) -> None:
     delivery = slices.of(_FIRST, [row(str(at), at) for at in range(500)], Mode.APPEND, is_from_partitioned=True)
 
