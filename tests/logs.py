@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from waterclock.connectors import registry
-from waterclock.connectors.interface import Collected, Deliverer, Item, Positions, Report, Setting
+from waterclock.connectors.delivering import Deliverer
+from waterclock.connectors.interface import Collected, Item, Positions, Report, Setting
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Batching

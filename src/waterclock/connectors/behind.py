@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from waterclock.connectors.interface import Delivered, Delivery
+from waterclock.connectors.delivering import Delivered, Delivery
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from waterclock.connectors.interface import Delivered, Delivery, Outcome
+from waterclock.connectors.delivering import Delivered, Delivery, Outcome
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL

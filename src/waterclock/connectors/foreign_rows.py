@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waterclock.connectors.interface import Delivery
+from waterclock.connectors.delivering import Delivery
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from waterclock.connectors.interface import Delivered, Delivery
+from waterclock.connectors.delivering import Delivered, Delivery
 from waterclock.errors import WaterclockError
 from waterclock.flow.conditions import Condition, Term
 from waterclock.flow.declarations import Unit

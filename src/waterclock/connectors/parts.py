@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from waterclock.connectors.behind import kept_since, part_name, part_of, written_twice
-from waterclock.connectors.interface import Delivery
+from waterclock.connectors.delivering import Delivery
 from waterclock.flow.declarations import Unit
 
 

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from waterclock.connectors.interface import Collector, Deliverer, Setting
+from waterclock.connectors.delivering import Deliverer
+from waterclock.connectors.interface import Collector, Setting
 from waterclock.connectors.registry import connector
 from waterclock.dpl.project import Project
 from waterclock.filesystem import at

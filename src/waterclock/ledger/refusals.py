@@ -411,55 +411,6 @@ def away(url: sa.URL, error: Exception, *, may_repeat: bool) -> LedgerAway:
     return found
 
 
-def cannot_recut(table: str, changes: Iterable[tuple[str, str, str]], where: str) -> WaterclockError:
-    """Refuse to rebuild a table in other windows than its slices have."""
-    told = "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in changes)
-    return WaterclockError(
-        "E420",
-        f"{table} cannot be cut into other windows",
-        where=where,
-        why=f"{told}; a rebuild of one table leaves the slices of its stage as they were cut",
-        fix="put the declaration back, or run `waterclock rebuild --all`, which makes every table anew",
-    )
-
-
-def cannot_sort(table: str, changes: Iterable[tuple[str, str, str]], where: str, *, why: str) -> WaterclockError:
-    """Refuse new windows for what was collected, where nobody knows which rows lie in which."""
-    return WaterclockError(
-        "E431",
-        f"what {table} has collected cannot be cut into these windows",
-        where=where,
-        why=f"{_differences(changes)}; {why}",
-        fix="put the declaration back, or give the table another name: it is then collected from START on",
-    )
-
-
-def cannot_follow(table: str, changes: Iterable[tuple[str, str, str]], where: str, *, why: str) -> WaterclockError:
-    """Refuse a declaration that no rebuild can follow."""
-    return WaterclockError(
-        "E432",
-        f"no rebuild can make {table} so",
-        where=where,
-        why=f"{_differences(changes)}; {why}",
-        fix="put the declaration back, or give it another name, and a publish another destination",
-    )
-
-
-def not_whole(where: str, why: str) -> WaterclockError:
-    """Refuse to move a new set in that lacks what the old one has."""
-    return WaterclockError(
-        "E433",
-        "the new set is not whole: the old tables stand",
-        where=where,
-        why=why,
-        fix="mend it, then run `waterclock rebuild --all` again: it begins anew",
-    )
-
-
-def _differences(changes: Iterable[tuple[str, str, str]]) -> str:
-    return "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in changes)
-
-
 def ledger_there(place: str, *, may_force: bool = True) -> WaterclockError:
     """Refuse to make a ledger where one is."""
     return WaterclockError(

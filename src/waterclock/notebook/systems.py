@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.project_folder import project_above
-from waterclock.connectors.interface import Collected, Delivered, Delivery, Outcome, SnapshotCollector, nothing_held
+from waterclock.connectors.delivering import Delivered, Delivery, Outcome
+from waterclock.connectors.interface import Collected, SnapshotCollector, nothing_held
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.syntax.clause_readers import parse_clause

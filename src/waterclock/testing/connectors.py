@@ -24,15 +24,14 @@ import pytest
 
 from waterclock.connectors import registry
 from waterclock.connectors.change_collector import ChangeCollector
+from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import (
     ArrivalCollector,
     Awaited,
     Collected,
     Connector,
-    Deliverer,
     LinkedCollector,
     PositionCollector,
-    Sealing,
     Setting,
     SnapshotCollector,
     WindowCollector,
@@ -70,14 +69,6 @@ class Arriving(System, Protocol):
 
     def put_unfinished(self, stamp: datetime) -> None:
         """Leave an item half-way, as a sender does that was cut off."""
-        ...
-
-
-class Written(Arriving, Protocol):
-    """A system to which writers bring rows, in items that are made as it is sealed."""
-
-    def write(self, stamp: datetime, rows: Sequence[Mapping[str, str]]) -> None:
-        """Write rows at an instant by the writer's clock, and end the writing."""
         ...
 
 
@@ -263,40 +254,6 @@ class ArrivalConformance:
         collector.archive(system.unit, items)
         once = collector.arrivals(system.unit)
         assert collector.archive(system.unit, items) == ()
-        assert collector.arrivals(system.unit) == once
-
-
-class SealingConformance:
-    """BY ARRIVAL TIME, of a source that is its own clock."""
-
-    def test_an_idle_source_is_complete_up_to_now(self, system: Written) -> None:
-        assert _DAY - timedelta(minutes=1) < _sealing(system).seal(system.unit, _DAY) <= _DAY
-
-    def test_what_was_written_is_an_item_once_it_is_sealed(self, system: Written) -> None:
-        system.write(_DAY, [{"id": "1", "note": "n"}])
-        collector = _sealing(system)
-        assert collector.arrivals(system.unit).items == ()
-        assert collector.waiting(system.unit).files == 1
-        assert collector.seal(system.unit, _DAY + _HOUR) == _DAY + _HOUR
-        (item,) = collector.arrivals(system.unit).items
-        assert item.stamp == _DAY
-        assert collector.waiting(system.unit).size == item.size
-
-    def test_nothing_comes_before_what_is_sealed(self, system: Written) -> None:
-        collector = _sealing(system)
-        collector.seal(system.unit, _DAY + _HOUR)
-        system.write(_DAY, [{"id": "1", "note": "n"}])
-        collector.seal(system.unit, _DAY + 2 * _HOUR)
-        (item,) = collector.arrivals(system.unit).items
-        assert item.stamp >= _DAY + _HOUR
-
-    def test_sealing_twice_is_sealing_once(self, system: Written) -> None:
-        system.write(_DAY, [{"id": "1", "note": "n"}])
-        collector = _sealing(system)
-        collector.seal(system.unit, _DAY + _HOUR)
-        once = collector.arrivals(system.unit)
-        assert collector.seal(system.unit, _DAY + _HOUR) == _DAY + _HOUR
-        assert collector.seal(system.unit, _DAY) == _DAY
         assert collector.arrivals(system.unit) == once
 
 
@@ -512,12 +469,6 @@ class LinkedConformance:
 def _linked(system: System) -> LinkedCollector:
     collector = system.connector.collector(system.setting)
     assert isinstance(collector, LinkedCollector)
-    return collector
-
-
-def _sealing(system: System) -> Sealing:
-    collector = system.connector.collector(system.setting)
-    assert isinstance(collector, Sealing)
     return collector
 
 

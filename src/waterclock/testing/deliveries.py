@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from waterclock.connectors.interface import Delivered, Deliverer, Delivery, Outcome
+from waterclock.connectors.delivering import Delivered, Deliverer, Delivery, Outcome
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow.choices import Mode

@@ -16,7 +16,7 @@ import pytest
 
 from tests.systems import DuckDatabase, PostgresDatabase, SqliteDatabase, unit_of
 from waterclock.connectors.behind import BEHIND
-from waterclock.connectors.interface import Deliverer, Delivery, Outcome, PartKeeper
+from waterclock.connectors.delivering import Deliverer, Delivery, Outcome, PartKeeper
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow.choices import Mode

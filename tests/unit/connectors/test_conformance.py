@@ -11,8 +11,9 @@ from tests.other_project import OtherProject
 from tests.stores import PublishedBucket
 from tests.systems import Door, DuckDatabase, LandingFolder, PostgresDatabase, PublishedFolder, SqliteDatabase
 from waterclock.flow.declarations import Value
-from waterclock.testing.connectors import ConnectorConformance, SealingConformance
+from waterclock.testing.connectors import ConnectorConformance
 from waterclock.testing.deliveries import DeliveryConformance
+from waterclock.testing.sealing import SealingConformance
 
 
 class TestFilesConnector(ConnectorConformance):

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import DuckDatabase, PostgresDatabase, SqliteDatabase, unit_of
-from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.connectors.delivering import Delivery, Outcome
 from waterclock.connectors.overwrites import note_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode

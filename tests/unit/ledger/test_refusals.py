@@ -11,7 +11,7 @@ from tests.ledgers import day
 from waterclock.batches.facts import OpenClaim, Pause
 from waterclock.codes import LEDGER
 from waterclock.errors import WaterclockError
-from waterclock.ledger import refusals
+from waterclock.ledger import refusals, refused_rebuilds
 
 URL = sa.make_url("postgresql://ann:secret@db/ledger")
 HOLDER = OpenClaim(7, (day(0), day(1)), "host-1", datetime(2026, 1, 1, 12, 30, tzinfo=UTC))
@@ -49,10 +49,12 @@ ALL = [
     refusals.nothing_to_withdraw("a.x", why="nobody asked", fix=None),
     refusals.unusable_export("it was cut off", "it holds 3 rows"),
     refusals.nothing_to_export("sqlite:///ledger.db"),
-    refusals.cannot_recut("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1"),
-    refusals.cannot_sort("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1", why="it was taken by its arrival"),
-    refusals.cannot_follow("a.x", [("kind", "collect", "transform")], "flow.dpl:1:1", why="it stays as it is"),
-    refusals.not_whole("a.x@20130102000000", "failed: E700"),
+    refused_rebuilds.cannot_recut("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1"),
+    refused_rebuilds.cannot_sort(
+        "a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1", why="taken by its arrival"
+    ),
+    refused_rebuilds.cannot_follow("a.x", [("kind", "collect", "transform")], "flow.dpl:1:1", why="it stays as it is"),
+    refused_rebuilds.not_whole("a.x@20130102000000", "failed: E700"),
 ]
 
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import match, no_time_column, seen_of
-from waterclock.connectors.interface import Collected, Deliverer, Setting, WindowRequest
+from waterclock.connectors.delivering import Deliverer
+from waterclock.connectors.interface import Collected, Setting, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, Option

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.files import landed_names
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.markers import has_marker
@@ -27,7 +28,6 @@ from waterclock.connectors.files.reading import ROOM, Reading, reading_of, wrong
 from waterclock.connectors.files.writer import wrong_writing
 from waterclock.connectors.interface import (
     Collected,
-    Deliverer,
     Item,
     Listing,
     Looked,

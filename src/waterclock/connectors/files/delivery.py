@@ -25,8 +25,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from waterclock.connectors.delivering import Delivered, Delivery, Outcome
 from waterclock.connectors.files.writer import ENDINGS, Writing, write_file
-from waterclock.connectors.interface import Delivered, Delivery, Outcome
 from waterclock.connectors.sealed import batches_of, labelled
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault

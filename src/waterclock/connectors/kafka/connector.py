@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.interface import Collected, Deliverer, Item, Positions, Report, Setting
+from waterclock.connectors.delivering import Deliverer
+from waterclock.connectors.interface import Collected, Item, Positions, Report, Setting
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import Batching, Mode

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.interface import Delivered, Delivery, Outcome
+from waterclock.connectors.delivering import Delivered, Delivery, Outcome
 from waterclock.connectors.kafka.cluster import Cluster
 from waterclock.connectors.kafka.messages import Sent, writing_of
 from waterclock.connectors.kafka.ranges import Log

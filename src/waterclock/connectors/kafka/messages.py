@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.interface import Delivery
+from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.sealed import batches_of, flat
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Mode

@@ -25,14 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.change_collector import ChangeRequest, ChangesRead
 from waterclock.connectors.column_matching import match, no_time_column, seen_of
-from waterclock.connectors.interface import (
-    Collected,
-    Deliverer,
-    Looked,
-    LookRequest,
-    Setting,
-    WindowRequest,
-)
+from waterclock.connectors.delivering import Deliverer
+from waterclock.connectors.interface import Collected, Looked, LookRequest, Setting, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, Option

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from waterclock.connectors.behind import is_behind, refuse_kind, whole
+from waterclock.connectors.delivering import Delivered, Delivery, Outcome
 from waterclock.connectors.delivery_record import DELIVERIES, INDEX, Record, no_record
-from waterclock.connectors.interface import Delivered, Delivery, Outcome
 from waterclock.connectors.overwrites import refuse_changed
 from waterclock.connectors.parts import begin_part, drop_labels, drop_old_versions, labels_there, show
 from waterclock.connectors.postgres.behind import Tables

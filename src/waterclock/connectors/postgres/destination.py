@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.delivery_record import Record
 from waterclock.connectors.foreign_rows import foreign_rows
-from waterclock.connectors.interface import Delivery
 from waterclock.connectors.overwrites import Dialect, rows_of
 from waterclock.connectors.postgres.database import quoted, table_of
 from waterclock.errors import WaterclockError

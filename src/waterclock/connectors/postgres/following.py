@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.change_collector import ChangeRequest, ChangesRead
 from waterclock.connectors.column_matching import Matched, match, seen_of
-from waterclock.connectors.interface import (
-    Collected,
-)
+from waterclock.connectors.interface import Collected
 from waterclock.connectors.postgres import wal2json
 from waterclock.connectors.postgres.collection import DIRECT_ROWS, collected, read_by_worker
 from waterclock.connectors.postgres.database import Database, quoted

@@ -8,8 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.files.connector import FilesCollector
-from waterclock.connectors.interface import Collected, Deliverer, Item, Listing, Report, Setting, Waiting
+from waterclock.connectors.interface import Collected, Item, Listing, Report, Setting, Waiting
 from waterclock.connectors.receiver import spool
 from waterclock.connectors.receiver.events import OWN
 from waterclock.errors import WaterclockError

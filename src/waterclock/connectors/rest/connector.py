@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.interface import Collected, Deliverer, Setting, WindowRequest
+from waterclock.connectors.delivering import Deliverer
+from waterclock.connectors.interface import Collected, Setting, WindowRequest
 from waterclock.connectors.rest import declared
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities

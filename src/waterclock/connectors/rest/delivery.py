@@ -23,7 +23,8 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
-from waterclock.connectors.interface import Delivered, Delivery, Outcome, Setting
+from waterclock.connectors.delivering import Delivered, Delivery, Outcome
+from waterclock.connectors.interface import Setting
 from waterclock.connectors.rest.asking import Api, Request
 from waterclock.connectors.rest.chunks import Chunk, Row, chunks_of, content_of, key_of, rows_of, without
 from waterclock.connectors.rest.declared import Sending, sending_of

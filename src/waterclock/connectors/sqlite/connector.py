@@ -21,7 +21,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import Found, match, no_time_column, seen_of
-from waterclock.connectors.interface import Collected, Deliverer, Looked, LookRequest, Setting, WindowRequest
+from waterclock.connectors.delivering import Deliverer
+from waterclock.connectors.interface import Collected, Looked, LookRequest, Setting, WindowRequest
 from waterclock.connectors.sqlite.database import (
     Database,
     database_of,

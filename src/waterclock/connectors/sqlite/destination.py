@@ -12,9 +12,9 @@ import re
 import sqlite3
 from collections.abc import Sequence
 
+from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.delivery_record import Record
 from waterclock.connectors.foreign_rows import foreign_rows
-from waterclock.connectors.interface import Delivery
 from waterclock.connectors.overwrites import Dialect, number_or_text, rows_of
 from waterclock.connectors.sqlite.database import quoted, table_of
 from waterclock.flow.choices import Mode

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from waterclock.batches.links import LinkFacts
 from waterclock.batches.records import Pin
-from waterclock.connectors.interface import Collected, Deliverer, ProjectPlace, Setting
+from waterclock.connectors.delivering import Deliverer
+from waterclock.connectors.interface import Collected, ProjectPlace, Setting
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import FOLDS, Batching

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from waterclock.connectors.behind import is_behind
-from waterclock.connectors.interface import PartKeeper
+from waterclock.connectors.delivering import PartKeeper
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from waterclock.batches.records import Slice
-from waterclock.connectors.interface import Outcome
+from waterclock.connectors.delivering import Outcome
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table, Unit

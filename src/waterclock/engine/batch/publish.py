@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Claim, Slice
 from waterclock.connectors.behind import BEHIND, is_behind
-from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.connectors.delivering import Delivery, Outcome
 from waterclock.connectors.overwrites import note_of
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.batch.expectations import never_null, surely_there

@@ -27,7 +27,8 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
-from waterclock.ledger.refusals import cannot_recut, needs_rebuild
+from waterclock.ledger.refusals import needs_rebuild
+from waterclock.ledger.refused_rebuilds import cannot_recut
 from waterclock.ledger.write.adopt import Committed
 from waterclock.ledger.write.rebuilding import at_work
 from waterclock.ledger.write.redeclare import Difference

@@ -43,7 +43,8 @@ from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.whole_set import Current
-from waterclock.ledger.refusals import cannot_follow, cannot_sort, held, not_whole
+from waterclock.ledger.refusals import held
+from waterclock.ledger.refused_rebuilds import cannot_follow, cannot_sort, not_whole
 from waterclock.ledger.write.rebuilding import at_work
 from waterclock.ledger.write.redeclare import Difference
 from waterclock.planner.estimate import Estimate, estimate

@@ -21,10 +21,11 @@ from tests.s3 import free_port, server, start_server
 from tests.stores import PLACES, JsonBucket, LandingBucket, ParquetBucket, PublishedBucket, fresh_bucket
 from tests.systems import LandingFolder, setting_of, unit_of
 from waterclock import object_files
+from waterclock.connectors.delivering import Outcome
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.connector import CONNECTOR
 from waterclock.connectors.files.landed_names import find, names_of
-from waterclock.connectors.interface import Listing, Outcome
+from waterclock.connectors.interface import Listing
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.filesystem import at, files_below, is_there, opened, put_file_if_absent, read_bytes, written

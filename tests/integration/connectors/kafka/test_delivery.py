@@ -14,7 +14,8 @@ import pytest
 
 from tests.kafka import broker, needs_broker
 from tests.systems import setting_of, unit_of
-from waterclock.connectors.interface import Connector, Outcome
+from waterclock.connectors.delivering import Outcome
+from waterclock.connectors.interface import Connector
 from waterclock.connectors.kafka.connector import CONNECTOR
 from waterclock.connectors.kafka.delivery import KafkaDeliverer
 from waterclock.errors import WaterclockError

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import unit_of
-from waterclock.connectors.interface import Delivered, Delivery, Outcome
+from waterclock.connectors.delivering import Delivered, Delivery, Outcome
 from waterclock.connectors.kafka.delivery import Records
 from waterclock.connectors.kafka.messages import Sent, writing_of
 from waterclock.errors import WaterclockError

@@ -19,7 +19,7 @@ import pytest
 
 from tests.postgres import wait_until
 from tests.systems import PostgresDatabase, unit_of
-from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.connectors.delivering import Delivery, Outcome
 from waterclock.connectors.postgres import delivery as module
 from waterclock.connectors.postgres.connector import CONNECTOR
 from waterclock.connectors.postgres.destination import sql_type

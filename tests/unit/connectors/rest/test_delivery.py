@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.apis import Space, patient
 from tests.systems import HERE
-from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.connectors.delivering import Delivery, Outcome
 from waterclock.connectors.rest.delivery import RestDeliverer
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking

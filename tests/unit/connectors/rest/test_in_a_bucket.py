@@ -12,7 +12,7 @@ from tests.apis import Space, in_pages, patient
 from tests.stores import fresh_bucket
 from tests.unit.connectors.rest.test_delivery import PROJECT, PUBLISH, delivery, ids, rows, seal, sent, unit
 from tests.unit.connectors.rest.test_pages import Stopped, after
-from waterclock.connectors.interface import Outcome
+from waterclock.connectors.delivering import Outcome
 from waterclock.connectors.rest import collection
 from waterclock.connectors.rest.delivery import RestDeliverer
 from waterclock.connectors.rest.pages import lines_of

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import SqliteDatabase, setting_of, unit_of
-from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.connectors.delivering import Delivery, Outcome
 from waterclock.connectors.sqlite.connector import CONNECTOR
 from waterclock.connectors.sqlite.destination import sql_type
 from waterclock.errors import WaterclockError

@@ -14,7 +14,7 @@ from tests.ledgers import day, table
 from tests.systems import PublishedFolder, unit_of
 from tests.unit.engine.fakes import group
 from waterclock.batches.records import Slice
-from waterclock.connectors.interface import Deliverer, Delivery
+from waterclock.connectors.delivering import Deliverer, Delivery
 from waterclock.engine.batch.destinations import refuse_lost
 from waterclock.engine.batch.returning_rows import held_before
 from waterclock.errors import WaterclockError
