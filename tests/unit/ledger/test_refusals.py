@@ -69,7 +69,7 @@ def test_every_refusal_says_what_and_why_in_lower_case(error: WaterclockError) -
 
 def test_every_code_is_raised_somewhere_and_told_here() -> None:
     assert {error.code for error in ALL} == set(LEDGER)
-    source = Path(str(refusals.__file__)).read_text(encoding="utf-8")
+    source = "".join(Path(str(of.__file__)).read_text(encoding="utf-8") for of in (refusals, refused_rebuilds))
     assert set(re.findall(r'"(E4[0-9]{2})"', source)) == set(LEDGER)
 
 
