@@ -52,7 +52,8 @@ def receiver(folder: Path) -> Iterator[tuple[int, int]]:
     (folder / "waterclock.toml").write_text(PROJECT)
     (folder / "flows" / "a.dpl").write_text(FLOW)
     command = [sys.executable, "-m", "waterclock", "receive", "--listen", "0", "--project", str(folder), "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    environ = os.environ | {"WATERCLOCK_RECEIVER_SERVER": "granian"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as process:
         assert process.stdout is not None
         said = ""
         while not said.rstrip().endswith("}"):

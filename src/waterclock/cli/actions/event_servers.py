@@ -1,7 +1,8 @@
-"""What serves the door: Granian where its extra is installed, for half the CPU, else uvicorn."""
+"""What serves the door: uvicorn, or Granian where that is asked for, at half the CPU."""
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ _SECONDS_TO_END = 30
 _BACKLOG = 1024
 _MOST_CONNECTIONS = 4000
 _SETTLES = 0.2
+_ASKED = "WATERCLOCK_RECEIVER_SERVER"
 
 
 def reached(address: tuple[str, int], is_over: Callable[[], bool]) -> None:
@@ -46,8 +48,23 @@ class EventServer(Protocol):
 
 
 def server_of(door: Door, address: socket.socket) -> EventServer:
-    """Return the server of a door; `address` is bound, and nobody listens there yet."""
-    return _Granian(door, address) if find_spec("granian") is not None else _Uvicorn(door, address)
+    """Return the server of a door; `address` is bound, and nobody listens there yet.
+
+    Granian's server within a process is new, and one of many ended by an abort once all was on disk: it is asked for.
+
+    Raises  E909 for a server that is not known, or not installed
+    """
+    asked = os.environ.get(_ASKED, "uvicorn")
+    if asked == "granian" and find_spec("granian") is not None:
+        return _Granian(door, address)
+    if asked != "uvicorn":
+        raise WaterclockError(
+            "E909",
+            f"{asked} cannot serve the door",
+            why="it is not installed" if asked == "granian" else f"{_ASKED} is uvicorn or granian",
+            fix="pip install 'waterclock[receiver]'" if asked == "granian" else f"leave {_ASKED} out",
+        )
+    return _Uvicorn(door, address)
 
 
 def bound(host: str, port: int) -> socket.socket:
