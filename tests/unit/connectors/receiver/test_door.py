@@ -83,7 +83,9 @@ def answers(disk: Disk, story: Callable[[Door], Awaitable[Any]], max_waiting: in
                 stream.finish()
                 await asyncio.gather(writing, return_exceptions=True)
 
-    return asyncio.run(played())
+    # in a thread: a test of pages before this one may have left a loop that runs in the worker's own
+    with ThreadPoolExecutor(1) as beside:
+        return beside.submit(asyncio.run, played()).result()
 
 
 def one(disk: Disk | None = None, body: bytes | Sequence[bytes] = b'{"a":1}', **more: Any) -> Answer:
