@@ -24,6 +24,7 @@ listen_addresses = '127.0.0.1'
 port = {port}
 unix_socket_directories = ''
 fsync = off
+autovacuum = off
 max_connections = 200
 wal_level = logical
 log_min_messages = fatal
