@@ -51,18 +51,42 @@ class RawRows:
         return f"{self.within}.{quoted(self.names[source])}" if self.within else quoted(self.names[source])
 
 
-def raw_rows(
-    spark: SparkSession,
-    shape: Shape,
-    paths: Sequence[str],
-    reading: Reading,
-    by_source: Mapping[str, Taken],
-    zone: str,
-    *,
-    has_rows: bool,
-) -> RawRows:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Files of one shape, and what is asked of them: `by_source` are the columns that are taken, by their own names."""
+
+    spark: SparkSession
+    shape: Shape
+    paths: Sequence[str]
+    reading: Reading
+    by_source: Mapping[str, Taken]
+    zone: str
+    has_rows: bool
+
+    @property
+    def places(self) -> list[str]:
+        """The files as Spark takes their paths."""
+        return literal(self.paths)
+
+    @property
+    def seen(self) -> Mapping[str, str]:
+        """The columns of the files with the types that these themselves say."""
+        return seen_of(self.shape.found)
+
+    @property
+    def by_place(self) -> Mapping[str, str]:
+        """The columns' names in a frame that is read by place, in which two may be of one name."""
+        return {found.name: f"c{at}" for at, found in enumerate(self.shape.found)}
+
+    @property
+    def by_name(self) -> Mapping[str, str]:
+        """The columns' names in a frame that is read by name."""
+        return {found.name: found.name for found in self.shape.found}
+
+
+def raw_rows(asked: Asked) -> RawRows:
     """Read files of one shape; broken rows are refused when the frame is evaluated."""
-    read = {
+    readers = {
         "parquet": _parquet,
         "csv": _csv,
         "json": _json,
@@ -70,135 +94,82 @@ def raw_rows(
         "fixed": _fixed,
         "avro": _avro,
         "excel": _excel,
-    }[shape.format]
-    return read(spark, shape, paths, reading, by_source, zone, has_rows=has_rows)
-
-
-def _parquet(
-    spark: SparkSession,
-    shape: Shape,
-    paths: Sequence[str],
-    reading: Reading,
-    by_source: Mapping[str, Taken],
-    zone: str,
-    *,
-    has_rows: bool,
-) -> RawRows:
-    del reading, by_source, zone, has_rows
-    frame = spark.read.parquet(*literal(paths))
-    types = {field.name: field.dataType.simpleString() for field in frame.schema}
-    names = {found.name: found.name for found in shape.found}
-    return RawRows(frame, names, types, types, row="_metadata.row_index + 1")
-
-
-def _csv(
-    spark: SparkSession,
-    shape: Shape,
-    paths: Sequence[str],
-    reading: Reading,
-    by_source: Mapping[str, Taken],
-    zone: str,
-    *,
-    has_rows: bool,
-) -> RawRows:
-    # read by place: two columns of one name are told apart by whoever matches them
-    names = {found.name: f"c{at}" for at, found in enumerate(shape.found)}
-    types = {name: by_source[name].type if name in by_source else "STRING" for name in names}
-    ddl = _ddl_of_lines(names, types, reading)
-    reader = reader_of(spark, "csv", reading, zone, delimiter=shape.delimiter).schema(ddl)
-    raw = _with_unread(RawRows(reader.csv(literal(paths)), names, types, seen_of(shape.found)), shape, reading)
-    return _with_lines(spark, raw, paths, reading, header=reading.has_header) if has_rows else raw
-
-
-def _json(
-    spark: SparkSession,
-    shape: Shape,
-    paths: Sequence[str],
-    reading: Reading,
-    by_source: Mapping[str, Taken],
-    zone: str,
-    *,
-    has_rows: bool,
-) -> RawRows:
-    names = {found.name: found.name for found in shape.found}
-    if reading.rows:
-        types = {name: _nested_type(by_source.get(name)) for name in names}
-        told = records(lambda ddl: _json_documents(spark, paths, reading, zone, ddl), reading, types)
-        return RawRows(told, names, types, seen_of(shape.found), path=PATH, within=RECORD)
-    types = {name: _type_to_read(by_source.get(name)) for name in names}
-    frame = _json_documents(spark, paths, reading, zone, _ddl_of_lines(names, types, reading))
-    raw = _with_unread(RawRows(frame, names, types, seen_of(shape.found)), shape, reading)
-    return _with_lines(spark, raw, paths, reading) if has_rows else raw
-
-
-def _json_documents(spark: SparkSession, paths: Sequence[str], reading: Reading, zone: str, ddl: str) -> DataFrame:
-    return reader_of(spark, "json", reading, zone).schema(ddl).json(literal(paths))
-
-
-def _xml(
-    spark: SparkSession,
-    shape: Shape,
-    paths: Sequence[str],
-    reading: Reading,
-    by_source: Mapping[str, Taken],
-    zone: str,
-    *,
-    has_rows: bool,
-) -> RawRows:
-    del has_rows
-    names = {found.name: found.name for found in shape.found}
-    types = {
-        found.name: by_source[found.name].type if found.name in by_source else (found.type or "STRING")
-        for found in shape.found
     }
-    frame = reader_of(spark, "xml", reading, zone).schema(_ddl(names, types)).xml(literal(paths))
-    return RawRows(frame, names, types, seen_of(shape.found))
+    return readers[asked.shape.format](asked)
 
 
-def _fixed(
-    spark: SparkSession,
-    shape: Shape,
-    paths: Sequence[str],
-    reading: Reading,
-    by_source: Mapping[str, Taken],
-    zone: str,
-    *,
-    has_rows: bool,
-) -> RawRows:
-    del by_source, zone
-    names = {found.name: f"c{at}" for at, found in enumerate(shape.found)}
+def _parquet(asked: Asked) -> RawRows:
+    frame = asked.spark.read.parquet(*asked.places)
+    types = {field.name: field.dataType.simpleString() for field in frame.schema}
+    return RawRows(frame, asked.by_name, types, types, row="_metadata.row_index + 1")
+
+
+def _csv(asked: Asked) -> RawRows:
+    names = asked.by_place
+    types = {name: asked.by_source[name].type if name in asked.by_source else "STRING" for name in names}
+    ddl = _ddl_of_lines(names, types, asked.reading)
+    reader = reader_of(asked.spark, "csv", asked.reading, asked.zone, delimiter=asked.shape.delimiter).schema(ddl)
+    raw = RawRows(reader.csv(asked.places), names, types, asked.seen)
+    return _with_lines(asked, _with_unread(asked, raw), header=asked.reading.has_header)
+
+
+def _json(asked: Asked) -> RawRows:
+    names = asked.by_name
+
+    def documents(ddl: str) -> DataFrame:
+        return reader_of(asked.spark, "json", asked.reading, asked.zone).schema(ddl).json(asked.places)
+
+    if asked.reading.rows:
+        types = {name: _nested_type(asked.by_source.get(name)) for name in names}
+        told = records(documents, asked.reading, types)
+        return RawRows(told, names, types, asked.seen, path=PATH, within=RECORD)
+    types = {name: _type_to_read(asked.by_source.get(name)) for name in names}
+    raw = RawRows(documents(_ddl_of_lines(names, types, asked.reading)), names, types, asked.seen)
+    return _with_lines(asked, _with_unread(asked, raw))
+
+
+def _xml(asked: Asked) -> RawRows:
+    names = asked.by_name
+    types = {
+        found.name: asked.by_source[found.name].type if found.name in asked.by_source else (found.type or "STRING")
+        for found in asked.shape.found
+    }
+    frame = reader_of(asked.spark, "xml", asked.reading, asked.zone).schema(_ddl(names, types)).xml(asked.places)
+    return RawRows(frame, names, types, asked.seen)
+
+
+def _fixed(asked: Asked) -> RawRows:
+    names = asked.by_place
     types = dict.fromkeys(names, "STRING")
-    if not (has_rows and has_lines(reading)):
-        lines = spark.read.text(literal(paths)).selectExpr("value", f"_metadata.file_path AS {PATH}")
-        return RawRows(fields(lines, reading), names, types, seen_of(shape.found), path=PATH)
-    lines = spark.read.text(literal(paths)).selectExpr("value", *BESIDE)
-    numbered = counted(spark, lines, literal(paths), skips=False)
-    return RawRows(fields(numbered, reading), names, types, seen_of(shape.found), path=PATH, row=LINE)
+    lines = asked.spark.read.text(asked.places)
+    if not (asked.has_rows and has_lines(asked.reading)):
+        placed = lines.selectExpr("value", f"_metadata.file_path AS {PATH}")
+        return RawRows(fields(placed, asked.reading), names, types, asked.seen, path=PATH)
+    numbered = counted(asked.spark, lines.selectExpr("value", *BESIDE), asked.places, skips=False)
+    return RawRows(fields(numbered, asked.reading), names, types, asked.seen, path=PATH, row=LINE)
 
 
-def _with_lines(
-    spark: SparkSession, raw: RawRows, paths: Sequence[str], reading: Reading, *, header: bool = False
-) -> RawRows:
-    """Have rows of lines tell at which line they begin, where that can be known."""
-    if not has_lines(reading):
+def _with_lines(asked: Asked, raw: RawRows, *, header: bool = False) -> RawRows:
+    """Have rows of lines tell at which line they begin, where that is asked and can be known."""
+    if not (asked.has_rows and has_lines(asked.reading)):
         return raw
     rows = raw.frame.selectExpr("*", *BESIDE)
-    numbered = counted(spark, rows, literal(paths), skips=True, header=header)
+    numbered = counted(asked.spark, rows, asked.places, skips=True, header=header)
     return replace(raw, frame=numbered, path=PATH, row=LINE, unread=raw.unread.replace(raw.path, PATH))
 
 
-def _with_unread(raw: RawRows, shape: Shape, reading: Reading) -> RawRows:
+def _with_unread(asked: Asked, raw: RawRows) -> RawRows:
     """Have rows tell the line of one that is not of its format; fail for one that is and holds a value of another type.
 
     Spark's reader keeps the line of both. What tells them apart is to read it anew as text alone, which is done of such
     lines only.
     """
-    if not reading.keeps_unread:
+    if not asked.reading.keeps_unread:
         return raw
-    options = _options(shape.format, reading, "UTC", shape.delimiter)
+    options = _options(asked.shape.format, asked.reading, "UTC", asked.shape.delimiter)
     pairs = ", ".join(f"{sql_text(name)}, {sql_text(_said(value))}" for name, value in options.items())
     schema = ", ".join(f"{quoted(name)} STRING" for name in (*raw.names.values(), UNREAD))
-    as_text = f"from_{shape.format}({UNREAD}, {sql_text(schema)}, map({pairs}))"
+    as_text = f"from_{asked.shape.format}({UNREAD}, {sql_text(schema)}, map({pairs}))"
     return replace(
         raw,
         unread=f"CASE WHEN {UNREAD} IS NOT NULL THEN CASE WHEN {as_text}.{UNREAD} IS NOT NULL THEN {UNREAD} "
@@ -210,39 +181,17 @@ def _said(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _avro(
-    spark: SparkSession,
-    shape: Shape,
-    paths: Sequence[str],
-    reading: Reading,
-    by_source: Mapping[str, Taken],
-    zone: str,
-    *,
-    has_rows: bool,
-) -> RawRows:
-    del reading, by_source, zone, has_rows
-    return _by_python(spark, shape, paths, avro_files.reader_of(shape.found))
+def _avro(asked: Asked) -> RawRows:
+    return _by_python(asked, avro_files.reader_of(asked.shape.found))
 
 
-def _excel(
-    spark: SparkSession,
-    shape: Shape,
-    paths: Sequence[str],
-    reading: Reading,
-    by_source: Mapping[str, Taken],
-    zone: str,
-    *,
-    has_rows: bool,
-) -> RawRows:
-    del by_source, zone, has_rows
-    return _by_python(spark, shape, paths, workbooks.reader_of(reading, tuple(found.name for found in shape.found)))
+def _excel(asked: Asked) -> RawRows:
+    return _by_python(asked, workbooks.reader_of(asked.reading, tuple(found.name for found in asked.shape.found)))
 
 
-def _by_python(spark: SparkSession, shape: Shape, paths: Sequence[str], read: Reader) -> RawRows:
-    seen = seen_of(shape.found)
-    names = {found.name: f"c{at}" for at, found in enumerate(shape.found)}
-    frame = read_by_python(spark, paths, read, _ddl(names, seen))
-    return RawRows(frame, names, seen, seen, path=PATH, row=NUMBER)
+def _by_python(asked: Asked, read: Reader) -> RawRows:
+    frame = read_by_python(asked.spark, asked.paths, read, _ddl(asked.by_place, asked.seen))
+    return RawRows(frame, asked.by_place, asked.seen, asked.seen, path=PATH, row=NUMBER)
 
 
 def reader_of(

@@ -20,7 +20,7 @@ from waterclock.connectors.files.documents import RECORD, WHOLE, records
 from waterclock.connectors.files.file_schemas import Shape, shapes_of
 from waterclock.connectors.files.misfits import refused
 from waterclock.connectors.files.origins import by_file
-from waterclock.connectors.files.raw_rows import RawRows, literal, raw_rows, reader_of
+from waterclock.connectors.files.raw_rows import Asked, RawRows, literal, raw_rows, reader_of
 from waterclock.connectors.files.reading import Reading
 from waterclock.connectors.files.zips import as_of_zips, unpacked
 from waterclock.connectors.interface import nothing_held
@@ -141,7 +141,8 @@ def _inferred(spark: SparkSession, reading: Reading, format_name: str, paths: Se
         kinds = {field.name: field.dataType.simpleString() for field in reader.xml(literal(paths)).schema}
         return {name: "ARRAY<STRING>" if kind.startswith("array<") else "STRING" for name, kind in kinds.items()}
     if not reading.rows:
-        return dict.fromkeys(reader.options(primitivesAsString=True).json(literal(paths)).columns, "STRING")
+        inferred = reader.options(primitivesAsString=True).json(literal(paths)).columns
+        return {key: "STRING" for key in inferred if key != UNREAD}  # which Spark names where a line is none
     read = records(lambda ddl: reader.schema(ddl).json(literal(paths)), reading, {WHOLE: "STRING"})
     keys = read.selectExpr(f"explode({RECORD}.{WHOLE}) AS key").distinct().collect()
     return dict.fromkeys((row["key"] for row in keys), "STRING")
@@ -159,9 +160,8 @@ def _scan_shape(  # noqa: PLR0913 - each is a part of what is read
     has_rows: bool,
 ) -> tuple[DataFrame, Mapping[str, str]]:
     """Return the rows of files of one shape, and the columns that the files themselves say they have."""
-    raw = raw_rows(
-        spark, shape, paths, reading, {taken.source: taken for taken in matched.taken}, zone, has_rows=has_rows
-    )
+    by_source = {taken.source: taken for taken in matched.taken}
+    raw = raw_rows(Asked(spark, shape, paths, reading, by_source, zone, has_rows))
     values = [f"{_as_type(raw, taken, zone, reading)} AS {quoted(taken.name)}" for taken in matched.taken]
     if reading.keeps_unread:
         values.append(f"{raw.unread} AS {UNREAD}")

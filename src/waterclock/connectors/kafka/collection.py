@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors import worker_errors
 from waterclock.connectors.column_matching import Found, Matched, Taken, match, seen_of
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.kafka.avro import unreadable
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 DIRECT_RECORDS = 50_000
 _DIRECT_BYTES = 64 * 1024 * 1024
-_MARK = "waterclock-error:"
 _RECORD = "waterclock-record:"
 _NESTED = ("STRUCT", "ARRAY", "MAP", "TIMESTAMP", "BINARY", "VARIANT")
 BESIDE = {f"kafka_{name}": name for name in RAW if name != "value"}
@@ -45,9 +44,9 @@ def collected(spark: SparkSession, extract: Extract, shape: Shape, columns: Colu
 
 def carried(error: BaseException, where: str, topic: str) -> WaterclockError | None:
     """Find in what Spark says the error that a worker met, or the record that cannot be read."""
+    if told := worker_errors.carried(error):
+        return told
     said = str(error)
-    if found := re.search(re.escape(_MARK) + r"(\{.*\})", said):
-        return WaterclockError(**json.loads(found[1]))
     if found := re.search(re.escape(_RECORD) + r"(\d+)/(\d+)/([^\n\]]*?)(?:\s+SQLSTATE|$|\n)", said):
         return unreadable(where, topic, found[1], found[2], found[3])
     return None
@@ -171,7 +170,5 @@ def _by_workers(spark: SparkSession, extracts: Sequence[Extract]) -> DataFrame:
 
 def _carrying(extract: Extract) -> Iterator[Any]:
     """Read in a worker; errors go home within Spark's."""
-    try:
+    with worker_errors.carrying():
         yield from batches(extract)
-    except WaterclockError as error:
-        raise RuntimeError(_MARK + json.dumps(error.to_dict())) from error

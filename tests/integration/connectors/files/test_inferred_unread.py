@@ -1,0 +1,35 @@
+"""Keys of JSON that Spark finds itself, of files with lines that cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from waterclock.connectors.files import file_schemas
+from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.scanning import scan
+from waterclock.flow.choices import Action
+from waterclock.flow.ladders import Rung, Unread
+from waterclock.storage.slices.sieve import UNREAD
+from waterclock.testing.connectors import declared
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_line_that_cannot_be_read_is_no_column_of_its_file(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_schemas, "_LOOKED_THROUGH", 0)
+    path = tmp_path / "a.json"
+    path.write_text('{"id": "1", "note": "n"}\n{"id": "2", "no\n')
+    columns = replace(declared(), unread=Unread("readable", (Rung(Action.QUARANTINE),)))
+    scanned = scan(spark, [str(path)], Reading(), columns, "UTC")
+    assert scanned.seen_in() == {"id": "STRING", "note": "STRING"}
+    rows = {(row["id"], row["note"], row[UNREAD]) for row in scanned.frame.collect()}
+    assert rows == {("1", "n", None), (None, None, '{"id": "2", "no')}
