@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from waterclock.secrets import VaultPlace
 
 _SECONDS = 10.0
+_SECONDS_KEPT = 5.0
+_kept: dict[tuple[VaultPlace, str], tuple[float, str]] = {}
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
@@ -40,13 +43,18 @@ def in_keyring(service: str, name: str) -> str | None:
 
 
 def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str | None:
-    """Return what Vault holds under a name; None where it holds nothing. One login and one request.
+    """Return what Vault holds under a name; None where it holds nothing.
+
+    Cost: one login and one request, once in five seconds: a look at a thousand tables of a connection asks once.
 
     `at_hand` reads those secrets by which we are known to Vault.
 
     Raises  E225 as `at_hand` does; E920 where Vault does not answer, refuses us, or is told too little; E921 where hvac
             is not installed
     """
+    at, known = _kept.get((place, name), (0.0, ""))
+    if time.monotonic() < at + _SECONDS_KEPT and known:
+        return known
     try:
         import hvac
         import requests
@@ -75,7 +83,10 @@ def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str
         mend = "see that the login, its policy and the path are right"
         raise _refusal(place, name, _said(error), mend) from error
     value = kept.get(key)
-    return None if value is None else str(value)
+    if value is None:
+        return None
+    _kept[place, name] = time.monotonic(), str(value)
+    return str(value)
 
 
 def shown_in_vault(place: VaultPlace, name: str) -> str:

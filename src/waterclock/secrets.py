@@ -62,8 +62,8 @@ class Secrets:
     """Reads secrets by name: the variable `WATERCLOCK_SECRET_<NAME>`, the file of that name, the keyring, then Vault.
 
     `ops/password` is WATERCLOCK_SECRET_OPS_PASSWORD, or the file ops/password, of which one newline at the end is
-    left out: the form in which Docker and Kubernetes hand secrets over. Nothing is kept: a value that was changed is
-    the new one at the next reading, which costs one request where Vault is asked.
+    left out: the form in which Docker and Kubernetes hand secrets over. A value that was changed is the new one at the
+    next reading; of Vault within five seconds.
     """
 
     places: SecretPlaces

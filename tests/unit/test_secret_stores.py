@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from waterclock import secret_stores
 from waterclock.errors import WaterclockError
 from waterclock.secrets import SecretPlaces, Secrets, VaultPlace
 
@@ -39,8 +40,11 @@ class Vault(BaseHTTPRequestHandler):
         """Log in by AppRole."""
         self.asked.append(self.path)
         said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        is_right = said == {"role_id": "shop", "secret_id": "sesame"} and self.path == "/v1/auth/approle/login"
-        if not is_right:
+        known = {
+            "/v1/auth/approle/login": {"role_id": "shop", "secret_id": "sesame"},
+            "/v1/auth/kubernetes/login": {"role": "shop", "jwt": "of the pod"},
+        }
+        if said != known.get(self.path):
             return self._answer(400, {"errors": ["invalid role or secret ID"]})
         return self._answer(200, {"auth": {"client_token": MADE}})
 
@@ -65,6 +69,7 @@ def vault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     Vault.kept = {"secret/data/shop/ops": {"data": {"password": "pässword"}, "metadata": {}}}
     Vault.asked = []
     Vault.broken = None
+    monkeypatch.setattr(secret_stores, "_SECONDS_KEPT", 0.0)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Vault)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -124,6 +129,26 @@ def test_whoever_is_logged_in_is_known_by_the_token_of_the_machine(
     monkeypatch.setenv("VAULT_TOKEN", "stale")
     with pytest.raises(WaterclockError, match="permission denied"):
         reading(place, tmp_path).read("ops/password")
+
+
+def test_a_pod_is_known_by_its_service_account(vault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    account = tmp_path / "token"
+    account.write_text("of the pod")
+    monkeypatch.setattr(secret_stores, "_SERVICE_ACCOUNT", account)
+    place = VaultPlace(vault, path="shop", auth="kubernetes", role="shop")
+    assert reading(place, tmp_path).read("ops/password") == "pässword"
+    account.write_text("of another")
+    with pytest.raises(WaterclockError, match="E920"):
+        reading(place, tmp_path).read("ops/password")
+
+
+def test_many_tables_of_one_connection_ask_vault_once(
+    vault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secret_stores, "_SECONDS_KEPT", 60.0)
+    secrets = reading(VaultPlace(vault, path="shop", token="root"), tmp_path, ROOT=ROOT)
+    assert {secrets.read("ops/password") for _ in range(1000)} == {"pässword"}
+    assert len(Vault.asked) == 1
 
 
 def test_what_is_nowhere_is_told_with_all_places(vault: str, tmp_path: Path) -> None:
