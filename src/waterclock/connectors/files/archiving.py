@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from waterclock.connectors.files.bucket_listing import mark_arrival
 from waterclock.connectors.files.landed_names import is_stamped
 from waterclock.connectors.files.landing import Landing
-from waterclock.connectors.files.stored_names import mark_arrival
 from waterclock.connectors.interface import Item, Report
 from waterclock.faults import fault
 from waterclock.filesystem import (

@@ -17,9 +17,9 @@ from urllib.parse import unquote
 from waterclock.connectors.column_matching import match
 from waterclock.connectors.files.file_schemas import bytes_of, shapes_of, text_of, unreadable
 from waterclock.connectors.files.fixed_width import width_of
-from waterclock.connectors.files.markup import first_fault
 from waterclock.connectors.files.misfits import MISFIT, REFUSED
-from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.xml_documents import first_fault
 from waterclock.connectors.files.zips import is_member, told_name
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import is_there

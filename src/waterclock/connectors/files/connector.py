@@ -24,8 +24,8 @@ from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.markers import has_marker
 from waterclock.connectors.files.origins import told_apart, with_file_names
 from waterclock.connectors.files.places import folder_of, landing_of, reach
-from waterclock.connectors.files.reading import ROOM, Reading, reading_of, wrong_reading
-from waterclock.connectors.files.writer import wrong_writing
+from waterclock.connectors.files.reading_options import ROOM, Reading, reading_of, wrong_reading
+from waterclock.connectors.files.writing import wrong_writing
 from waterclock.connectors.interface import (
     Collected,
     Item,
@@ -203,7 +203,7 @@ class FilesCollector:
         if "file" in tells:
             rows = with_file_names(spark, rows, [item for taken in items.values() for item in taken])
         frame = _with_file_labels(spark, rows, labels)
-        source = {label_of(label): [_position(item) for item in taken] for label, taken in items.items()}
+        source = {label_of(label): [_listed(item) for item in taken] for label, taken in items.items()}
         by_label = {label: scanned.seen_in({item.path for item in taken}) for label, taken in items.items() if taken}
         return Collected(
             frame,
@@ -227,11 +227,9 @@ class FilesCollector:
         from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import sorted_into_windows
 
-        names, span = (
-            _names_of(unit),
-            (request.windows[0].start, request.windows[-1].end + request.slack),
-        )
-        chosen = land.list_between(self._landing(unit), names, span, now=datetime.now(UTC))
+        first, last = request.windows[0].start, request.windows[-1].end
+        span = (first, last + request.slack)
+        chosen = land.list_between(self._landing(unit), _names_of(unit), span, now=datetime.now(UTC))
         if not chosen:
             return self._no_rows(spark, unit, columns, zone)
         own, tells = told_apart(columns)
@@ -239,18 +237,16 @@ class FilesCollector:
         has_rows = "row" in tells
         scanned = scan(spark, list(stamps), self._reading(unit), own, zone, time=time, stamps=stamps, has_rows=has_rows)
         rows = with_file_names(spark, scanned.frame, chosen) if "file" in tells else scanned.frame
-        first, last = request.windows[0].start, request.windows[-1].end
         abroad = [item.path for item in chosen if not first <= item.stamp < last]
         frame, set_aside = sorted_into_windows(rows, request.windows, abroad)
-        positions = [_position(item) for item in chosen]
-        source = {"items": positions}
+        source = {"items": [_listed(item) for item in chosen]}
         return Collected(frame, set_aside, scanned.left_out, source, close=scanned.close, seen=scanned.seen_in())
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> Looked:
-        """Tell of which windows files have come; see `changes`."""
-        from waterclock.connectors.files.changes import look
+        """Tell of which windows files have come; see `looks`."""
+        from waterclock.connectors.files.looks import look
 
         span = (request.windows[0].start, request.windows[-1].end + request.slack)
         items = land.list_between(self._landing(unit), _names_of(unit), span, now=datetime.now(UTC))
@@ -274,7 +270,7 @@ class FilesCollector:
         return Collected(
             rows.drop(FILE_KEY),
             left_out=scanned.left_out,
-            source={"items": [_position(item) for item in chosen]},
+            source={"items": [_listed(item) for item in chosen]},
             close=scanned.close,
             seen=scanned.seen_in(),
         )
@@ -325,7 +321,7 @@ def _names_of(unit: Unit) -> landed_names.Names:
     return landed_names.names_of(unit.path, has_positions=bool(unit.options.get("positions")))
 
 
-def _position(item: Item) -> dict[str, object]:
+def _listed(item: Item) -> dict[str, object]:
     return {"name": item.name, "stamp": item.stamp.isoformat(), "size": item.size}
 
 

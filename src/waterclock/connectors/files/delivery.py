@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, Outcome
-from waterclock.connectors.files.writer import ENDINGS, Writing, write_file
+from waterclock.connectors.files.writing import ENDINGS, Writing, write_file
 from waterclock.connectors.sealed import batches_of, labelled
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from waterclock.connectors.column_matching import Found
-from waterclock.connectors.files import avro_files, workbooks
-from waterclock.connectors.files.documents import found_in
+from waterclock.connectors.files import avro_reading, excel_reading
+from waterclock.connectors.files.json_records import found_in
 from waterclock.connectors.files.landed_names import FORMATS, format_of
-from waterclock.connectors.files.markup import columns_in, refuse_entities
-from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.xml_documents import columns_in, refuse_entities
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import each_of, look, opened
 from waterclock.flow.declarations import Columns
@@ -77,13 +77,13 @@ def shapes_of(
         if formats == {"csv"}:
             return _csv_shape(path, reading, columns)
         if formats == {"avro"}:
-            return Shape("avro", "", _looked_into(path, avro_files.columns_of))
+            return Shape("avro", "", _looked_into(path, avro_reading.columns_of))
         if formats == {"excel"}:
             return Shape("excel", "", _looked_into(path, sheet_columns))
         return _parquet_shape(path)
 
     def sheet_columns(file: IO[bytes]) -> tuple[Found, ...]:
-        names = workbooks.columns_of(file, reading, [column.name for column in columns.named])
+        names = excel_reading.columns_of(file, reading, [column.name for column in columns.named])
         return tuple(map(Found, names))
 
     shapes: dict[Shape, list[str]] = {}

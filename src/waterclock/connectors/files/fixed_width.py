@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.files.misfits import PATH, refused
-from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.reading_options import Reading
 from waterclock.spark_sql import sql_text
 
 if TYPE_CHECKING:

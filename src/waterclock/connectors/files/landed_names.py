@@ -10,7 +10,7 @@ a glob              `web/click/*.json.gz`, `**` crosses folders. An item's name 
                     time of its last change.
 
 Names that begin with `.` or `_` are not looked at. An archive of years is walked at every run: a file that is not
-wanted costs its name alone, so paths here are texts. `stored_names` does the same in an object store.
+wanted costs its name alone, so paths here are texts. `bucket_listing` does the same in an object store.
 """
 
 from __future__ import annotations
@@ -138,9 +138,9 @@ def find(
 ) -> Finds:
     """Find a unit's files below a folder: those whose names are not among `without`, and are among `only`."""
     if is_remote(root):
-        from waterclock.connectors.files.stored_names import find_stored
+        from waterclock.connectors.files.bucket_listing import find_in_bucket
 
-        return find_stored(root, names, zone, without=without, only=only)
+        return find_in_bucket(root, names, zone, without=without, only=only)
     finds = Finds()
     for path, name in _paths(root, names, finds, without, only):
         with suppress(FileNotFoundError):  # it has moved to the archive since the folder was listed

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.files.misfits import PATH
-from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.reading_options import Reading
 from waterclock.flow.origins import TYPES
 from waterclock.spark_sql import quoted
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import Taken, seen_of
-from waterclock.connectors.files import avro_files, workbooks
+from waterclock.connectors.files import avro_reading, excel_reading
 from waterclock.connectors.files.by_python import NUMBER, Reader, read_by_python
-from waterclock.connectors.files.documents import RECORD, records
 from waterclock.connectors.files.file_schemas import Shape
 from waterclock.connectors.files.fixed_width import fields
+from waterclock.connectors.files.json_records import RECORD, records
 from waterclock.connectors.files.lines import BESIDE, LINE, counted, has_lines
 from waterclock.connectors.files.misfits import PATH, refused
-from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.reading_options import Reading
 from waterclock.flow.declarations import Value
 from waterclock.flow.origins import TYPES
 from waterclock.spark_sql import literal_path, quoted, sql_text
@@ -182,11 +182,11 @@ def _said(value: Value) -> str:
 
 
 def _avro(asked: Asked) -> RawRows:
-    return _by_python(asked, avro_files.reader_of(asked.shape.found))
+    return _by_python(asked, avro_reading.reader_of(asked.shape.found))
 
 
 def _excel(asked: Asked) -> RawRows:
-    return _by_python(asked, workbooks.reader_of(asked.reading, tuple(found.name for found in asked.shape.found)))
+    return _by_python(asked, excel_reading.reader_of(asked.reading, tuple(found.name for found in asked.shape.found)))
 
 
 def _by_python(asked: Asked, read: Reader) -> RawRows:

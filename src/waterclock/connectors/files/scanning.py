@@ -16,12 +16,12 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import Matched, Taken, match
-from waterclock.connectors.files.documents import RECORD, WHOLE, records
 from waterclock.connectors.files.file_schemas import Shape, shapes_of
+from waterclock.connectors.files.json_records import RECORD, WHOLE, records
 from waterclock.connectors.files.misfits import refused
 from waterclock.connectors.files.origins import by_file
 from waterclock.connectors.files.raw_rows import Asked, RawRows, literal, raw_rows, reader_of
-from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.reading_options import Reading
 from waterclock.connectors.files.zips import as_of_zips, unpacked
 from waterclock.connectors.interface import nothing_held
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant

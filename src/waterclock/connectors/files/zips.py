@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING
 from waterclock.connectors.files.file_schemas import unreadable
 from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.connectors.files.origins import by_file
-from waterclock.connectors.files.reading import ROOM, Reading
+from waterclock.connectors.files.reading_options import ROOM, Reading
 from waterclock.connectors.interface import nothing_held
 from waterclock.connectors.windowing import FILE_KEY, file_key_of
 from waterclock.errors import WaterclockError

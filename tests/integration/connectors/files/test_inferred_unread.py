@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from waterclock.connectors.files import file_schemas
-from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.reading_options import Reading
 from waterclock.connectors.files.scanning import scan
 from waterclock.flow.choices import Action
 from waterclock.flow.ladders import Rung, Unread

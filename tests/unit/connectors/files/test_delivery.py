@@ -19,7 +19,7 @@ import pytest
 
 from tests.systems import PublishedFolder, unit_of
 from waterclock.connectors.delivering import Deliverer, Delivery, Outcome
-from waterclock.connectors.files.writer import Writing, write_file
+from waterclock.connectors.files.writing import Writing, write_file
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow.choices import Mode

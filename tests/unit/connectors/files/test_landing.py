@@ -15,7 +15,7 @@ from waterclock.connectors.files.broken import explain
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.files.file_schemas import shapes_of
 from waterclock.connectors.files.landed_names import format_of, names_of
-from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.reading_options import Reading
 from waterclock.connectors.interface import Item, Listing
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns, Place

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from waterclock.connectors.files import avro_files, workbooks
+from waterclock.connectors.files import avro_reading, excel_reading
 from waterclock.connectors.files.by_python import NUMBER
-from waterclock.connectors.files.reading import ROOM, Reading
+from waterclock.connectors.files.reading_options import ROOM, Reading
 from waterclock.connectors.files.zips import unpacked
 
 QUICK = settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
@@ -66,9 +66,9 @@ def test_a_sheet_is_read_back_wherever_it_lies(lines: list[list[Any]], top: int,
     content = io.BytesIO()
     book.save(content)
     reading = Reading()
-    assert workbooks.columns_of(content, reading, []) == tuple(names)
+    assert excel_reading.columns_of(content, reading, []) == tuple(names)
     content.seek(0)
-    found = [row for batch in workbooks.reader_of(reading, tuple(names))(content) for row in batch.to_pylist()]
+    found = [row for batch in excel_reading.reader_of(reading, tuple(names))(content) for row in batch.to_pylist()]
     told = [
         {**{f"c{place}": text_of(value) for place, value in enumerate(line)}, NUMBER: top + 2 + at}
         for at, line in enumerate(lines)
@@ -83,10 +83,12 @@ def test_avro_is_read_back(records: list[dict[str, Any]], codec: str) -> None:
     content = io.BytesIO()
     fastavro.writer(content, {"type": "record", "name": "r", "fields": FIELDS}, records, codec=codec)
     content.seek(0)
-    columns = avro_files.columns_of(content)
+    columns = avro_reading.columns_of(content)
     assert [column.name for column in columns] == list(OPTIONAL)
     content.seek(0)
-    read = pa.Table.from_batches(batches).to_pylist() if (batches := [*avro_files.reader_of(columns)(content)]) else []
+    read = (
+        pa.Table.from_batches(batches).to_pylist() if (batches := [*avro_reading.reader_of(columns)(content)]) else []
+    )
     told = [{f"c{at}": record[name] for at, name in enumerate(OPTIONAL)} for record in records]
     assert read == [{**record, NUMBER: number} for number, record in enumerate(told, 1)]
 

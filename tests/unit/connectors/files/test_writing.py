@@ -17,7 +17,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from python_calamine import CalamineWorkbook
 
-from waterclock.connectors.files.writer import Writing, write_file, wrong_writing
+from waterclock.connectors.files.writing import Writing, write_file, wrong_writing
 from waterclock.errors import WaterclockError
 
 PLAIN = {
@@ -113,7 +113,7 @@ def test_what_a_cell_does_not_hold_is_refused(tmp_path: Path, text: str) -> None
 
 
 def test_more_rows_than_a_sheet_holds_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("waterclock.connectors.files.workbook_writing._MOST_ROWS", 3)
+    monkeypatch.setattr("waterclock.connectors.files.excel_writing._MOST_ROWS", 3)
     kinds = {"x": (pa.int64(), "BIGINT")}
     written(tmp_path / "a.xlsx", [{"x": 1}, {"x": 2}], kinds, format="excel")
     with pytest.raises(WaterclockError, match="no sheet of Excel holds"):

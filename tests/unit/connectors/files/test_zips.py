@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from waterclock.connectors.files.completeness import problem_of
-from waterclock.connectors.files.reading import ROOM, Reading
+from waterclock.connectors.files.reading_options import ROOM, Reading
 from waterclock.connectors.files.zips import told_name, unpacked
 from waterclock.errors import WaterclockError
 

@@ -18,7 +18,7 @@ import pytest
 
 from tests.systems import setting_of, unit_of
 from waterclock.connectors.files.file_schemas import shapes_of
-from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.reading_options import Reading
 from waterclock.connectors.interface import Item
 from waterclock.connectors.receiver import spool, writing
 from waterclock.connectors.receiver.connector import CONNECTOR, ReceiverCollector
@@ -134,7 +134,7 @@ def test_a_clock_that_is_set_back_takes_no_label_back(tmp_path: Path) -> None:
 
 def test_a_segment_ends_at_its_window_and_at_its_size(tmp_path: Path) -> None:
     clock = Clock()
-    writer = writer_of(tmp_path, clock, most_bytes=100)
+    writer = writer_of(tmp_path, clock, full=100)
     writer.append([body(1)])
     clock.now += 5 * MINUTE
     writer.append([body(2)])
@@ -282,7 +282,7 @@ class Story:
         self.late: list[str] = []
 
     def write(self) -> None:
-        writer = writer_of(self.folder, self.clock, most_bytes=400)
+        writer = writer_of(self.folder, self.clock, full=400)
         try:
             for _ in range(self.chance.randint(1, 8)):
                 ids = list(range(self.sent, self.sent + self.chance.randint(1, 3)))

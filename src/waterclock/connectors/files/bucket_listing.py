@@ -24,7 +24,7 @@ _WILDCARD = re.compile(r"[*?\[]")
 _MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")
 
 
-def find_stored(
+def find_in_bucket(
     root: Path, names: Names, zone: str, *, without: Collection[str], only: Collection[str] | None
 ) -> Finds:
     """Find a unit's files below a folder of an object store, as `landed_names.find` does.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.files.misfits import PATH, refused
-from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.reading_options import Reading
 from waterclock.spark_sql import quoted, sql_text
 
 if TYPE_CHECKING:

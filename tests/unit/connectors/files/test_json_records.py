@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from waterclock.connectors.files.documents import found_in
-from waterclock.connectors.files.reading import reading_of
+from waterclock.connectors.files.json_records import found_in
+from waterclock.connectors.files.reading_options import reading_of
 
 
 @pytest.mark.parametrize(

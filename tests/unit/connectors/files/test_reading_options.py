@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.connectors.files.reading import Cells, Outer, Position, cells_of, outer_of, positions_of, wrong_reading
+from waterclock.connectors.files.reading_options import (
+    Cells,
+    Outer,
+    Position,
+    cells_of,
+    outer_of,
+    positions_of,
+    wrong_reading,
+)
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import check_project
 from waterclock.flow.declarations import Value

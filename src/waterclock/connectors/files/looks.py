@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.reading_options import Reading
 from waterclock.connectors.files.scanning import scan
 from waterclock.connectors.interface import Item, Looked, LookRequest
 from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_of, label_by, literal

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.files.by_python import NUMBER
-from waterclock.connectors.files.reading import Cells, Reading
+from waterclock.connectors.files.reading_options import Cells, Reading
 from waterclock.errors import WaterclockError, did_you_mean
 
 if TYPE_CHECKING:

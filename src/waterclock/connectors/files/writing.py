@@ -90,7 +90,7 @@ def _write_avro(
 def _write_excel(
     file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
 ) -> int:
-    from waterclock.connectors.files.workbook_writing import write_workbook
+    from waterclock.connectors.files.excel_writing import write_workbook
 
     return write_workbook(file, [name for name, _ in columns], batches, has_header=writing.has_header)
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from waterclock.connectors.files.markup import columns_in, first_fault, refuse_entities
+from waterclock.connectors.files.xml_documents import columns_in, first_fault, refuse_entities
 from waterclock.errors import WaterclockError
 
 LAUGHS = "".join(f'<!ENTITY l{at} "{f"&l{at - 1};" * 10}">' for at in range(1, 10))
