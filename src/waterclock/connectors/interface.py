@@ -319,8 +319,11 @@ class WindowCollector(Collector, Protocol):
 
 
 @runtime_checkable
-class ChangeTeller(Collector, Protocol):
-    """A source by data time that can say which windows changed (LOOKBACK ... CHANGED)."""
+class Looking(Collector, Protocol):
+    """A source by data time that can be looked at: it says which windows changed (LOOKBACK ... CHANGED).
+
+    Nothing of this is BY CHANGES, the log of what became of each row: see `change_collector`.
+    """
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str

@@ -158,7 +158,7 @@ class PostgresCollector:
     ) -> Looked:
         """Tell which windows hold rows that changed, as of one moment."""
         from waterclock.connectors.changed_rows import look
-        from waterclock.connectors.postgres.changes import ChangedIn, changed_by
+        from waterclock.connectors.postgres.looks import ChangedIn, changed_by
         from waterclock.connectors.postgres.types import columns_of
         from waterclock.connectors.values import Times
 

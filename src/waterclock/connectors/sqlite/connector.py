@@ -148,7 +148,7 @@ class SqliteCollector:
     ) -> Looked:
         """Tell which windows hold rows that changed, in one read transaction."""
         from waterclock.connectors.changed_rows import change_column_of, look
-        from waterclock.connectors.sqlite.changes import ChangedIn
+        from waterclock.connectors.sqlite.looks import ChangedIn
 
         del spark, columns
         with self.database.reading(str(unit)) as connection:

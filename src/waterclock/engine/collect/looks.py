@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import BEGINNING
 from waterclock.batches.records import Slice
-from waterclock.connectors.interface import ChangeTeller, Looked, LookRequest, Mark
+from waterclock.connectors.interface import Looked, Looking, LookRequest, Mark
 from waterclock.engine.collect.lookback import revisited, slack_of
 from waterclock.flow.declarations import Source, Table
 from waterclock.ledger.ledger import Ledger
@@ -90,7 +90,7 @@ def _asked(
 ) -> Looked:
     unit = work.connections.opened(source.unit)
     collector = work.connections.collector(unit.connection)
-    if isinstance(collector, ChangeTeller):
+    if isinstance(collector, Looking):
         return collector.look(spark, unit, request, table.columns, table.cadence.zone)
     raise AssertionError(f"{unit} cannot tell what changed, which check refuses")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.systems import PostgresDatabase
-from waterclock.connectors.interface import ChangeTeller, Looked, LookRequest, Mark
+from waterclock.connectors.interface import Looked, Looking, LookRequest, Mark
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
 from waterclock.timelabel.window import Window
@@ -28,7 +28,7 @@ class Source:
 
     def look(self, column: str = "changed", zone: str = "UTC") -> Looked:
         collector = self.database.connector.collector(self.database.setting)
-        assert isinstance(collector, ChangeTeller)
+        assert isinstance(collector, Looking)
         request = LookRequest("at", column, HOURS, self.marks)
         return collector.look(_no_spark, self.database.unit, request, Columns(), zone)
 
