@@ -18,7 +18,7 @@ from waterclock.timelabel.instant import EPOCH
 _HEAD = struct.Struct("<IIq")
 _SUM = struct.Struct("<q")
 _MICROSECOND = timedelta(microseconds=1)
-MOST_BYTES = 1 << 30
+_LONGEST = 1 << 30  # far beyond any request: what says more is torn
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def frames_of(file: IO[bytes]) -> Iterator[Frame]:
     start = 0
     while len(head := file.read(_HEAD.size)) == _HEAD.size:
         length, said, micros = _HEAD.unpack(head)
-        if not 0 < length <= MOST_BYTES:
+        if not 0 < length <= _LONGEST:
             return
         body = file.read(length)
         if len(body) < length or crc32(body, crc32(head[8:])) != said:

@@ -17,7 +17,7 @@ from waterclock.connectors.receiver.frames import framed
 from waterclock.connectors.receiver.spool import Segment, is_locked, minute_of, sealed_until, sync_folder
 from waterclock.faults import fault
 
-MOST_BYTES = 64 << 20
+FULL = 64 << 20  # bytes after which a segment is ended, so that no sealed file is much larger
 _NEW = ".new-"
 
 
@@ -46,12 +46,12 @@ class SegmentWriter:
         folder: Path,
         end_of: Callable[[datetime], datetime],
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        most_bytes: int = MOST_BYTES,
+        full: int = FULL,
     ) -> None:
         self._folder = folder
         self._end_of = end_of
         self._clock = clock
-        self._most_bytes = most_bytes
+        self._full = full
         self._name = secrets.token_hex(4)
         self._count = 0
         self._last = datetime.min.replace(tzinfo=UTC)
@@ -65,7 +65,7 @@ class SegmentWriter:
         """
         now = self._now()
         to = self._open
-        if to is not None and (now >= to.end or to.size >= self._most_bytes):
+        if to is not None and (now >= to.end or to.size >= self._full):
             self.end()
             to = None
         if to is None:
