@@ -4,6 +4,10 @@ A SQLite file keeps when each of the last requests was let go, and one waits unt
 rate allows is older than its period. So in no period, wherever it begins, are there more requests than the rate says:
 guaranteed for all that share the file, which is on this machine's disk (SQLite's locks hold between its processes);
 runners on other machines count for themselves. A pause that the server asked for holds all of them.
+
+pyrate-limiter (4.5) has buckets in SQLite, and was tried. There a place is asked for again and again and not drawn
+once, so nobody is in turn; between processes it needs a lock file beside, which its own source calls fit for one thread
+each; it has no pause that is shared, and a clock that was put back holds all until it has caught up.
 """
 
 from __future__ import annotations
