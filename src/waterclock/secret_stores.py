@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from waterclock.secrets import VaultPlace
 
-_SECONDS = 10.0
+_TIMEOUT = 10.0  # seconds
 _SECONDS_KEPT = 5.0
+# what Vault said and when, by a monotonic clock; of this process alone, and never of a secret that was not there
 _kept: dict[tuple[VaultPlace, str], tuple[float, str]] = {}
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
@@ -45,12 +46,11 @@ def in_keyring(service: str, name: str) -> str | None:
 def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str | None:
     """Return what Vault holds under a name; None where it holds nothing.
 
-    Cost: one login and one request, once in five seconds: a look at a thousand tables of a connection asks once.
-
     `at_hand` reads those secrets by which we are known to Vault.
 
     Raises  E225 as `at_hand` does; E920 where Vault does not answer, refuses us, or is told too little; E921 where hvac
             is not installed
+    Cost    one login and one request, once in five seconds: a look at a thousand tables of a connection asks once
     """
     at, known = _kept.get((place, name), (0.0, ""))
     if time.monotonic() < at + _SECONDS_KEPT and known:
@@ -70,9 +70,12 @@ def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str
         kept = _read(client, place, path)
     except hvac.exceptions.InvalidPath:
         return None
-    except (hvac.exceptions.VaultDown, hvac.exceptions.BadGateway, hvac.exceptions.RateLimitExceeded) as error:
-        raise _away(place, name, error) from error
-    except hvac.exceptions.InternalServerError as error:
+    except (
+        hvac.exceptions.VaultDown,
+        hvac.exceptions.BadGateway,
+        hvac.exceptions.RateLimitExceeded,
+        hvac.exceptions.InternalServerError,
+    ) as error:
         raise _away(place, name, error) from error
     except requests.exceptions.SSLError as error:
         why = "its certificate is not trusted, or it does not take ours"
@@ -108,7 +111,7 @@ def _client(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> hvac
         token="" if place.auth != "token" or place.token else None,
         verify=str(place.ca) if place.ca else True,
         cert=(str(place.certificate), str(place.key)) if place.certificate else None,
-        timeout=_SECONDS,
+        timeout=_TIMEOUT,
         namespace=place.namespace,
     )
     if place.auth == "approle":
