@@ -9,7 +9,7 @@ import itertools
 import json
 import sqlite3
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -403,8 +403,8 @@ class FollowedPostgres(PostgresDatabase):
     def lose(self) -> None:
         drop_all_slots()
 
-    def names(self) -> Iterator[str]:
-        return self._names
+    def name(self) -> str:
+        return next(self._names)
 
 
 class TimedPostgres(PostgresDatabase):

@@ -1,9 +1,18 @@
-"""What third parties test their parts of Waterclock with: the same suites that test its own. Needs pytest."""
+"""What third parties test their parts of Waterclock with: the same suites that test its own. Needs pytest.
+
+`connectors`    every connector; a collect BY ARRIVAL TIME of items, BY DATA TIME, without BY, of another project
+`positions`     a collect BY ARRIVAL TIME of a log
+`changes`       a collect BY CHANGES
+`sealing`       a source that is its own clock, whose items are made as a run asks for them
+`deliveries`    a destination
+`specs`         the specifications of a project, each scenario as a test
+"""
 
 from __future__ import annotations
 
+from pkgutil import iter_modules
+
 import pytest
 
-pytest.register_assert_rewrite(
-    "waterclock.testing.connectors", "waterclock.testing.deliveries", "waterclock.testing.positions"
-)
+# a suite that fails in another package's tests shows its values as it does here
+pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in iter_modules(__path__)))

@@ -1,8 +1,8 @@
-"""The conformance suite for sources of changes (BY CHANGES), to subclass as those of `testing.connectors`."""
+"""A conformance suite for sources of changes (BY CHANGES); see `connectors`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -35,8 +35,8 @@ class Changing(System, Protocol):
         """Have the source lose all that it keeps for collects."""
         ...
 
-    def names(self) -> Iterator[str]:
-        """Give names of what it keeps, each once, which a collect may draw; all of them are let go at the end."""
+    def name(self) -> str:
+        """Return a name, never the same twice, for what the source keeps for a collect; it is let go at the end."""
         ...
 
 
@@ -115,7 +115,7 @@ class ChangesConformance:
     def _read(
         spark: SparkSession, system: Changing, since: Mapping[str, Any] | None, until: datetime = _EVER
     ) -> ChangesRead:
-        request = ChangeRequest(("id",), since, until, lambda: next(system.names()))
+        request = ChangeRequest(("id",), since, until, system.name)
         read = _collector(system).read_changes(spark, system.unit, request, declared(), "UTC")
         assert set(read.collected.frame.columns) >= {"id", "note", OP, LSN, SEQ, AT}
         return read

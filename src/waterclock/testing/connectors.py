@@ -7,8 +7,8 @@ system of yours for each test, as the suite's protocol says; those that read nee
         @pytest.fixture
         def system(self, tmp_path): return MySystem(tmp_path)
 
-Waterclock's own connectors run these suites as well (tests/integration/connectors). Suites for logs are in
-`waterclock.testing.positions`, those for destinations in `waterclock.testing.deliveries`.
+Waterclock's own connectors run these suites as well (tests/integration/connectors). The other modules of
+`waterclock.testing` have the suites for logs, changes, sources that are sealed, and destinations.
 """
 
 from __future__ import annotations
@@ -140,11 +140,11 @@ class ConnectorConformance:
         ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
         assert ran.stdout.strip() == "[]"
 
-    def test_required_options_are_options(self, system: System) -> None:
+    def test_each_option_says_what_it_is_for(self, system: System) -> None:
         can = system.connector.capabilities
         options = [*can.connection_options.values(), *can.collect_options.values(), *can.publish_options.values()]
         assert all(option.kind in ("text", "number", "flag") for option in options)
-        assert all(option.help for option in options), "an option says what it is for"
+        assert all(option.help for option in options)
 
     def test_it_offers_what_it_says(self, system: System) -> None:
         can = system.connector.capabilities
@@ -165,7 +165,7 @@ class ConnectorConformance:
 
 
 class ArrivalConformance:
-    """BY ARRIVAL TIME."""
+    """A collect BY ARRIVAL TIME of items: each is taken whole, once, and stays readable where it was archived."""
 
     def test_items_are_listed_oldest_first_in_utc(self, system: Arriving) -> None:
         for at in (2, 0, 1):
@@ -258,7 +258,7 @@ class ArrivalConformance:
 
 
 class WindowConformance:
-    """BY DATA TIME."""
+    """A collect BY DATA TIME: each row is of one window, by its own time."""
 
     def test_windows_are_half_open_and_take_each_row_once(self, spark: SparkSession, system: Timed) -> None:
         second = timedelta(seconds=1)

@@ -1,4 +1,4 @@
-"""A conformance suite for destinations: delivers as the interface promises; see `connectors`.
+"""A conformance suite for destinations: all or nothing, and once a claim; see `connectors`.
 
 Needs no Spark: sealed slices are written by Arrow.
 """
@@ -93,7 +93,7 @@ def row(key: str, amount: int) -> dict[str, Any]:
 
 
 class DeliveryConformance:
-    """What holds of every destination that takes APPEND; and of REPLACE and MERGE, where it takes them."""
+    """What holds of every destination, all of which take APPEND; and of REPLACE and MERGE, where it takes them."""
 
     @pytest.fixture
     def slices(self, tmp_path: Path, system: Receiving) -> Slices:

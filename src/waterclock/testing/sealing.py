@@ -22,7 +22,7 @@ class Written(Arriving, Protocol):
 
 
 class SealingConformance:
-    """BY ARRIVAL TIME, of a source that is its own clock."""
+    """A collect BY ARRIVAL TIME of a source that is its own clock: nothing comes before what was sealed."""
 
     def test_an_idle_source_is_complete_up_to_now(self, system: Written) -> None:
         assert _DAY - timedelta(minutes=1) < _sealing(system).seal(system.unit, _DAY) <= _DAY

@@ -1,0 +1,27 @@
+"""Every public conformance suite is named where a connector is explained, and tells its values when it fails."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from waterclock import testing
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = sorted(Path(testing.__path__[0]).glob("[a-z]*.py"))
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
+def test_each_suite_stands_in_the_how_to(module: Path) -> None:
+    page = (ROOT / "docs" / "howto" / "write-a-connector.md").read_text(encoding="utf-8")
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    suites = [each.name for each in tree.body if isinstance(each, ast.ClassDef) and each.name.endswith("Conformance")]
+    assert [name for name in suites if name not in page] == []
+    assert f"`{module.stem}`" in (testing.__doc__ or "")
+
+
+def test_asserts_of_each_suite_are_rewritten(request: pytest.FixtureRequest) -> None:
+    hook = next(each for each in request.config.pluginmanager.get_plugins() if hasattr(each, "mark_rewrite"))
+    assert all(hook._is_marked_for_rewrite(f"waterclock.testing.{module.stem}", None) for module in MODULES)
