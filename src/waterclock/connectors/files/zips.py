@@ -1,7 +1,8 @@
 """Unpacks zip files for a reading: their members are files like any other then, and go when the reading is over.
 
-A member's name is never a path here: it is written under a number of ours, so that none can land elsewhere, and names
-that try to are refused all the same. How much comes out is bounded before it is written, and while it is.
+A member is written under the last part of its name, into a folder of our own, so that none can land elsewhere; names
+that try to are refused all the same. How much comes out is bounded before anything is written, by what the zip says of
+itself; zipfile gives no more of a member than that, and of one that lies its checksum does not add up.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import stat
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING
+from shutil import copyfileobj
+from typing import TYPE_CHECKING
 
 from waterclock.connectors.files.file_schemas import unreadable
 from waterclock.connectors.files.landed_names import FORMATS, format_of
@@ -34,7 +36,9 @@ _CHUNK = 1 << 20
 _MOST_MEMBERS = 10_000
 _MOST_RATIO = 250
 _SMALL = 16 << 20  # so much may be as dense as it likes
-_LEFT_BEHIND = timedelta(days=2)
+# of other methods zipfile unpacks a whole block at once: 4 kB of bzip2 may be gigabytes, whatever the member says
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_LEFT_BEHIND = timedelta(days=2)  # no reading takes so long
 _STAMP = "%Y%m%d%H%M%S"
 
 
@@ -51,7 +55,8 @@ def unpacked(paths: Sequence[str], reading: Reading) -> Unpacked:
     """Write the members of zips into a folder of their own in `reading.room`; other files stay what they are.
 
     Raises  E881 for members whose names lead elsewhere; E882 for zips that would grow too large; E883 for those with
-            members that cannot be read; E807 for a damaged zip. Nothing is left behind then
+            members that cannot be read (of no known kind, locked, packed otherwise than by deflate); E807 for a damaged
+            zip, and one whose members are not as long as it says. Nothing is left behind then
     Cost    one pass over the zips, in bounded memory, and their members once on the storage
     """
     packed = [path for path in paths if (kind := format_of(path)) and FORMATS[kind[0]] == "zip"]
@@ -97,13 +102,16 @@ def _members(path: str, place: Path, reading: Reading) -> list[str]:
             chosen = _chosen(packed, path, reading)
             make_folder(place)
             taken: list[str] = []
+            names: set[str] = set()
             for at, member in enumerate(chosen):
+                name = _plain_name(member.filename)
                 # a name twice in a zip is a file twice, each in a place of its own
-                inner = place if at == 0 or not _is_twice(member, chosen[:at]) else place / str(at)
+                inner = place / str(at) if name in names else place
+                names.add(name)
                 make_folder(inner)
-                target = inner / _plain_name(member.filename)
+                target = inner / name
                 with packed.open(member) as content, written(target) as to:
-                    _copy(content, to, member, path)
+                    copyfileobj(content, to, _CHUNK)
                 taken.append(text_of(target))
             return taken
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
@@ -126,6 +134,8 @@ def _chosen(packed: zipfile.ZipFile, path: str, reading: Reading) -> list[zipfil
     if strange:
         why = f"{strange[0]} is of no kind that is read from a zip"
         raise _unfit(path, why, "say which members are data by OPTIONS (member '*.csv')")
+    if any(member.compress_type not in _METHODS for member in chosen):
+        raise _unfit(path, "it is packed by another method than deflate", "send it packed by deflate")
     total = sum(member.file_size for member in chosen)
     if total > reading.most_bytes:
         raise _bomb(path, f"its members have {total} bytes, more than {reading.most_bytes}")
@@ -162,26 +172,8 @@ def _is_known(name: str, reading: Reading) -> bool:
     return kind is not None and FORMATS[kind[0]] != "zip" and (FORMATS[kind[0]] != "fixed" or bool(reading.positions))
 
 
-def _is_twice(member: zipfile.ZipInfo, earlier: Sequence[zipfile.ZipInfo]) -> bool:
-    return any(_plain_name(member.filename) == _plain_name(one.filename) for one in earlier)
-
-
 def _plain_name(name: str) -> str:
     return name.replace("\\", "/").rpartition("/")[2]
-
-
-def _copy(content: IO[bytes], to: IO[bytes], member: zipfile.ZipInfo, path: str) -> None:
-    left = member.file_size
-    for chunk in _chunks(content):
-        left -= len(chunk)
-        if left < 0:
-            raise _bomb(path, f"{member.filename} has more bytes than it says, {member.file_size}")
-        to.write(chunk)
-
-
-def _chunks(content: IO[bytes]) -> Iterator[bytes]:
-    while chunk := content.read(_CHUNK):
-        yield chunk
 
 
 def _sweep(room: Path) -> None:

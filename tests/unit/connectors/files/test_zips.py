@@ -83,6 +83,13 @@ def test_a_member_that_holds_more_than_it_says_is_refused(tmp_path: Path) -> Non
     assert refused(tmp_path, path).code == "E807"
 
 
+def test_a_member_packed_by_a_method_without_bounds_is_refused(tmp_path: Path) -> None:
+    packed = zipfile.ZipInfo("a.csv")
+    packed.compress_type = zipfile.ZIP_BZIP2
+    error = refused(tmp_path, zip_of(tmp_path, (packed, b"1")))
+    assert (error.code, error.why) == ("E883", "it is packed by another method than deflate")
+
+
 def test_a_zip_within_a_zip_is_refused(tmp_path: Path) -> None:
     error = refused(tmp_path, zip_of(tmp_path, ("in.zip", b"PK"), ("a.csv", b"1")))
     assert (error.code, error.why) == ("E883", "in.zip is of no kind that is read from a zip")
