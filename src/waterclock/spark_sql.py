@@ -7,6 +7,7 @@ runs, and a table of twenty columns a tenth of a second.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _ILLEGAL = " ,;{}()\n\t="
 _UNFIT = re.compile(rf"[{re.escape(_ILLEGAL)}\r]+")
@@ -16,6 +17,11 @@ _OF_GLOBS = re.compile(r"([\\{}\[\]*?])")
 def quoted(name: str) -> str:
     """Write a column's name so that Spark reads it whole."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def ddl_of(columns: Iterable[tuple[str, str]]) -> str:
+    """Write names and types as a schema."""
+    return ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
 
 
 def column_name(name: str) -> str:

@@ -21,6 +21,7 @@ from waterclock.connectors.window_bounds import WindowFilter, labels_of, within
 from waterclock.connectors.windowing import NO_TIME
 from waterclock.connectors.worker_errors import carrying
 from waterclock.errors import WaterclockError
+from waterclock.spark_sql import ddl_of
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-DIRECT_ROWS = 50_000
+DIRECT_ROWS = 50_000  # beyond these a worker of Spark costs less than the way through this process
 BATCH_ROWS = 20_000
 _MICROS = "_waterclock_micros"
 
@@ -120,7 +121,7 @@ def _ddl(extract: Extract) -> str:
     fields = [(one.taken.name, one.taken.type) for one in extract.wanted]
     if extract.by_window:
         fields.append((TIMELABEL, "STRING"))
-    return ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in fields)
+    return ddl_of(fields)
 
 
 def batches(connection: duckdb.DuckDBPyConnection, extract: Extract) -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ from waterclock.connectors.files.misfits import PATH, refused
 from waterclock.connectors.files.reading_options import Reading
 from waterclock.flow.declarations import Value
 from waterclock.flow.origins import TYPES
-from waterclock.spark_sql import literal_path, quoted, sql_text
+from waterclock.spark_sql import ddl_of, literal_path, quoted, sql_text
 from waterclock.storage.slices.sieve import UNREAD
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def literal(paths: Sequence[str]) -> list[str]:
 
 
 def _ddl(names: Mapping[str, str], types: Mapping[str, str]) -> str:
-    return ", ".join(f"{quoted(names[name])} {types[name]}" for name in names)
+    return ddl_of((names[name], types[name]) for name in names)
 
 
 def _ddl_of_lines(names: Mapping[str, str], types: Mapping[str, str], reading: Reading) -> str:

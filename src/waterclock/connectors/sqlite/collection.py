@@ -14,13 +14,14 @@ from waterclock.connectors.interface import Collected
 from waterclock.connectors.sqlite.change_counter import state_of, state_seen_from_outside
 from waterclock.connectors.sqlite.database import Database, quoted
 from waterclock.connectors.values import EPOCH_UNITS, Misfit, Times, arrow_type, column, instant_of
+from waterclock.connectors.window_bounds import local_bounds
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.connectors.worker_errors import carrying
 from waterclock.errors import WaterclockError
+from waterclock.spark_sql import ddl_of
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
-from waterclock.timelabel.zone import nominal_zone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,8 +100,7 @@ def _by_workers(spark: SparkSession, connection: sqlite3.Connection, extract: Ex
     fields = [(taken.name, taken.type) for taken in extract.taken]
     if extract.by_window:
         fields.append((TIMELABEL, "STRING"))
-    ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in fields)
-    return spark.range(0, len(extracts), 1, len(extracts)).mapInArrow(read, ddl)
+    return spark.range(0, len(extracts), 1, len(extracts)).mapInArrow(read, ddl_of(fields))
 
 
 def _carrying(extract: Extract) -> Iterator[pa.RecordBatch]:
@@ -230,7 +230,7 @@ _NO_DATE = "(typeof({t}) = 'text' AND {t} NOT GLOB '[0-9][0-9][0-9][0-9]-[0-9][0
 def _bounds(windows: Sequence[Window], times: Times) -> dict[str, Any]:
     start, end = windows[0].start - _SECOND, windows[-1].end + _SECOND
     unit = EPOCH_UNITS[times.epoch]
-    low, high = _local_bounds(start, end, times.zone)
+    low, high = local_bounds(start, end, times.zone)
     return {
         "low_number": (start - EPOCH) / unit,
         "high_number": (end - EPOCH) / unit,
@@ -241,14 +241,6 @@ def _bounds(windows: Sequence[Window], times: Times) -> dict[str, Any]:
         "low_local": f"{low:%Y-%m-%d %H:%M:%S}",
         "high_local": f"{high:%Y-%m-%d %H:%M:%S}",
     }
-
-
-def _local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, datetime]:
-    """Bound the zone-less times of a span; a day wider where the zone's offset may change nearby."""
-    rules = nominal_zone(zone)
-    offsets = {at.astimezone(rules).utcoffset() for at in (start - _DAY, start, end, end + _DAY)}
-    margin = timedelta(0) if len(offsets) == 1 and end - start <= 7 * _DAY else _DAY
-    return (start - margin).astimezone(rules), (end + margin).astimezone(rules)
 
 
 def set_aside(connection: sqlite3.Connection, extract: Extract) -> Mapping[str, int]:
