@@ -202,7 +202,7 @@ requests on their way; ordered labels are sorted in memory.
 """,
     "receiver": """\
 A unit is a stream: what senders POST to `/<connection>/<stream>` while `waterclock receive` runs. It is collected BY
-ARRIVAL TIME. The source is its own clock: a window is sealed by the run that reads it, however idle the door is.
+ARRIVAL TIME. The source is its own clock: a window is sealed by the run that reads it, however idle the stream is.
 
 Columns are the keys of the events, and `_received` (when it was written), `_request` (the header `Idempotency-Key`,
 else a name of the request's own), `_event` (its number in the request, from 1), `_headers` and `_raw` where they are
@@ -228,9 +228,8 @@ the protocols and what passes through them. A package names it by an entry point
 mysystem = "my_package.mysystem:CONNECTOR"
 ```
 
-`waterclock.testing.connectors`, `waterclock.testing.positions` (logs) and `waterclock.testing.deliveries` hold the
-test suites that these pass.
-Subclass the suites of the protocols you offer, give them a fixture `system`, and run pytest.
+`waterclock.testing` has the suites of tests that these connectors pass. Subclass those of the protocols you offer, give
+them a fixture `system`, and run pytest. [Write a connector](../howto/write-a-connector.md) makes one, and lists them.
 """
 OPTIONS = {
     "On the connection": "connection_options",
@@ -351,7 +350,7 @@ def _connector(known: Capabilities) -> Iterator[str]:
         "state": "without BY: as it stands at each window's end",
     }
     yield from (f"## {known.type}", "", f"*Collects* {_joined(batching[each] for each in known.collects)}.")
-    yield f"*Publishes* {_joined(mode.upper() for mode in known.publishes)}."
+    yield f"*Publishes* {_joined(mode.upper() for mode in known.publishes) or 'nothing'}."
     yield from (f"*A query as a unit* (`{known.type} QUERY '...'`): {'yes' if known.takes_query else 'no'}.", "")
     for place, field in OPTIONS.items():
         options: Mapping[str, Option] = getattr(known, field)
