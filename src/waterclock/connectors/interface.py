@@ -39,7 +39,7 @@ class Setting:
     """
 
     name: str
-    options: Mapping[str, Value]
+    options: Mapping[str, Value] = field(repr=False)  # a traceback that shows its values shows no secret
     folder: Path
     archive: Path
 
