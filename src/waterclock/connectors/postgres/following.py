@@ -119,13 +119,13 @@ class Following:
             require_as_of(connection, table, self.where)
             now = facts_of(connection, self.unit)
             there, matched = self._columns(connection)
+            noted = self._noted(connection, start.slot, now, matched, None)
             extract = self._extract(there, matched, f"{quoted(now.schema)}.{quoted(now.name)}")
             partitions = self.unit.options.get("partitions")
             read = collected(
                 spark, connection, held.close, extract, matched.left_out,
                 partitions=None if partitions is None else max(1, int(str(partitions))),
             )  # fmt: skip
-            noted = self._noted(connection, start.slot, now, matched, None)
             place = self._place()
             with self.database.opened(self.where) as beside:
                 state = state_of(beside, start.slot)

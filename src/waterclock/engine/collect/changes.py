@@ -19,6 +19,7 @@ from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead
 from waterclock.engine.collect.changed_keys import with_moved
 from waterclock.engine.collect.gathered import Gathered
+from waterclock.engine.collect.reread import RECOMPUTED
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, IN_ROWS, LSN, MISSING, OP, SEQ
@@ -72,12 +73,15 @@ def may_be_committed(work: Workplace, table: str) -> bool:
 
 
 def newest_noted(work: Workplace, table: Table) -> Mapping[str, Any] | None:
-    """Return what the newest claim noted of its source, whatever became of its label since; None before the first."""
+    """Return what the newest claim noted of its source, whatever became of its label since; None before the first.
+
+    A claim that made a label again from what was kept read nothing: what it notes is how far the label came then.
+    """
     most = 16
     for past in range(0, 1 << 20, most):
         found = work.ledger.reads.noted(table.name, BEGINNING, FOREVER, most=most, past=past)
         for _, source in found:
-            if NOTED in source:
+            if NOTED in source and RECOMPUTED not in source:
                 noted: Mapping[str, Any] = source[NOTED]
                 return noted
         if len(found) < most:

@@ -28,6 +28,8 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+RECOMPUTED = "recomputed_from"
+"""The entry of a batch's source that names the slice which it was made of again."""
 _MOST_OF_A_LINE = 60
 
 
@@ -63,7 +65,7 @@ def gather_again(
     again = {
         # how far the source was looked at, and what columns were new, stays true of the slice that found it
         label: {name: of for name, of in source.items() if name not in {LOOKED, CHANGED, SCHEMA}}
-        | {"recomputed_from": pieces[label].slice_path}
+        | {RECOMPUTED: pieces[label].slice_path}
         for label, source in sources.items()
     }
     return Gathered(collected, again, aside=aside)

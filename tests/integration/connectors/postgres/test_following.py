@@ -144,3 +144,20 @@ def test_slots_go_with_a_batch_that_fails_and_with_a_table_that_went(tmp_path: P
         assert look_at_sources(work) == []
     assert it.slots() == []
     assert it.at.run("SELECT pubname FROM pg_publication WHERE pubname = %s", slot) == []
+
+
+def test_a_label_that_is_made_again_from_what_was_kept_moves_no_position_back(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    it = Replicated.begun(tmp_path, spark)
+    it.sql("INSERT INTO orders VALUES (1, 'a', 1, 'b'), (2, 'a', 1, 'b')")
+    it.replicate()
+    first = it.now - it.window
+    for name in "bc":
+        it.sql("UPDATE orders SET name = %s WHERE id = 1", name)
+        it.replicate()
+    with it.tiny.ledger() as ledger:
+        ledger.decisions.request_restate("shop.orders", [first + it.window], "recompute", who="a test")
+    it.sql("UPDATE orders SET name = 'd' WHERE id = 2")
+    it.replicate()
+    assert it.replica() == it.source()
