@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.records import Slice
 from waterclock.batches.schemas import SCHEMA
 from waterclock.connectors.interface import ArrivalCollector, Collected, Collector, Item, PositionCollector
-from waterclock.engine.collect.gathered import Gathered
+from waterclock.engine.collect.gathered import RECOMPUTED, Gathered
 from waterclock.engine.collect.looks import CHANGED, LOOKED
 from waterclock.engine.collect.positions import items_of
 from waterclock.engine.workplace import Workplace
@@ -28,8 +28,6 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-RECOMPUTED = "recomputed_from"
-"""The entry of a batch's source that names the slice which it was made of again."""
 _MOST_OF_A_LINE = 60
 
 
