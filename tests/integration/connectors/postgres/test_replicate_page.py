@@ -57,7 +57,7 @@ class Page:
     def run(self, text: str, more: str = "") -> tuple[str, ...]:
         with Shell({}, is_warm=True) as shell:
             shell.run(f"cd {self.folder}")
-            printed = shell.run(f"{text}{more}")
+            printed = tuple(re.sub(r"_[0-9a-f]{12}\b", "_…", line) for line in shell.run(f"{text}{more}"))
         if missing := differences(self.printed.get(text, ("...",)), printed):
             self.wrong.append("\n".join([f"$ {text}", *(f"- {line}" for line in missing), *printed]))
         return printed
@@ -85,7 +85,7 @@ def test_the_page_s_statements_and_commands_do_what_it_says(tmp_path: Path, spar
             at.run(change)
         page.run("waterclock run", " --now 2030-01-01T00:10Z")
         assert tiny.rows("SELECT id, name FROM shop.orders ORDER BY ALL") == [(1, "first"), (2, "second")]
-        assert tiny.rows("SELECT price FROM shop.prices ORDER BY changed_at") == [(2,), (3,), (4,)]
+        assert tiny.rows("SELECT price FROM shop.prices ORDER BY rec_eff_time") == [(2,), (3,), (4,)]
         assert any("holds back" in line for line in page.run("waterclock show shop.orders --rows 0"))
         drop_all_slots()
         at.run("DELETE FROM orders WHERE id = 1")
@@ -95,9 +95,9 @@ def test_the_page_s_statements_and_commands_do_what_it_says(tmp_path: Path, spar
         page.run("waterclock retry shop.orders", " --now 2030-01-01T00:15Z")
         assert tiny.rows("SELECT id, name FROM shop.orders") == [(2, "second")]
         page.declare("CREATE CONNECTION shop TYPE postgres;")
-        ((slot,),) = at.run("SELECT slot_name FROM pg_replication_slots")
+        assert len(at.run("SELECT slot_name FROM pg_replication_slots")) == 1
         kept = json.loads("".join(page.run("waterclock status --json")))["kept_at_sources"]
-        assert slot in [each["name"] for each in kept]
+        assert {(each["table"], each["is_needed"]) for each in kept} >= {("shop.orders", False)}
         page.run("waterclock maintain")
         assert at.run("SELECT slot_name FROM pg_replication_slots") == []
         assert not page.wrong, "\n\n".join(page.wrong)
