@@ -58,7 +58,7 @@ class Page:
         with Shell({}, is_warm=True) as shell:
             shell.run(f"cd {self.folder}")
             printed = tuple(re.sub(r"_[0-9a-f]{12}\b", "_…", line) for line in shell.run(f"{text}{more}"))
-        if missing := differences(self.printed.get(text, ("...",)), printed):
+        if missing := differences(self.printed.get(text) or ("...",), printed):
             self.wrong.append("\n".join([f"$ {text}", *(f"- {line}" for line in missing), *printed]))
         return printed
 
@@ -91,7 +91,7 @@ def test_the_page_s_statements_and_commands_do_what_it_says(tmp_path: Path, spar
         at.run("DELETE FROM orders WHERE id = 1")
         page.declare(first)
         assert any("E860" in line for line in page.run("waterclock run", " --now 2030-01-01T00:15Z"))
-        page.declare(again)
+        page.declare(f"CREATE CONNECTION shop TYPE postgres;\n{again}")
         page.run("waterclock retry shop.orders", " --now 2030-01-01T00:15Z")
         assert tiny.rows("SELECT id, name FROM shop.orders") == [(2, "second")]
         page.declare("CREATE CONNECTION shop TYPE postgres;")
