@@ -171,6 +171,7 @@ def test_a_label_that_is_made_again_from_what_was_kept_moves_no_position_back(
     assert it.replica() == it.source()
 
 
+@pytest.mark.soak
 def test_a_held_batch_that_is_released_late_moves_no_position_back(tmp_path: Path, spark: SparkSession) -> None:
     it = Replicated.begun(tmp_path, spark, flow=HOLDING)
     it.sql("INSERT INTO orders VALUES (1, 'a', 1, 'b'), (2, 'a', 1, 'b')")

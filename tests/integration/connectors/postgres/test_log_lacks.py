@@ -196,3 +196,12 @@ def test_of_many_missed_windows_each_decodes_the_log_up_to_about_its_own_end(mon
     assert it.held == it.source()
     size = int(it.noted["to"]) - begin
     assert sum(decoded) < 3 * size, "up to the log's end each time would be five times and more"
+
+
+def test_other_tables_without_an_identity_are_no_concern_of_ours() -> None:
+    it = Follower("wal2json")
+    it.sql("CREATE TABLE bare (x int)", "INSERT INTO bare VALUES (1)", "UPDATE bare SET x = 2", "DELETE FROM bare")
+    it.sql(f"CREATE SCHEMA {it.schema}_b; CREATE TABLE {it.schema}_b.t (x int); INSERT INTO {it.schema}_b.t VALUES (1)")
+    it.sql(f"UPDATE {it.schema}_b.t SET x = 2", "UPDATE t SET a = 'k' WHERE id = 1")
+    it.read()
+    assert it.held == it.source()
