@@ -15,6 +15,7 @@ from tests.unit.cli.test_alerts import Clock, Telling, webhook
 from waterclock.batches.kept_logs import Kept, Stands, limit_of
 from waterclock.connectors.postgres.connector import PostgresCollector
 from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.upkeep import watching_logs
 from waterclock.engine.upkeep.watching_logs import is_new, watch_logs
 from waterclock.errors import WaterclockError
 from waterclock.ledger.read.kept_at_sources import KEPT, SeenAtSource
@@ -139,6 +140,17 @@ def test_a_source_that_does_not_answer_changes_nothing(followed: Followed) -> No
     followed.source.is_away = True
     followed.run()
     assert followed.told() == before
+
+
+def test_a_ledger_that_takes_no_note_fails_no_run(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    followed.begins_with("waterclock_one", Kept(Stands.SAFE, 7, 3, 100))
+
+    def locked(*_: object, **__: object) -> None:
+        raise WaterclockError("E415", "the ledger is locked", transient=True)
+
+    monkeypatch.setattr(watching_logs, "is_new", locked)
+    followed.run()
+    assert followed.told()[0]["at"] is None
 
 
 def test_what_is_kept_for_a_table_that_went_is_named_with_what_drops_it(followed: Followed) -> None:

@@ -23,11 +23,18 @@ def watch_logs(work: Workplace) -> None:
     """Ask each source that keeps a log for tables how much that is, at most once a minute, and note what is new.
 
     What is seen is noted where it stands otherwise than before, has doubled or halved, or was not noted for an hour.
-    A source that does not answer is left alone: what was seen last stands, with its time.
+    A source that does not answer is left alone: what was seen last stands, with its time. No run fails for it.
     """
     followed = [table for table in work.flow.tables.values() if is_followed(table)]
     if not followed or not work.is_time_for("logs that are kept", APART):
         return
+    try:
+        _watch(work, followed)
+    except WaterclockError as error:  # the ledger is locked, or away
+        work.note_once(f"how much sources keep of their logs was not noted: {error.what}")
+
+
+def _watch(work: Workplace, followed: Sequence[Table]) -> None:
     past, now = work.ledger.past, work.real_now()
     gone = [record.name for record in work.ledger.reads.tables() if record.name not in work.flow.tables]
     collected = [name for name, table in work.flow.tables.items() if table.source is not None]
