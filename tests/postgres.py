@@ -11,7 +11,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -98,7 +98,8 @@ def server() -> Server:
 
 def _end(made: Server, pid: int) -> None:
     if os.getpid() == pid:
-        made.stop("immediate")
+        with suppress(subprocess.CalledProcessError):  # a test's own server is stopped already
+            made.stop("immediate")
         shutil.rmtree(made.folder, ignore_errors=True)
 
 

@@ -202,23 +202,26 @@ CHANGES: Mapping[str, Code] = {
     "E860": Code(
         "the log behind the last batch is gone",
         "A replication slot keeps the log of the server until it was collected. It was dropped, moved on by somebody, "
-        "or had to let go of more than max_slot_wal_keep_size. What happened since the last batch cannot be read any "
+        "or had to let go of more than max_slot_wal_keep_size; its publication was dropped or altered; or the server "
+        "was restored, and its log is not the one that was read. What happened since the last batch cannot be read any "
         "more; the table is taken whole once more where OPTIONS (snapshot) says so.",
     ),
     "E861": Code(
         "a server that is not set up for changes",
         "It needs wal_level = logical, a free replication slot, a user with REPLICATION, and wal2json or the right to "
-        "make a publication of the table.",
+        "make a publication of the table. A standby is asked again until it is promoted.",
     ),
     "E862": Code(
         "a table whose changes are not told",
         "The log tells of plain tables, by their primary key or, with REPLICA IDENTITY FULL, by all columns. The KEY "
-        "of the collect must be among these.",
+        "of the collect must be among these. Tables that inherit from it, and rows that are hidden from the user, are "
+        "in the snapshot and not in the log, or the other way round.",
     ),
     "E863": Code(
         "a table that was altered beside its log",
-        "New columns with values, other types and names, or another table of the same name change rows of which the "
-        "log does not tell. OPTIONS (snapshot) with a new text takes the table whole with the next batch.",
+        "New columns with values, other types and names, columns made anew, or another table of the same name change "
+        "rows of which the log does not tell. Nor does it tell of rows that were changed while the table had no "
+        "identity, or bore another name. OPTIONS (snapshot) with a new text takes the table whole with the next batch.",
     ),
     "E865": Code(
         "a log that cannot be read", "The server's output plugin wrote something that is none of its messages."

@@ -15,9 +15,11 @@ from waterclock.alerts.late import late_troubles
 from waterclock.alerts.telling import Found
 from waterclock.batches.alerts import LONGEST, Batches, Trouble, TroubleKind, Warned, cause_key
 from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.kept_logs import Stands
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import Due
+from waterclock.operations.held_logs import HeldLog
 from waterclock.operations.silence import Silence, silence_words
 from waterclock.operations.words import likeness
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
@@ -28,7 +30,15 @@ _DAMAGE = frozenset({"E605", "E640", "E643", "E752", "E753", "E754"})
 _OF_ONE_TABLE = frozenset({"E720", "E721", "E722", "E740", "E752", "E753", "E754"})
 # what each look tells anew of all that there is, whatever else becomes of these batches
 _TOLD_BESIDE = frozenset(
-    {TroubleKind.WARNED, TroubleKind.MISSED, TroubleKind.NEAR, TroubleKind.LONG, TroubleKind.EMPTY}
+    {
+        TroubleKind.WARNED,
+        TroubleKind.MISSED,
+        TroubleKind.NEAR,
+        TroubleKind.LONG,
+        TroubleKind.EMPTY,
+        TroubleKind.HOLDING,
+        TroubleKind.LOSING,
+    }
 )
 _WAITS = frozenset({Status.BLOCKED, Status.WAITING})
 
@@ -58,7 +68,8 @@ class Looked:
 
     `plan` is of all tables. `of_run`: the tables of which `refused` and `silent` tell all that there is; None where no
     run looked. `warned`: batches recorded since the look before; `newest`: of their tables, what was said last.
-    `deadlines`: what stands wrong with them. `empty`: the collects whose labels are, for unusually long.
+    `deadlines`: what stands wrong with them. `empty`: the collects whose labels are, for unusually long. `logs`: what
+    sources keep for tables, as runs saw it last.
     """
 
     flow: Flow
@@ -71,6 +82,7 @@ class Looked:
     newest: Mapping[str, Warned] = field(default_factory=dict)
     deadlines: Sequence[Due] = ()
     empty: Sequence[Silence] = ()
+    logs: Sequence[HeldLog] = ()
 
 
 def found_at(looked: Looked) -> Found:
@@ -81,6 +93,7 @@ def found_at(looked: Looked) -> Found:
             *_refused(looked),
             *_silent(looked),
             *_empty(looked),
+            *_held_logs(looked.logs),
             *late_troubles(looked.flow, looked.deadlines),
             *_warned_now(looked),
         )
@@ -228,6 +241,20 @@ def _empty(looked: Looked) -> Iterable[Trouble]:
             batches={silence.table: frozenset({silence.since})},
             fix=f"look whether {name} is still filled",
         )
+
+
+def _held_logs(logs: Iterable[HeldLog]) -> Iterable[Trouble]:
+    """Yield the logs that are held back beyond their limits, or lost, the largest first: one cause for each source."""
+    for log in sorted(logs, key=lambda each: -each.held):
+        if log.is_troubled:
+            kind = TroubleKind.HOLDING if log.stands is Stands.SAFE else TroubleKind.LOSING
+            yield Trouble(
+                key=cause_key(kind, log.connection),
+                kind=kind,
+                what=log.words()[:LONGEST],
+                batches={log.table if log.is_needed else "": frozenset()},
+                fix=log.fix()[:LONGEST],
+            )
 
 
 def _waiting_for(looked: Looked, table: str) -> Mapping[str, int]:

@@ -15,6 +15,7 @@ from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import AlertsNow, KnownAlerts, TroubleKind
 from waterclock.errors import WaterclockError
 from waterclock.operations.deadlines import deadlines_of, with_deadlines
+from waterclock.operations.held_logs import held_logs
 from waterclock.operations.silence import silences
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
@@ -75,6 +76,8 @@ def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datet
         project.flow, snapshot, plan, ledger.past, ledger.now(), with_deadlines(project.flow, project.flow.tables)
     )
     empty = silences(project.flow, ledger.past, project.flow.tables)
+    gone = [record.name for record in ledger.reads.tables() if record.name not in project.flow.tables]
+    logs = held_logs(project.flow, ledger.past, project.flow.tables, gone)
     found = found_at(
         Looked(
             project.flow,
@@ -87,6 +90,7 @@ def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datet
             newest=since.newest,
             deadlines=late,
             empty=empty,
+            logs=logs,
         )
     )
 

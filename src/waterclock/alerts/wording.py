@@ -27,6 +27,8 @@ _VERBS = {
     TroubleKind.NEAR: "near the deadline",
     TroubleKind.LONG: "takes long",
     TroubleKind.EMPTY: "is empty",
+    TroubleKind.HOLDING: "holds back a log",
+    TroubleKind.LOSING: "loses its log",
 }
 _MARKS = {Telling.FIRING: "", Telling.REPEATED: "still: ", Telling.RESOLVED: "resolved: ", Telling.PASSED: "passed: "}
 

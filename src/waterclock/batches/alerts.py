@@ -36,6 +36,8 @@ class TroubleKind(StrEnum):
     NEAR = "near"
     LONG = "long"
     EMPTY = "empty"
+    HOLDING = "holding"
+    LOSING = "losing"
 
     @property
     def severity(self) -> Severity:
@@ -46,7 +48,14 @@ class TroubleKind(StrEnum):
 _SEVERITIES = {
     TroubleKind.DAMAGED: Severity.CRITICAL,
     **dict.fromkeys(
-        (TroubleKind.WARNED, TroubleKind.SILENT, TroubleKind.NEAR, TroubleKind.LONG, TroubleKind.EMPTY),
+        (
+            TroubleKind.WARNED,
+            TroubleKind.SILENT,
+            TroubleKind.NEAR,
+            TroubleKind.LONG,
+            TroubleKind.EMPTY,
+            TroubleKind.HOLDING,
+        ),
         Severity.WARNING,
     ),
 }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from waterclock.batches.kept_logs import Kept
 from waterclock.connectors.interface import Collected, Collector
 from waterclock.flow.declarations import Columns, Unit
 
@@ -80,4 +81,13 @@ class ChangeCollector(Collector, Protocol):
 
         One by which a batch is reading now stays. `unit` need not be there any more.
         """
+        ...
+
+
+@runtime_checkable
+class LogKeeper(ChangeCollector, Protocol):
+    """A source of changes that can say how much of its log it keeps for whom."""
+
+    def kept(self, unit: Unit, names: Sequence[str]) -> Mapping[str, Kept]:
+        """Tell how what is kept under each name stands. Cost: one question, whatever the number of names."""
         ...

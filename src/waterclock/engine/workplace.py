@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -47,6 +48,7 @@ class Workplace:
     _held: dict[int, Claim] = field(default_factory=dict)
     _left: set[int] = field(default_factory=set)
     _noted: set[str] = field(default_factory=set)
+    _times: dict[str, float] = field(default_factory=dict)
     _schemas: dict[str, tuple[SchemaVersion, ...]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -93,6 +95,15 @@ class Workplace:
         """Have the versions of a table's columns read anew."""
         with self._lock:
             self._schemas.pop(table, None)
+
+    def is_time_for(self, what: str, seconds: float) -> bool:
+        """Tell whether something is done for the first time, or for so long it was not; it then counts as done."""
+        now = time.monotonic()
+        with self._lock:
+            is_time = what not in self._times or now - self._times[what] >= seconds
+            if is_time:
+                self._times[what] = now
+        return is_time
 
     def tell_of_spark(self) -> None:
         """Leave in the ledger where Spark's own page is, once a run."""

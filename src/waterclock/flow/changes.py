@@ -17,6 +17,8 @@ IN_ROWS: Mapping[str, str] = MappingProxyType(dict(zip(TYPES, (OP, LSN, AT, XID)
 
 OP_COLUMN = "_change_op"
 """The column that tells what a change did, where a collect names none: by it deletes are known."""
+LOG_LIMIT = "log_limit"
+"""The option of a collect that says how much a source may keep for it, in GB, before somebody is told."""
 DELETES = ("delete", "truncate")
 
 

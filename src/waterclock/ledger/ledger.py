@@ -13,7 +13,6 @@ from waterclock.ledger.read import (
     current,
     durations,
     happenings,
-    kept_at_sources,
     linked,
     looks,
     notes,
@@ -25,6 +24,7 @@ from waterclock.ledger.read import (
 from waterclock.ledger.read import closings as past_closings
 from waterclock.ledger.read import code_lineage as known_lineage
 from waterclock.ledger.read import codes as past_codes
+from waterclock.ledger.read import kept_at_sources as past_kept
 from waterclock.ledger.read import measures as past_measures
 from waterclock.ledger.read import offline as past_offline
 from waterclock.ledger.read import pauses as past_pauses
@@ -214,7 +214,9 @@ class Past(Section):
     downstream = on_its_database(provenance.downstream)
     rows = on_its_database(status.status_rows)
     columns = on_its_database(status.status_columns)
-    kept_at_sources = on_its_database(kept_at_sources.kept_at_sources)
+    kept_at_sources = on_its_database(past_kept.kept_at_sources)
+    kept_for = on_its_database(past_kept.kept_for)
+    seen_at_sources = on_its_database(past_kept.seen_at_sources)
     add_event = on_its_database(runs.add_event)
     begin_run = on_its_database(runs.begin_run)
     end_run = on_its_database(runs.end_run)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead
+from waterclock.batches.kept_logs import Stands
+from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead, LogKeeper
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, LSN, OP, SEQ
 from waterclock.testing.connectors import System, declared
@@ -110,6 +111,18 @@ class ChangesConformance:
         first.collected.close()
         assert collector.let_go(system.unit, [first.name]) == (first.name,)
         assert collector.let_go(system.unit, [first.name]) == (first.name,)
+
+    def test_what_is_kept_is_told_by_its_name(self, spark: SparkSession, system: Changing) -> None:
+        collector = _collector(system)
+        if not isinstance(collector, LogKeeper):
+            pytest.skip("it does not tell how much it keeps")
+        first = self._read(spark, system, None)
+        first.collected.close()
+        there = collector.kept(system.unit, [first.name, "waterclock_never"])
+        assert there[first.name].stands is Stands.SAFE
+        assert there["waterclock_never"].stands is Stands.GONE
+        system.lose()
+        assert collector.kept(system.unit, [first.name])[first.name].stands in {Stands.LOST, Stands.GONE}
 
     @staticmethod
     def _read(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.views.plan import plan_json, print_looks, print_plan, print_received
-from waterclock.cli.views.watching import print_deadlines, print_offline
+from waterclock.cli.views.watching import print_deadlines, print_held, print_offline
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.first_windows import FirstWindow, not_begun
+from waterclock.operations.held_logs import HeldLog
+from waterclock.operations.held_now import held_now
 from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.opening import Reading, selected
@@ -40,12 +42,14 @@ class Planned:
     deadlines: Deadlines = NO_DEADLINES
     offline: tuple[OfflineStand, ...] = ()
     received: Mapping[str, Waiting] = field(default_factory=dict)
+    held: Sequence[HeldLog] = ()
 
     def draw(self, to: Console) -> None:
         """Print the plan, by table and oldest first."""
         print_plan(to, self.plan, self.flow, self.zone, self.quiet, self.waiting)
         print_looks(to, self.looks)
         print_received(to, self.received)
+        print_held(to, self.held)
         if self.deadlines.found:
             to.print()
             print_deadlines(to, self.deadlines)
@@ -59,6 +63,7 @@ class Planned:
         return told | {
             "looked": looks_json(self.looks),
             "received": received_json(self.received),
+            "kept_at_sources": [log.to_json() for log in self.held],
             "deadlines": self.deadlines.to_json(),
             "offline": [stand.to_json() for stand in self.offline],
         }
@@ -85,4 +90,5 @@ def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Pla
         deadlines(at, found.tables),
         offline_stands(at, found.tables),
         received(at, found.tables),
+        held_now(at, found.tables),
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from waterclock.batches.kept_logs import is_followed
 from waterclock.cli.actions.listening import address_of, listening
 from waterclock.cli.actions.watch import watch
 from waterclock.cli.stopping import INTERRUPTED, stoppable
@@ -251,7 +252,14 @@ def _driven(
 
 
 def _tell(work: Workplace, asked: Asked, outcome: RunOutcome) -> None:
-    """Tell those whom `[alerts]` names what does not go on by itself; a project without it loads nothing for that."""
+    """Note what sources keep, and tell those whom `[alerts]` names what does not go on by itself.
+
+    A project without either loads nothing for that.
+    """
+    if any(is_followed(table) for table in work.flow.tables.values()):
+        from waterclock.engine.upkeep.watching_logs import watch_logs
+
+        watch_logs(work)
     if work.project.alerts.is_on:
         from waterclock.alerts.looking import tell_after
 

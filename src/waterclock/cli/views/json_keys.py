@@ -61,6 +61,10 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "looked": "by table with LOOKBACK ... CHANGED, {at, changed} of the newest look: past windows, and why",
             "received": "by table whose source a run seals, {files, bytes, since, is_open} of what lies there and was "
             "not collected yet; is_open: it is still written to",
+            "kept_at_sources": "list of {table, connection, name, at, stands, held, behind, most, limit, is_needed, "
+            "is_troubled}: what sources keep of their logs for collects BY CHANGES, in bytes, as a run saw it last, at "
+            "`at`; stands: safe, losing, lost or gone; behind: not collected yet; most: the server keeps no more, or "
+            "null; limit: beyond it somebody is told; is_needed: false of a table that went, which maintain lets go of",
             "shared": "by SHARED view, the tables with a due label for which it is read together",
             "deadlines": "list of {table, label, end, by, stands, status, seconds, fresh_to, cause}: windows that have "
             "missed their deadline, are near it, or take long; seconds: what is left usually takes, or it took; cause: "
@@ -144,6 +148,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "partial": "as in plan",
             "looked": "as in plan",
             "received": "as in plan",
+            "kept_at_sources": "as in plan",
             "open": "by table that closes books, the oldest due window that is open: {label, windows, reason, looked, "
             "behind, is_stuck}",
             "open_windows": "by table that keeps its open windows: {windows, first, shown}: how many there are, the "
@@ -192,6 +197,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "runtime": "how long its batch may take, or null",
             "deadlines": "as in plan, of this table",
             "offline": "as in plan, of this table, or null",
+            "kept_at_source": "as in plan's kept_at_sources, of this table, or null",
         },
         "query": {
             "columns": "list of {name, type}; types are Spark's",

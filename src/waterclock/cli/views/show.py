@@ -20,6 +20,8 @@ from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.description import ColumnSaid, columns_said, declared_pairs
 from waterclock.operations.first_windows import FirstWindow, first_windows
+from waterclock.operations.held_logs import HeldLog, log_words
+from waterclock.operations.held_now import held_now
 from waterclock.operations.json import instant_text
 from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.open_windows import OpenWindows, open_windows
@@ -55,6 +57,7 @@ class Described:
     schemas: tuple[SchemaVersion, ...] = ()
     deadlines: Deadlines = NO_DEADLINES
     offline: OfflineStand | None = None
+    held: HeldLog | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the description for scripts; `sample` as `query --json`."""
@@ -91,6 +94,7 @@ class Described:
             "runtime": None if table.runtime is None else str(table.runtime),
             "deadlines": self.deadlines.to_json(),
             "offline": None if self.offline is None else self.offline.to_json(),
+            "kept_at_source": None if self.held is None else self.held.to_json(),
         }
 
 
@@ -122,6 +126,7 @@ def print_described(found: Described) -> None:
     if found.offline is not None:
         lines = [found.offline.words(), *found.offline.span_lines()]
         pairs += [("offline" if at == 0 else "", line) for at, line in enumerate(lines)]
+    pairs += [] if found.held is None or found.held.at is None else [("log", log_words(found.held))]
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
         to.print(Text.assemble((f"  {name:<{width}}  ", "quiet"), value), soft_wrap=True)
@@ -179,6 +184,7 @@ def _described(at: Reading, table: Table) -> Described:
         schemas=() if at.ledger is None else at.ledger.reads.schemas(table.name),
         deadlines=deadlines(at, [table.name]),
         offline=next(iter(offline_stands(at, [table.name])), None),
+        held=next(iter(held_now(at, [table.name])), None),
     )
 
 

@@ -18,7 +18,7 @@ from waterclock.cli.views.open_books import print_open
 from waterclock.cli.views.partial import print_partial
 from waterclock.cli.views.plan import next_due_words, print_looks, print_pauses, print_received, summary_words
 from waterclock.cli.views.theme import LOOKS, sign
-from waterclock.cli.views.watching import print_deadlines, print_offline, print_silences
+from waterclock.cli.views.watching import print_deadlines, print_held, print_offline, print_silences
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.blockers import blockers
@@ -26,6 +26,8 @@ from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.grid import Grid, bounds, column_cadence, make_grid, newest_span, parse_columns, wider
 from waterclock.operations.held_batches import ways_on
+from waterclock.operations.held_logs import HeldLog
+from waterclock.operations.held_now import held_now
 from waterclock.operations.json import instant_text
 from waterclock.operations.lag import Lag, lags
 from waterclock.operations.looks import last_looks, looks_json
@@ -70,6 +72,7 @@ class Seen:
     silent: Silent = NO_SILENCE
     offline: tuple[OfflineStand, ...] = ()
     received: Mapping[str, Waiting] = field(default_factory=dict)
+    held: Sequence[HeldLog] = ()
 
 
 def see(
@@ -130,7 +133,7 @@ def _told(at: Reading, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -
     looks, quiet = last_looks(at, names), silent(at, names)
     offline, came = offline_stands(at, names), received(at, names)
     seen = Seen(grid, plan, at.now, at.project.env, is_asked, looks, *told, silent=quiet)
-    return replace(seen, offline=offline, received=came)
+    return replace(seen, offline=offline, received=came, held=held_now(at, names))
 
 
 def _grid(at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime]) -> Grid:
@@ -168,6 +171,7 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
     print_pauses(to, seen.plan, zone)
     print_looks(to, seen.looks)
     print_received(to, seen.received)
+    print_held(to, seen.held)
     _print_open_windows(to, seen.open_windows)
     print_offline(to, seen.offline)
     to.print(Text(f"{summary_words(seen.plan)}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
@@ -204,6 +208,7 @@ def status_json(seen: Seen) -> dict[str, Any]:
         **{key: told[key] for key in ("behind", "paused", "paused_all", "partial")},
         "looked": looks_json(seen.looks),
         "received": received_json(seen.received),
+        "kept_at_sources": [log.to_json() for log in seen.held],
         "open": {name: books.to_json() for name, books in seen.open.items()},
         "open_windows": {name: windows.to_json() for name, windows in seen.open_windows.items()},
         "deadlines": seen.deadlines.to_json(),

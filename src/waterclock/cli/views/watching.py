@@ -1,4 +1,4 @@
-"""Shows deadlines that are missed or near, batches that take long, and sources that bring nothing."""
+"""Shows deadlines that are missed or near, batches that take long, and sources that bring nothing or keep too much."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.text import Text
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.operations.deadline_words import gathered, left_words, stand_words, where_words
 from waterclock.operations.deadlines import Deadlines, Stand
+from waterclock.operations.held_logs import HeldLog, calm_words, log_words
 from waterclock.operations.offline import OfflineStand
 from waterclock.operations.silence import Silent, silence_words
 from waterclock.operations.states import State
@@ -67,3 +68,15 @@ def print_silences(to: Console, told: Silent) -> None:
         to.print(Text(f"  and {rest} more: waterclock status --json", style="quiet"))
     if told.found:
         to.print()
+
+
+def print_held(to: Console, logs: Sequence[HeldLog]) -> None:
+    """Print what sources keep of their logs, as a run saw it last: a line for each that is to be looked at."""
+    troubled = [log for log in logs if log.is_troubled or not log.is_needed]
+    for log in troubled[:_MOST]:
+        mark = (f"{sign(State.WARNED, to)} ", LOOKS[State.WARNED].style)
+        to.print(Text.assemble(mark, (log.table, "name"), f": {log_words(log)}; {log.fix()}"), soft_wrap=True)
+    if (rest := len(troubled) - _MOST) > 0:
+        to.print(Text(f"  and {rest} more: waterclock status --json", style="quiet"))
+    if said := calm_words(logs):
+        to.print(Text(said, style="quiet"), soft_wrap=True)

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from waterclock.batches.kept_logs import Kept
 from waterclock.connectors.change_collector import ChangeRequest, ChangesRead
 from waterclock.connectors.column_matching import match, no_time_column, seen_of
 from waterclock.connectors.delivering import Deliverer
@@ -30,6 +31,7 @@ from waterclock.connectors.interface import Collected, Looked, LookRequest, Sett
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.changes import LOG_LIMIT
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.flow.lookbacks import Tells
@@ -64,6 +66,11 @@ CAPABILITIES = Capabilities(
             choices=("wal2json", "pgoutput"), help="BY CHANGES: the output plugin; what keeps all values"
         ),
         "snapshot": Option(help="BY CHANGES: a text; a new one has the next batch take the table whole once more"),
+        LOG_LIMIT: Option(
+            "number",
+            help="BY CHANGES: how many GB of the log its slot may hold back before it is told; 10, or half of "
+            "max_slot_wal_keep_size where that is less",
+        ),
     },
     publish_options={
         "adopt": Option("flag", help="whether a table that holds rows already, not published by us, is taken; false"),
@@ -202,6 +209,13 @@ class PostgresCollector:
         from waterclock.connectors.postgres.following import let_go
 
         return let_go(self.database, unit, names)
+
+    def kept(self, unit: Unit, names: Sequence[str]) -> Mapping[str, Kept]:
+        """Tell how much of the log slots hold back."""
+        from waterclock.connectors.postgres.slots import kept
+
+        with self.database.opened(str(unit)) as connection:
+            return kept(connection, names)
 
     def _read(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, request: WindowRequest | None

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -22,18 +22,21 @@ from waterclock.connectors.postgres import wal2json
 from waterclock.connectors.postgres.collection import DIRECT_ROWS, collected, read_by_worker
 from waterclock.connectors.postgres.database import Database, quoted
 from waterclock.connectors.postgres.extract import Extract, Wanted
-from waterclock.connectors.postgres.log_changes import Op, position_of, position_text
+from waterclock.connectors.postgres.log_changes import Op, position_text
 from waterclock.connectors.postgres.logical import (
     Followed,
+    LogRow,
     Range,
     Seen,
     batches_of,
     carried_state,
+    ends_of,
     events_of,
     log_schema,
     rows_in,
     unreadable,
 )
+from waterclock.connectors.postgres.servers_log import LogPlace, place_of, require_same_log
 from waterclock.connectors.postgres.slots import (
     NoPlugin,
     Slot,
@@ -41,8 +44,12 @@ from waterclock.connectors.postgres.slots import (
     advance,
     begun,
     drop,
+    gone_while_read,
+    has_lost_log,
     is_in_use,
+    mark_of_publication,
     require_as_of,
+    require_published,
     require_whole,
     state_of,
 )
@@ -112,17 +119,20 @@ class Following:
             require_as_of(connection, table, self.where)
             now = facts_of(connection, self.unit)
             there, matched = self._columns(connection)
+            noted = self._noted(connection, start.slot, now, matched, None)
             extract = self._extract(there, matched, f"{quoted(now.schema)}.{quoted(now.name)}")
             partitions = self.unit.options.get("partitions")
             read = collected(
                 spark, connection, held.close, extract, matched.left_out,
                 partitions=None if partitions is None else max(1, int(str(partitions))),
             )  # fmt: skip
-            state = self._state(start.slot)
+            place = self._place()
+            with self.database.opened(self.where) as beside:
+                state = state_of(beside, start.slot)
         except BaseException:
             held.__exit__(*sys.exc_info())
             raise
-        noted = self._noted(start.slot, now, start.position, start.at)
+        noted |= self._reached(start.position, start.at, place)
         frame = _told(read.frame, start.position, start.at)
         # the lock on the slot's name is held until the batch is over, whenever the rows were read
         whole = replace(read, frame=frame, seen=seen_of(it.found for it in there), close=held.close)
@@ -150,20 +160,21 @@ class Following:
     def _changes(self, spark: SparkSession, request: ChangeRequest, since: Mapping[str, Any]) -> ChangesRead:
         slot, (low, newest) = Slot(str(since["slot"]), str(since["plugin"])), carried_state(since)
         with self.database.opened(self.where) as connection:
+            place = place_of(connection, self.where)
             state = state_of(connection, slot)
             require_whole(state, slot, low, self.where)
+            require_same_log(self.database, since, place, self.where)
             facts = facts_of(connection, self.unit)
+            require_published(connection, slot, facts.oid, since, self.where)
             there, matched = self._columns(connection)
-            require_same(facts, since, self.unit, [each.source for each in matched.taken])
+            require_same(facts, since, self.unit, [each.source for each in matched.taken], slot.plugin)
             self._require(facts, matched, request.keys, slot.plugin)
             extract = self._extract(there, matched, "")
             keys = self._keys(matched, request.keys)
-            followed = Followed(slot, facts.schema, facts.name, extract, keys)
-            row = connection.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
-            high = max(low, position_of(str(row[0]))) if row else low
-            seen = Seen()
-            frame = self._frame(spark, connection, followed, Range(low, high, newest), request.until, seen)
-        noted = self._noted(slot, facts, seen.high, seen.newest or newest)
+            followed = Followed(slot, facts.oid, facts.schema, facts.name, extract, keys)
+            frame, seen = self._frame(spark, connection, followed, Range(low, place.end, newest), request.until)
+            noted = self._noted(connection, slot, facts, matched, since)
+        noted |= self._reached(seen.high, seen.newest or newest, place)
         noted |= {"from": low, "rows": seen.rows, "held_bytes": state.held if state else 0}
         names = {each.source: each.name for each in matched.taken}
         read = Collected(
@@ -192,23 +203,19 @@ class Following:
         followed: Followed,
         span: Range,
         until: datetime,
-        seen: Seen,
-    ) -> DataFrame:
+    ) -> tuple[DataFrame, Seen]:
         """Hand few rows to Spark as they are; of many a worker reads the slot once more, in bounded memory."""
         import pyarrow as pa
 
         extract = followed.extract
-        with _reading_log(followed), closing(events_of(connection, followed, span.high)) as events:
-            rows = rows_in(events, span, followed, until, seen)
-            first = list(islice(rows, DIRECT_ROWS + 1))
-            for _ in rows:  # to its end: where the range ends and what it holds is known before rows are handed on
-                pass
+        first, seen = _settled(connection, followed, span, until)
         fields = [f"`{one.taken.name.replace('`', '``')}` {one.taken.type}" for one in extract.wanted]
         fields += [f"{OP} STRING, {LSN} BIGINT, {XID} BIGINT, {SEQ} BIGINT, {AT} TIMESTAMP, {MISSING} ARRAY<STRING>"]
         if not first:
-            return spark.createDataFrame([], ", ".join(fields))
+            return spark.createDataFrame([], ", ".join(fields)), seen
         if len(first) <= DIRECT_ROWS:
-            return spark.createDataFrame(pa.Table.from_batches(list(batches_of(first, extract)), log_schema(extract)))
+            rows = pa.Table.from_batches(list(batches_of(first, extract)), log_schema(extract))
+            return spark.createDataFrame(rows), seen
         settled = replace(span, high=seen.high)
 
         def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -216,7 +223,7 @@ class Following:
                 yield from read_by_worker(lambda: _log_rows(followed, settled))
 
         # kept: a slot has one reader at a time, and each pass over it costs a pass over the log
-        return spark.range(0, 1, 1, 1).mapInArrow(read, ", ".join(fields)).persist()
+        return spark.range(0, 1, 1, 1).mapInArrow(read, ", ".join(fields)).persist(), seen
 
     def _troubled(self, slot: Slot, state: SlotState | None) -> tuple[str, ...]:
         if state is None or state.status not in _TROUBLED:
@@ -249,15 +256,29 @@ class Following:
         taken = [each.source for each in matched.taken]
         require_followable(facts, self.unit, self._keys(matched, keys), taken, plugin)
 
-    def _state(self, slot: Slot) -> SlotState | None:
+    def _place(self) -> LogPlace:
         with self.database.opened(self.where) as connection:
-            return state_of(connection, slot)
+            return place_of(connection, self.where)
 
-    def _noted(self, slot: Slot, facts: TableFacts, high: int, newest: datetime) -> dict[str, Any]:
-        """Return what the next batch begins from; `at` is for people."""
+    def _noted(
+        self,
+        connection: Connection,
+        slot: Slot,
+        facts: TableFacts,
+        matched: Matched,
+        since: Mapping[str, Any] | None,
+    ) -> dict[str, Any]:
+        """Return by what the next batch knows the slot and the table again."""
         noted: dict[str, Any] = {"slot": slot.name, "plugin": slot.plugin, "snapshot": self._snapshot_asked}
-        noted |= {"to": high, "at": position_text(high), "newest": newest.isoformat()}
-        return noted | facts.noted()
+        noted |= {"taken": [each.source for each in matched.taken]}
+        if slot.plugin == "pgoutput":
+            noted["publication"] = mark_of_publication(connection, slot, facts.oid)
+        return noted | facts.noted(since)
+
+    @staticmethod
+    def _reached(high: int, newest: datetime, place: LogPlace) -> dict[str, Any]:
+        """Return where the next batch begins; `at` is for people."""
+        return {"to": high, "at": position_text(high), "newest": newest.isoformat(), "timeline": place.timeline}
 
 
 def confirm(database: Database, unit: Unit, noted: Mapping[str, Any]) -> None:
@@ -279,6 +300,20 @@ def _told(frame: DataFrame, position: int, at: datetime) -> DataFrame:
     told = {OP: f"'{Op.SNAPSHOT.value}'", LSN: f"{position}L", XID: "CAST(NULL AS BIGINT)", SEQ: "0L"}
     told |= {AT: f"TIMESTAMP '{at.isoformat()}'", MISSING: "CAST(array() AS ARRAY<STRING>)"}
     return frame.selectExpr("*", *(f"{value} AS {name}" for name, value in told.items()))
+
+
+def _settled(connection: Connection, followed: Followed, span: Range, until: datetime) -> tuple[list[LogRow], Seen]:
+    """Read a range until it is known where it ends and what it holds; give its first rows, one more than are few."""
+    for end in ends_of(span, until, datetime.now(UTC)):
+        seen = Seen()
+        with _reading_log(followed), closing(events_of(connection, followed, end)) as events:
+            rows = rows_in(events, replace(span, high=end), followed, until, seen)
+            first = list(islice(rows, DIRECT_ROWS + 1))
+            for _ in rows:
+                pass
+        if seen.high < end:
+            break
+    return first, seen
 
 
 def _log_rows(followed: Followed, span: Range) -> Iterator[pa.RecordBatch]:
@@ -322,3 +357,5 @@ class _reading_log:  # noqa: N801 - it is read as a statement
                 fix="it is tried again; see in pg_stat_activity who reads it, if that does not end",
                 transient=True,
             ) from error
+        if has_lost_log(error):
+            raise gone_while_read(self._followed.slot, str(error).strip(), self._followed.extract.where) from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.postgres import pgoutput, wal2json
@@ -18,6 +18,7 @@ from waterclock.connectors.postgres.extract import ARRAY, Extract
 from waterclock.connectors.postgres.log_changes import Begin, Change, Event, Op, position_text
 from waterclock.connectors.postgres.rows import schema_of, texts_parsed
 from waterclock.connectors.postgres.slots import Slot
+from waterclock.connectors.postgres.table_facts import AGAIN
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, LSN, MISSING, OP, SEQ, XID
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 _ROWS_A_BATCH = 10_000
+_SHORT = 64 << 20  # bytes of a log that are decoded at once
+_MORE = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +43,13 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A table as it is followed: its slot, its name in the log, and the columns wanted of it.
+    """A table as it is followed: its slot, its number and name in the log, and the columns wanted of it.
 
     `keys` are the columns by which rows are told, as the source spells them.
     """
 
     slot: Slot
+    oid: int
     schema: str
     table: str
     extract: Extract
@@ -85,23 +89,62 @@ def events_of(connection: Connection, followed: Followed, high: int) -> Generato
     slot = followed.slot
     if slot.plugin == "wal2json":
         options = wal2json.options(followed.schema, followed.table)
-        return wal2json.events(_peeked(connection, slot, high, options, "text"), followed.schema, followed.table)
+        return wal2json.events(_peeked(connection, followed, high, options, "text"), followed.schema, followed.table)
     options = {**pgoutput.options(slot.publication), "messages": "false"}
-    return pgoutput.events(_peeked(connection, slot, high, options, "bytea"), followed.schema, followed.table)
+    return pgoutput.events(_peeked(connection, followed, high, options, "bytea"), followed.oid)
 
 
-def _peeked(connection: Connection, slot: Slot, high: int, options: Mapping[str, str], kind: str) -> Iterator[Any]:
+def _peeked(
+    connection: Connection, followed: Followed, high: int, options: Mapping[str, str], kind: str
+) -> Iterator[Any]:
     from psycopg.sql import SQL, Literal
 
     function = "pg_logical_slot_peek_changes" if kind == "text" else "pg_logical_slot_peek_binary_changes"
     given = [Literal(text) for pair in options.items() for text in pair]
     query = SQL("COPY (SELECT data FROM {}({}, {}, NULL, {})) TO STDOUT (FORMAT binary)").format(
-        SQL(function), Literal(slot.name), Literal(position_text(high)), SQL(", ").join(given)
+        SQL(function), Literal(followed.slot.name), Literal(position_text(high)), SQL(", ").join(given)
     )
-    with connection.cursor().copy(query) as copy:
-        copy.set_types([kind])
-        for row in copy.rows():
-            yield row[0]
+    left_out: list[str] = []
+
+    def heed(diagnostic: Any) -> None:
+        if not left_out and str(diagnostic.message_primary).startswith(wal2json.LEFT_OUT):
+            left_out.append(str(diagnostic.message_primary))
+
+    connection.execute("SET client_min_messages = warning")
+    connection.add_notice_handler(heed)
+    try:
+        with connection.cursor().copy(query) as copy:
+            copy.set_types([kind])
+            rows = copy.rows()
+            first = next(rows, None)
+            if left_out:  # the server decodes all before it writes the first
+                why = f"it had no identity for a while, and its log lacks changes: {left_out[0]}"
+                raise _untold(followed, why)
+            for row in () if first is None else chain((first,), rows):
+                yield row[0]
+    finally:
+        connection.remove_notice_handler(heed)
+
+
+def ends_of(span: Range, until: datetime, now: datetime) -> Iterator[int]:
+    """Yield ever later places up to which a range is read until the window's end is found in it, its own end last.
+
+    The server decodes all up to a place before it gives a row. So what is behind the window's end, of a log that many
+    missed windows have to share, is not decoded anew for each: the first place is where the end would be, had the log
+    grown evenly since the last batch, and somewhat more.
+    """
+    length = span.high - span.low
+    share = (until - span.newest) / (now - span.newest) if now > span.newest else 1.0
+    reach = max(_SHORT, int(length * max(share, 0.0) * _MORE))
+    while reach < length:
+        yield span.low + reach
+        reach *= 2
+    yield span.high
+
+
+def _untold(followed: Followed, why: str) -> WaterclockError:
+    what = f"{followed.table} was changed by rows that its log does not tell"
+    return WaterclockError("E863", what, where=followed.extract.where, why=why, fix=AGAIN)
 
 
 def rows_in(
@@ -111,6 +154,7 @@ def rows_in(
 
     Times never go back from row to row, though a server's clock may: a later change of a key is later.
     An update that changes the key is a delete and, one `seq` behind it, an insert, which may lack large values.
+    Raises  E863 for a change that does not tell the key of its row
     """
     seen.high, seen.newest = span.high, span.newest
     kept = None
@@ -148,11 +192,14 @@ def _parts(change: Change, followed: Followed) -> Iterator[tuple[Op, Mapping[str
     if change.op in {Op.INSERT, Op.TRUNCATE}:
         yield change.op, after, False
         return
+    if lacking := [key for key in followed.keys if key not in before]:
+        why = f"it told rows by {', '.join(before) or 'nothing'} for a while, and not by {', '.join(lacking)}"
+        raise _untold(followed, why)
     if change.op is Op.DELETE:
         yield change.op, before, False
         return
     whole = {**before, **after}
-    is_moved = any(key in before and before[key] != after.get(key) for key in followed.keys)
+    is_moved = any(before[key] != whole[key] for key in followed.keys)
     if is_moved:
         yield Op.DELETE, before, False
     yield Op.INSERT if is_moved else Op.UPDATE, whole, is_moved

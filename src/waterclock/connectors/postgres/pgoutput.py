@@ -16,8 +16,6 @@ _OPS = {b"I": Op.INSERT, b"U": Op.UPDATE, b"D": Op.DELETE}
 class Relation:
     """A table as its changes are written: its columns in their order, and which of them are its identity."""
 
-    schema: str
-    table: str
     columns: tuple[str, ...]
     identity: frozenset[str]
 
@@ -27,11 +25,12 @@ def options(publication: str) -> dict[str, str]:
     return {"proto_version": "1", "publication_names": f'"{publication.replace(chr(34), chr(34) * 2)}"'}
 
 
-def events(messages: Iterable[bytes], schema: str, table: str) -> Generator[Event]:
+def events(messages: Iterable[bytes], table: int) -> Generator[Event]:
     """Yield the begins of all transactions, and the changes of one table, in the order of the log.
 
-    Messages are one or more whole transactions, as one reading of a slot gives them: each reading tells of every table
-    before its first change. Raises  ValueError for bytes that are no such message
+    The table is told by its oid, whatever it is called meanwhile. Messages are one or more whole transactions, as one
+    reading of a slot gives them: each reading tells of every table before its first change.
+    Raises  ValueError for bytes that are no such message
     """
     relations: dict[int, Relation] = {}
     begin: Begin | None = None
@@ -47,7 +46,7 @@ def events(messages: Iterable[bytes], schema: str, table: str) -> Generator[Even
             oid, relation = _relation(reader)
             relations[oid] = relation
         elif kind in _OPS or kind == b"T":
-            change = _change(kind, reader, relations, begin, number, (schema, table))
+            change = _change(kind, reader, relations, begin, number, table)
             if change is not None:
                 yield change
                 number += 1
@@ -59,18 +58,18 @@ def _change(
     relations: dict[int, Relation],
     begin: Begin | None,
     number: int,
-    wanted: tuple[str, str],
+    wanted: int,
 ) -> Change | None:
     if begin is None:
         raise ValueError("a change outside of a transaction")
     if kind == b"T":
         count, _ = reader.unpack("!iB")
-        of = [relations[reader.unpack("!I")[0]] for _ in range(count)]
-        is_ours = any((each.schema, each.table) == wanted for each in of)
+        is_ours = wanted in [reader.unpack("!I")[0] for _ in range(count)]
         return Change(Op.TRUNCATE, begin, number) if is_ours else None
-    relation = relations[reader.unpack("!I")[0]]
-    if (relation.schema, relation.table) != wanted:
+    (oid,) = reader.unpack("!I")
+    if oid != wanted:
         return None
+    relation = relations[oid]
     after = before = None
     while reader.has_more:
         part = reader.take(1)
@@ -81,12 +80,15 @@ def _change(
             before = {name: value for name, value in row.items() if name in relation.identity}
         else:
             before = row
+    if before is None and after is not None and kind == b"U":  # its identity is what it was
+        before = {name: value for name, value in after.items() if name in relation.identity}
     return Change(_OPS[kind], begin, number, after, before)
 
 
 def _relation(reader: _Reader) -> tuple[int, Relation]:
     (oid,) = reader.unpack("!I")
-    schema, table = reader.text() or "pg_catalog", reader.text()
+    for _ in ("schema", "table"):
+        reader.text()
     _, count = reader.unpack("!ch")
     columns, identity = [], set()
     for _ in range(count):
@@ -96,7 +98,7 @@ def _relation(reader: _Reader) -> tuple[int, Relation]:
         columns.append(name)
         if flags & 1:
             identity.add(name)
-    return oid, Relation(schema, table, tuple(columns), frozenset(identity))
+    return oid, Relation(tuple(columns), frozenset(identity))
 
 
 def _row(reader: _Reader, relation: Relation) -> dict[str, str | None]:

@@ -7,12 +7,13 @@ the server on that name until the batch is over: so a slot that nobody holds and
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from waterclock.batches.kept_logs import Kept, Stands
 from waterclock.connectors.postgres.database import Database, quoted
 from waterclock.connectors.postgres.log_changes import position_of, position_text
 from waterclock.connectors.postgres.table_facts import AGAIN
@@ -21,11 +22,18 @@ from waterclock.errors import WaterclockError
 if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
+_KEPT = """
+SELECT slot_name, coalesce(wal_status, 'lost'), pg_wal_lsn_diff(log.here, restart_lsn),
+  pg_wal_lsn_diff(log.here, confirmed_flush_lsn), pg_size_bytes(current_setting('max_slot_wal_keep_size'))
+FROM pg_replication_slots, (SELECT pg_current_wal_flush_lsn() AS here) AS log WHERE slot_name = ANY (%s)
+  AND database = current_database()"""
+_STANDS = {"reserved": Stands.SAFE, "extended": Stands.SAFE, "unreserved": Stands.LOSING, "lost": Stands.LOST}
 _STATE = """
 SELECT confirmed_flush_lsn, coalesce(wal_status, 'lost'), active,
   pg_wal_lsn_diff(pg_current_wal_flush_lsn(), restart_lsn)
 FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()"""
 _NO_PLUGIN, _NO_RIGHT, _IN_USE = "58P01", "42501", "55006"
+_LOST = frozenset({"55000", "58P01", "42704"})  # invalidated, its files removed, dropped with its publication
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +194,15 @@ def state_of(connection: Connection, slot: Slot) -> SlotState | None:
     return None if row is None else SlotState(position_of(row[0]), str(row[1]), bool(row[2]), int(row[3] or 0))
 
 
+def kept(connection: Connection, names: Sequence[str]) -> Mapping[str, Kept]:
+    """Tell how slots stand that are known by name, and how much of the log each holds back."""
+    found = dict.fromkeys(names, Kept(Stands.GONE))
+    for name, status, held, behind, most in connection.execute(_KEPT, (list(names),)):
+        limit = None if most < 0 else int(most)
+        found[name] = Kept(_STANDS.get(status, Stands.LOST), max(0, int(held or 0)), max(0, int(behind or 0)), limit)
+    return found
+
+
 def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -> None:
     """See that a slot still has all that came behind a position.
 
@@ -210,10 +227,49 @@ def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -
     )
 
 
+def gone_while_read(slot: Slot, said: str, where: str) -> WaterclockError:
+    """Make the error for a slot that went, or lost its log, while it was read."""
+    return WaterclockError(
+        "E860",
+        f"the log of the replication slot {slot.name} went while it was read",
+        where=where,
+        why=f"{said}; changes since the last batch cannot be read any more, and none is passed over unseen",
+        fix=AGAIN,
+    )
+
+
+def mark_of_publication(connection: Connection, slot: Slot, table: int) -> str | None:
+    """Return a text that is another one once the slot's publication was altered; None where it is not there."""
+    row = connection.execute(
+        "SELECT p.xmin::text || ' ' || r.xmin::text FROM pg_publication AS p"
+        " JOIN pg_publication_rel AS r ON r.prpubid = p.oid WHERE p.pubname = %s AND r.prrelid = %s",
+        (slot.publication, table),
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def require_published(connection: Connection, slot: Slot, table: int, since: Mapping[str, Any], where: str) -> None:
+    """See that the slot's publication is what it was, as pgoutput tells of what is published alone.
+
+    Raises  E860 where somebody dropped or altered it
+    """
+    if slot.plugin != "pgoutput":
+        return
+    mark = mark_of_publication(connection, slot, table)
+    if mark is None or since.get("publication", mark) != mark:
+        raise WaterclockError(
+            "E860",
+            f"the publication {slot.publication} {'is gone' if mark is None else 'was altered'}",
+            where=where,
+            why="pgoutput tells of what is published alone, and what came while it was not cannot be read any more",
+            fix=AGAIN,
+        )
+
+
 def advance(connection: Connection, slot: Slot, position: int) -> None:
     """Move a slot on, so that the server keeps no log before the position; nothing where it is there already."""
     state = state_of(connection, slot)
-    if state is not None and state.confirmed < position:
+    if state is not None and state.status != "lost" and state.confirmed < position:
         connection.execute("SELECT pg_replication_slot_advance(%s, %s)", (slot.name, position_text(position)))
 
 
@@ -232,6 +288,11 @@ def drop(connection: Connection, name: str) -> bool:
     finally:
         connection.execute("SELECT pg_advisory_unlock(%s)", (lock_of(name),))
     return True
+
+
+def has_lost_log(error: BaseException) -> bool:
+    """Tell whether the server refused because the slot's log went while it was read."""
+    return getattr(error, "sqlstate", None) in _LOST
 
 
 def is_in_use(error: BaseException) -> bool:

@@ -6,7 +6,7 @@ server refuse every UPDATE of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 _TABLE = """
-SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, c.relreplident
-FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)"""
+SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, c.relreplident,
+  EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = c.oid), row_security_active(c.oid),
+  pg_relation_filenode(c.oid)::bigint, t.xmin::text || ' ' || c.relowner
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace LEFT JOIN pg_type AS t ON t.oid = c.reltype
+WHERE c.oid = to_regclass(%s)"""
 _COLUMNS = """
 SELECT a.attnum, a.attname, t.typname, a.attgenerated <> '', a.atthasdef OR a.atthasmissing OR a.attidentity <> '',
-  coalesce(a.attnum = ANY (i.indkey), false)
+  coalesce(a.attnum = ANY (i.indkey), false), a.xmin::text
 FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid
 LEFT JOIN pg_index AS i ON i.indrelid = a.attrelid AND CASE %(identity)s
   WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END
@@ -39,7 +42,10 @@ _ALIKE = frozenset({"text", "varchar"})
 
 @dataclass(frozen=True, slots=True)
 class FollowedColumn:
-    """A column. `number` is the server's own and stays with it; `is_filled`: rows that were there have values of it."""
+    """A column. `number` is the server's own and stays with it; `is_filled`: rows that were there have values of it.
+
+    `altered` is another text once the column was altered, in whatever way.
+    """
 
     number: int
     name: str
@@ -47,21 +53,32 @@ class FollowedColumn:
     is_generated: bool
     is_filled: bool
     is_identity: bool
+    altered: str
 
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """A table as it is now. `is_whole`: its old rows are logged whole (REPLICA IDENTITY FULL)."""
+    """A table as it is now. `is_whole`: its old rows are logged whole (REPLICA IDENTITY FULL).
+
+    `file` is another number once all rows were written anew, `named` another text once it was renamed or changed hands.
+    """
 
     oid: int
     schema: str
     name: str
     is_whole: bool
     columns: tuple[FollowedColumn, ...]
+    file: int
+    named: str
 
-    def noted(self) -> dict[str, Any]:
-        """Return what is kept with a batch, to see at the next one what became of the table."""
-        return {"oid": self.oid, "columns": {str(each.number): [each.name, each.kind] for each in self.columns}}
+    def noted(self, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return what is kept with a batch, to see at the next one what became of the table.
+
+        Columns that went stay known, by what was noted before: one that comes back is another one.
+        """
+        columns = {str(each.number): [each.name, each.kind, each.altered] for each in self.columns}
+        gone = {} if before is None else before["columns"]
+        return {"oid": self.oid, "columns": {**gone, **columns}, "file": self.file, "named": self.named}
 
 
 def facts_of(connection: Connection, unit: Unit) -> TableFacts:
@@ -72,7 +89,7 @@ def facts_of(connection: Connection, unit: Unit) -> TableFacts:
     row = connection.execute(_TABLE, (table_of(unit),)).fetchone()
     if row is None:
         raise no_table(connection, unit)
-    oid, schema, name, kind, persistence, identity = row
+    oid, schema, name, kind, persistence, identity, has_heirs, hides_rows, file, named = row
     kind, persistence, identity = (it.decode() if isinstance(it, bytes) else it for it in (kind, persistence, identity))
     if kind != "r":
         fix = (
@@ -81,6 +98,12 @@ def facts_of(connection: Connection, unit: Unit) -> TableFacts:
         raise _refused(unit, f"is {_KINDS.get(kind, 'no table')}", "changes are logged of plain tables", fix)
     if persistence != "p":
         raise _refused(unit, "is not logged", "it is UNLOGGED or TEMPORARY", f"ALTER TABLE {unit.path} SET LOGGED")
+    if has_heirs:
+        why = "a SELECT from it brings the rows of those too, and the log tells of each by itself"
+        raise _refused(unit, "has tables that inherit from it", why, "collect each of them, or leave BY CHANGES out")
+    if hides_rows:
+        fix = "ALTER ROLE … BYPASSRLS for the connection's user, or make it the table's owner"
+        raise _refused(unit, "shows this user some of its rows", "row level security hides no change in the log", fix)
     columns = tuple(
         FollowedColumn(*each) for each in connection.execute(_COLUMNS, {"oid": oid, "identity": identity}).fetchall()
     )
@@ -91,7 +114,7 @@ def facts_of(connection: Connection, unit: Unit) -> TableFacts:
             "without a primary key the log does not say which row was changed or deleted",
             f"give it a primary key, or ALTER TABLE {unit.path} REPLICA IDENTITY FULL",
         )
-    return TableFacts(oid, schema, name, identity == "f", columns)
+    return TableFacts(oid, schema, name, identity == "f", columns, int(file), str(named))
 
 
 def require_followable(facts: TableFacts, unit: Unit, keys: Sequence[str], taken: Iterable[str], plugin: str) -> None:
@@ -119,8 +142,8 @@ def require_followable(facts: TableFacts, unit: Unit, keys: Sequence[str], taken
         )
 
 
-def require_same(facts: TableFacts, before: Mapping[str, Any], unit: Unit, taken: Iterable[str]) -> None:
-    """Refuse changes of the table itself that the log does not tell row by row.
+def require_same(facts: TableFacts, before: Mapping[str, Any], unit: Unit, taken: Iterable[str], plugin: str) -> None:
+    """Refuse changes of the table itself that the log does not tell row by row, and those that hid changes of rows.
 
     A new column that is NULL in all older rows is no such change, nor is one that went.
     Raises  E863
@@ -130,21 +153,56 @@ def require_same(facts: TableFacts, before: Mapping[str, Any], unit: Unit, taken
         raise _changed(
             unit, "is another table than before", "it was dropped and made anew, and the log is of the old one"
         )
+    if plugin == "wal2json" and _was_called_otherwise(facts, before):
+        why = "wal2json tells of a table by its name, and what was changed under another one is not told"
+        raise _changed(unit, "was called otherwise for a while", why)
     known = before["columns"]
+    names = {name for name, *_ in known.values()}
+    were_taken = before.get("taken")
     for each in facts.columns:
         if each.name not in wanted:
             continue
-        name, kind = known.get(str(each.number), (None, None))
+        name, kind, *_ = known.get(str(each.number), (None, None))
         if name is None and each.is_filled:
             raise _changed(
                 unit, f"has a new column {each.name}, with values", "rows that were not changed since have them too"
             )
+        if name is None and each.name in names:
+            why = "it was dropped and made anew, which emptied it in all rows"
+            raise _changed(unit, f"has another column {each.name} than before", why)
         if name is not None and name != each.name:
             why = f"rows that were not changed since are known by {name} alone"
             raise _changed(unit, f"calls its column {name} {each.name} now", why)
         if kind is not None and kind != each.kind and not {kind, each.kind} <= _ALIKE:
             why = "the server wrote all rows anew, and the log does not tell of it"
             raise _changed(unit, f"has {each.name} as {each.kind}, which was {kind}", why)
+        if name is not None and were_taken is not None and each.name not in were_taken:
+            why = "rows that were not changed since have values of it that were never collected"
+            raise _changed(unit, f"is asked for {each.name}, which was left out before", why)
+    if altered := _altered_with_rows(facts, before, wanted):
+        why = "the server wrote all rows anew, and the log does not tell of it"
+        raise _changed(unit, f"was written anew with another {', '.join(altered)}", why)
+
+
+def _was_called_otherwise(facts: TableFacts, before: Mapping[str, Any]) -> bool:
+    """Tell whether the table was renamed, and back; who gave it to another owner did not."""
+    (was, owner), (now, owner_now) = str(before.get("named", facts.named)).split(), facts.named.split()
+    return was != now and owner == owner_now
+
+
+def _altered_with_rows(facts: TableFacts, before: Mapping[str, Any], wanted: Collection[str]) -> list[str]:
+    """Name the columns that were altered while all rows were written anew: their values may be others.
+
+    VACUUM FULL, CLUSTER and TRUNCATE write a new file as well, and alter no column.
+    """
+    if before.get("file", facts.file) == facts.file:
+        return []
+    old = {number: said[2] for number, said in before["columns"].items() if len(said) > 2}
+    return [
+        each.name
+        for each in facts.columns
+        if each.name in wanted and old.get(str(each.number), each.altered) != each.altered
+    ]
 
 
 def _refused(unit: Unit, what: str, why: str, fix: str) -> WaterclockError:

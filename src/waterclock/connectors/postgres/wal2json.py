@@ -16,6 +16,9 @@ from waterclock.connectors.postgres.log_changes import Begin, Change, Event, Op,
 LOSES = frozenset({"float4", "float8", "numeric"})
 """Types of columns whose NaN and Infinity it writes as null."""
 
+LEFT_OUT = "no tuple "
+"""How its warnings begin that it leaves a change out, as nothing tells its row."""
+
 _OPS = {"I": Op.INSERT, "U": Op.UPDATE, "D": Op.DELETE, "T": Op.TRUNCATE}
 
 

@@ -11,6 +11,7 @@ from waterclock.batches.audit_trail import Audit
 from waterclock.batches.facts import RELEASE, is_release
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import read_claim_record
+from waterclock.engine.collect.gathered import RELEASED
 from waterclock.engine.collect.looks import CHANGED, LOOKED
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.workplace import Workplace
@@ -100,7 +101,7 @@ def sealed_again(work: Workplace, table: Table, held: HeldBatch, claim: Claim) -
         name=table.name,
         # windows that its look found are not shown with it: the next look finds them again
         source={name: of for name, of in manifest.source.items() if name not in {LOOKED, CHANGED}}
-        | {"released": manifest.slice_path},
+        | {RELEASED: manifest.slice_path},
     )
     return Written((linked,), {manifest.label: {}})
 

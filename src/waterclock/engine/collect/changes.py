@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead
 from waterclock.engine.collect.changed_keys import with_moved
-from waterclock.engine.collect.gathered import Gathered
+from waterclock.engine.collect.gathered import COPIED, Gathered
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, IN_ROWS, LSN, MISSING, OP, SEQ
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 NOTED = "changes"
 """The entry of a batch's source under which it keeps how far it came."""
+READ_AT = "read_at"
+"""Within it, when the source was read, by the ledger's clock."""
 _OWN, _CARRIED = "_waterclock_own", "_waterclock_carried"
 
 
@@ -49,6 +51,7 @@ def gather_changes(
     batch = group.batches[0]
     request = ChangeRequest(table.fold.keys, newest_noted(work, table), batch.window.end, partial(_draw, work, table))
     read = collector.read_changes(spark, unit, request, columns_as_asked(table), table.cadence.zone)
+    read = replace(read, noted={**read.noted, READ_AT: work.real_now().isoformat()})
     try:
         for said in read.said:
             work.note_once(said)
@@ -72,17 +75,26 @@ def may_be_committed(work: Workplace, table: str) -> bool:
 
 
 def newest_noted(work: Workplace, table: Table) -> Mapping[str, Any] | None:
-    """Return what the newest claim noted of its source, whatever became of its label since; None before the first."""
-    most = 16
+    """Return what was noted of its source by who read it last, whatever became of its label; None before the first.
+
+    A label that was made again from what was kept, or a held one that was released, notes how far it came when it was
+    read, and others may have read on since.
+    """
+    most, copies = 16, list[Mapping[str, Any]]()
     for past in range(0, 1 << 20, most):
         found = work.ledger.reads.noted(table.name, BEGINNING, FOREVER, most=most, past=past)
         for _, source in found:
-            if NOTED in source:
-                noted: Mapping[str, Any] = source[NOTED]
-                return noted
+            copies += [source[NOTED]] if NOTED in source else []
+            if NOTED in source and not COPIED & source.keys():
+                return _last_read(copies)
         if len(found) < most:
             break
-    return None
+    return _last_read(copies)
+
+
+def _last_read(noted: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return what was read last; of those that do not say when, the last one given."""
+    return max(reversed(noted), key=lambda each: str(each.get(READ_AT, "")), default=None)
 
 
 def _draw(work: Workplace, table: Table) -> str:

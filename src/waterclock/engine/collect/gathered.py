@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from waterclock.engine.workplace import Workplace
 
 
+RECOMPUTED, RELEASED = "recomputed_from", "released"
+COPIED = frozenset({RECOMPUTED, RELEASED})
+"""Entries of a batch's source that name the slice of which it was made, and whose other entries it has."""
+
+
 def _nothing_after(_: Workplace) -> None:
     """Leave the source as it is."""
 

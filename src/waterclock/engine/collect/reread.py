@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.records import Slice
 from waterclock.batches.schemas import SCHEMA
 from waterclock.connectors.interface import ArrivalCollector, Collected, Collector, Item, PositionCollector
-from waterclock.engine.collect.gathered import Gathered
+from waterclock.engine.collect.gathered import RECOMPUTED, Gathered
 from waterclock.engine.collect.looks import CHANGED, LOOKED
 from waterclock.engine.collect.positions import items_of
 from waterclock.engine.workplace import Workplace
@@ -63,7 +63,7 @@ def gather_again(
     again = {
         # how far the source was looked at, and what columns were new, stays true of the slice that found it
         label: {name: of for name, of in source.items() if name not in {LOOKED, CHANGED, SCHEMA}}
-        | {"recomputed_from": pieces[label].slice_path}
+        | {RECOMPUTED: pieces[label].slice_path}
         for label, source in sources.items()
     }
     return Gathered(collected, again, aside=aside)

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from waterclock.ledger.store.database import Database
-from waterclock.ledger.store.schema import events
+from waterclock.ledger.store.schema import AnyRow, events
 
 KEPT = "kept at a source"
 """The kind of event that tells what a source keeps for a table from now on."""
 LET_GO = "let go at a source"
 """The kind of event that tells that a source keeps nothing any more under a name."""
+SEEN = "seen at a source"
+"""The kind of event that tells how what a source keeps for a table stood when a run looked."""
 
 _TOLD = sa.select(events.c.kind, events.c.table_name, events.c.data).where(events.c.kind.in_([KEPT, LET_GO]))
 _OF = _TOLD.where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None)).order_by(events.c.id)
 _ALL = _TOLD.order_by(events.c.id)
+_NAMES: sa.BindParameter[Any] = sa.bindparam("names", expanding=True)
+_OF_SOME = _TOLD.where(events.c.table_name.in_(_NAMES), events.c.label.is_(None)).order_by(events.c.id)
+_NEWEST_SEEN = (
+    sa.select(sa.func.max(events.c.id))
+    .where(events.c.table_name.in_(_NAMES), events.c.label.is_(None), events.c.kind == SEEN)
+    .group_by(events.c.table_name)
+)
+_SEEN = sa.select(events.c.table_name, events.c.at, events.c.data).where(events.c.id.in_(_NEWEST_SEEN))
+
+
+@dataclass(frozen=True, slots=True)
+class SeenAtSource:
+    """How what a source keeps for a table stood when a run looked last, as it was noted."""
+
+    at: datetime
+    data: Mapping[str, Any]
 
 
 def kept_at_sources(database: Database, name: str | None = None) -> Mapping[str, Mapping[str, Any]]:
@@ -25,11 +45,28 @@ def kept_at_sources(database: Database, name: str | None = None) -> Mapping[str,
 
     Cost: the events of the table that are of no batch; without a table, all events
     """
-    found: dict[str, Mapping[str, Any]] = {}
     with database.read() as connection:
-        for row in connection.execute(_ALL if name is None else _OF, {} if name is None else {"of": name}):
-            if row.kind == KEPT:
-                found[str(row.data["name"])] = {**row.data, "table": row.table_name}
-            else:
-                found.pop(str(row.data["name"]), None)
+        return _kept(connection.execute(_ALL if name is None else _OF, {} if name is None else {"of": name}))
+
+
+def kept_for(database: Database, names: Collection[str]) -> Mapping[str, Mapping[str, Any]]:
+    """Return what `kept_at_sources` does, of some tables. Cost: one question, of their events that are of no batch."""
+    with database.read() as connection:
+        return _kept(connection.execute(_OF_SOME, {"names": sorted(names)}))
+
+
+def seen_at_sources(database: Database, names: Collection[str]) -> Mapping[str, SeenAtSource]:
+    """Return by table what a run saw last of what its source keeps for it. Cost: as of `kept_for`."""
+    with database.read() as connection:
+        rows = connection.execute(_SEEN, {"names": sorted(names)})
+        return {row.table_name: SeenAtSource(row.at, row.data) for row in rows}
+
+
+def _kept(rows: Iterable[AnyRow]) -> Mapping[str, Mapping[str, Any]]:
+    found: dict[str, Mapping[str, Any]] = {}
+    for row in rows:
+        if row.kind == KEPT:
+            found[str(row.data["name"])] = {**row.data, "table": row.table_name}
+        else:
+            found.pop(str(row.data["name"]), None)
     return found

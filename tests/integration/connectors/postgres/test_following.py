@@ -11,6 +11,8 @@ from tests.postgres import drop_all_slots, needs_wal2json
 from tests.replicas import FLOW, Replicated, past_all_windows
 from waterclock.connectors.postgres import following
 from waterclock.connectors.postgres.connector import PostgresCollector
+from waterclock.engine.batch.life import carry_out
+from waterclock.engine.batch.releasing import group_to_release
 from waterclock.engine.upkeep.kept_at_sources import let_go, look_at_sources
 
 if TYPE_CHECKING:
@@ -23,6 +25,12 @@ TEMPORAL = """
 CREATE CONNECTION ops TYPE postgres;
 COLLECT shop.orders (id KEY, since TIMESTAMP AS (_change.at), *) FROM ops.orders{options} EVERY MINUTE
   BY CHANGES TEMPORAL AT since;
+"""
+
+HOLDING = """
+CREATE CONNECTION ops TYPE postgres;
+COLLECT shop.orders (id KEY, *) FROM ops.orders EVERY MINUTE BY CHANGES MERGE
+  EXPECT amount >= 0 AS counts ELSE HOLD;
 """
 
 
@@ -144,3 +152,40 @@ def test_slots_go_with_a_batch_that_fails_and_with_a_table_that_went(tmp_path: P
         assert look_at_sources(work) == []
     assert it.slots() == []
     assert it.at.run("SELECT pubname FROM pg_publication WHERE pubname = %s", slot) == []
+
+
+def test_a_label_that_is_made_again_from_what_was_kept_moves_no_position_back(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    it = Replicated.begun(tmp_path, spark)
+    it.sql("INSERT INTO orders VALUES (1, 'a', 1, 'b'), (2, 'a', 1, 'b')")
+    it.replicate()
+    first = it.now - it.window
+    for name in "bc":
+        it.sql("UPDATE orders SET name = %s WHERE id = 1", name)
+        it.replicate()
+    with it.tiny.ledger() as ledger:
+        ledger.decisions.request_restate("shop.orders", [first + it.window], "recompute", who="a test")
+    it.sql("UPDATE orders SET name = 'd' WHERE id = 2")
+    it.replicate()
+    assert it.replica() == it.source()
+
+
+@pytest.mark.soak
+def test_a_held_batch_that_is_released_late_moves_no_position_back(tmp_path: Path, spark: SparkSession) -> None:
+    it = Replicated.begun(tmp_path, spark, flow=HOLDING)
+    it.sql("INSERT INTO orders VALUES (1, 'a', 1, 'b'), (2, 'a', 1, 'b')")
+    it.replicate()
+    it.sql("UPDATE orders SET amount = -1, name = 'held' WHERE id = 1")
+    it.run()
+    label = it.now - it.window
+    assert "held" in it.tiny.batches().values()
+    it.sql("UPDATE orders SET amount = 1, name = 'right' WHERE id = 1")
+    it.sql("UPDATE orders SET name = 'b' WHERE id = 2")
+    it.run()
+    with it.tiny.opened() as work:
+        group = group_to_release(work, work.flow.tables["shop.orders"], label, it.now, "a test")
+        assert carry_out(work, group, it.now).error is None
+    it.sql("UPDATE orders SET name = 'c' WHERE id = 2")
+    it.replicate()
+    assert it.replica() == it.source()

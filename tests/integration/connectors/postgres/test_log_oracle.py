@@ -71,7 +71,8 @@ class Followers:
     def followed(self, plugin: str) -> Followed:
         wanted = tuple(Wanted(Taken(n, n, NAMES[n], is_typed=False), KINDS[n], n == "tags") for n in NAMES)
         extract = Extract(self.database, "t", "", wanted, Times("UTC", "seconds"))
-        return Followed(self.slots[plugin], self.schema, "t", extract, ("id",))
+        ((oid,),) = self.sql("SELECT 't'::regclass::oid")
+        return Followed(self.slots[plugin], oid, self.schema, "t", extract, ("id",))
 
     def read(self, plugin: str, low: int, high: int) -> list[LogRow]:
         with self.database.opened("t") as connection:

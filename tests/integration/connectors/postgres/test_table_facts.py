@@ -85,7 +85,8 @@ def test_the_key_is_among_what_is_told_of_a_delete(here: Here) -> None:
     [
         ("ALTER TABLE t ADD extra int", None),
         ("ALTER TABLE t DROP b", None),
-        ("ALTER TABLE t ALTER a TYPE varchar(90)", None),
+        ("ALTER TABLE t ALTER v TYPE text", None),
+        ("ALTER TABLE t ALTER a TYPE varchar(90) USING left(a, 1)", "was written anew with another a"),
         ("ALTER TABLE t ADD extra int DEFAULT 5", "has a new column extra, with values"),
         ("ALTER TABLE t ADD extra serial", "has a new column extra, with values"),
         ("ALTER TABLE t RENAME a TO c", "calls its column a c now"),
@@ -94,16 +95,16 @@ def test_the_key_is_among_what_is_told_of_a_delete(here: Here) -> None:
     ],
 )
 def test_what_is_altered_beside_the_log_is_told(here: Here, change: str, what: str | None) -> None:
-    here.sql("CREATE TABLE t (id int PRIMARY KEY, a text, b int)")
+    here.sql("CREATE TABLE t (id int PRIMARY KEY, a text, b int, v varchar(5))")
     before = here.facts().noted()
     here.sql(change)
     facts = here.facts()
     taken = [column.name for column in facts.columns]
     if what is None:
-        require_same(facts, before, unit(), taken)
+        require_same(facts, before, unit(), taken, "wal2json")
         return
     with pytest.raises(WaterclockError) as refused:
-        require_same(facts, before, unit(), taken)
+        require_same(facts, before, unit(), taken, "wal2json")
     assert (refused.value.code, refused.value.what) == ("E863", f"t {what}")
     assert "snapshot" in str(refused.value.fix)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -117,18 +118,25 @@ def _as_pgoutput(made: list[list[Event]]) -> list[bytes]:
     return messages
 
 
+def _with_identity(each: Event) -> Event:
+    """Return a change with what pgoutput does not write: the identity of a row that kept it."""
+    if isinstance(each, Begin) or each.op is not Op.UPDATE or each.before is not None or each.after is None:
+        return each
+    return replace(each, before={"id": each.after["id"]})
+
+
 @given(transactions())
 def test_what_is_written_by_either_plugin_is_read_as_it_was(made: list[list[Event]]) -> None:
     expected = [each for transaction in made for each in transaction]
     assert list(wal2json.events(_as_wal2json(made), *TABLE)) == expected
-    assert list(pgoutput.events(_as_pgoutput(made), *TABLE)) == expected
+    assert list(pgoutput.events(_as_pgoutput(made), 7)) == [_with_identity(each) for each in expected]
 
 
 @given(transactions())
 def test_changes_of_other_tables_are_left_out_and_not_counted(made: list[list[Event]]) -> None:
     begins = [transaction[0] for transaction in made]
     assert list(wal2json.events(_as_wal2json(made), "public", "other")) == begins
-    assert list(pgoutput.events(_as_pgoutput(made), "other", "t")) == begins
+    assert list(pgoutput.events(_as_pgoutput(made), 8)) == begins
 
 
 @given(st.integers(0, 2**64 - 1))
@@ -161,11 +169,11 @@ def test_a_name_with_signs_of_its_own_is_asked_for_as_it_is() -> None:
 def test_a_message_that_breaks_off_is_refused(cut: int) -> None:
     whole = b"B" + struct.pack("!qqI", 1, 2, 3)
     with pytest.raises(ValueError, match="breaks off"):
-        list(pgoutput.events([whole[:cut]], *TABLE))
+        list(pgoutput.events([whole[:cut]], 7))
 
 
 def test_a_change_outside_of_a_transaction_is_refused() -> None:
     with pytest.raises(ValueError, match="outside"):
-        list(pgoutput.events([b"I"], *TABLE))
+        list(pgoutput.events([b"I"], 7))
     with pytest.raises(ValueError, match="outside"):
         list(wal2json.events(['{"action":"T","schema":"public","table":"t"}'], *TABLE))

@@ -1,0 +1,92 @@
+"""Sees that a server's log is the one that was read before, and not another's that goes by the same positions.
+
+A server that was restored, or a standby that was promoted, goes on in a timeline of its own, from where it left the
+one before. What a batch took from behind that place never was, for this server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.postgres.database import Database
+from waterclock.connectors.postgres.log_changes import position_of, position_text
+from waterclock.connectors.postgres.table_facts import AGAIN
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    from waterclock.connectors.postgres.database import Connection
+
+_HEXADECIMAL = 16
+_LEFT = re.compile(r"^\s*(\d+)\s+([0-9A-F]+/[0-9A-F]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Where a server's log ends, and which of its timelines that is."""
+
+    end: int
+    timeline: int
+
+
+def place_of(connection: Connection, where: str) -> LogPlace:
+    """Tell where the log ends that is safe on disk.
+
+    Raises  E861 (transient) at a standby
+    """
+    row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
+    if row is None or row[0]:
+        raise WaterclockError(
+            "E861",
+            "the server is a standby, or recovers",
+            where=where,
+            why="changes are collected where they are made; nothing was taken from here",
+            fix="it is tried again; see that the connection's url leads to the primary",
+            transient=True,
+        )
+    row = connection.execute(
+        "SELECT pg_current_wal_flush_lsn(), substr(pg_walfile_name(pg_current_wal_flush_lsn()), 1, 8)"
+    ).fetchone()
+    if row is None:
+        raise AssertionError("a server without a log")
+    return LogPlace(position_of(str(row[0])), int(row[1], _HEXADECIMAL))
+
+
+def require_same_log(database: Database, since: Mapping[str, Any], place: LogPlace, where: str) -> None:
+    """See that all that was taken is in the log of this server.
+
+    Raises  E860 where the server was restored to before it, or a standby was promoted that did not have it.
+    Cost: another connection, where the timeline is another one than before
+    """
+    low = int(since["to"])
+    if place.end < low:
+        raise _restored(where, low, f"its log ends at {position_text(place.end)}")
+    before = int(since.get("timeline", place.timeline))
+    if before == place.timeline:
+        return
+    left = {int(number): position_of(at) for number, at in _LEFT.findall(_history(database, place.timeline, where))}
+    if before not in left:
+        raise _restored(where, low, f"its timeline {place.timeline} does not come from {before}")
+    if left[before] < low:
+        raise _restored(where, low, f"its timeline {place.timeline} left {before} at {position_text(left[before])}")
+
+
+def _history(database: Database, timeline: int, where: str) -> str:
+    from psycopg.pq import ExecStatus
+
+    with database.connect_for_replication(where) as connection:
+        result = connection.pgconn.exec_(f"TIMELINE_HISTORY {timeline}".encode())
+        return (result.get_value(0, 1) or b"").decode() if result.status == ExecStatus.TUPLES_OK else ""
+
+
+def _restored(where: str, low: int, why: str) -> WaterclockError:
+    return WaterclockError(
+        "E860",
+        "the server was restored, or another one took its place",
+        where=where,
+        why=f"{why}, and the last batch took what came before {position_text(low)}: some of that never was, for this"
+        " server, and what took its place cannot be told",
+        fix=AGAIN,
+    )

@@ -1,0 +1,70 @@
+"""Looks, at the end of a run's look, at what sources keep of their logs, and notes what is new in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from waterclock.batches.kept_logs import Kept, is_followed, kept_of, limit_of
+from waterclock.connectors.change_collector import LogKeeper
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Table
+from waterclock.ledger.read.kept_at_sources import SEEN, SeenAtSource
+
+APART = 60.0
+"""So many seconds lie between two looks of one runner."""
+_FRESH = timedelta(hours=1)
+_SMALL = 16 << 20  # bytes: a segment of a log
+
+
+def watch_logs(work: Workplace) -> None:
+    """Ask each source that keeps a log for tables how much that is, at most once a minute, and note what is new.
+
+    What is seen is noted where it stands otherwise than before, has doubled or halved, or was not noted for an hour.
+    A source that does not answer is left alone: what was seen last stands, with its time. No run fails for it.
+    """
+    followed = [table for table in work.flow.tables.values() if is_followed(table)]
+    if not followed or not work.is_time_for("logs that are kept", APART):
+        return
+    try:
+        _watch(work, followed)
+    except WaterclockError as error:  # the ledger is locked, or away
+        work.note_once(f"how much sources keep of their logs was not noted: {error.what}")
+
+
+def _watch(work: Workplace, followed: Sequence[Table]) -> None:
+    past, now = work.ledger.past, work.real_now()
+    gone = [record.name for record in work.ledger.reads.tables() if record.name not in work.flow.tables]
+    collected = [name for name, table in work.flow.tables.items() if table.source is not None]
+    kept = past.kept_for([*collected, *gone])
+    newest = {str(said["table"]): name for name, said in kept.items()}  # what is older the next batch lets go of
+    seen = past.seen_at_sources(sorted(newest))
+    for connection in dict.fromkeys(table.source.unit.connection for table in followed if table.source):
+        of_it = {name: table for table, name in newest.items() if kept[name]["connection"] == connection}
+        for name, found in _asked(work, followed, connection, sorted(of_it)).items():
+            table = of_it[name]
+            if is_new(work.flow.tables.get(table), name, seen.get(table), found, now):
+                past.add_event(SEEN, who=work.settings.who, table=table, run=work.run, data=found.noted(name))
+
+
+def _asked(work: Workplace, followed: Sequence[Table], connection: str, names: Sequence[str]) -> Mapping[str, Kept]:
+    unit = next(table.source.unit for table in followed if table.source and is_followed(table, connection))
+    try:
+        collector: Any = work.connections.collector(connection)
+        return collector.kept(unit, names) if names and isinstance(collector, LogKeeper) else {}
+    except WaterclockError:
+        return {}
+
+
+def is_new(table: Table | None, name: str, seen: SeenAtSource | None, kept: Kept, now: datetime) -> bool:
+    """Tell whether what is seen is worth a note; pure."""
+    if seen is None or seen.data["name"] != name or now - seen.at >= _FRESH:
+        return True
+    before = kept_of(seen.data)
+    was_over, is_over = (each.held > limit_of(table, each.most) for each in (before, kept))
+    if before.stands is not kept.stands or was_over != is_over:
+        return True
+    low, high = sorted((before.held, kept.held))
+    return high > 2 * low and high - low > _SMALL

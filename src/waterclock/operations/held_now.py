@@ -1,0 +1,21 @@
+"""Tells what sources keep of their logs for tables of a project that is looked at, and for tables that went."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from waterclock.operations.held_logs import HeldLog, held_logs
+
+if TYPE_CHECKING:
+    from waterclock.operations.opening import Reading
+
+
+def held_now(at: Reading, names: Collection[str]) -> list[HeldLog]:
+    """Return what runs saw last of what sources keep for some tables; of those that went, where all are meant."""
+    if at.ledger is None:
+        return []
+    gone: list[str] = []
+    if len(names) == len(at.flow.tables):
+        gone = [record.name for record in at.ledger.reads.tables() if record.name not in at.flow.tables]
+    return held_logs(at.flow, at.ledger.past, names, gone)

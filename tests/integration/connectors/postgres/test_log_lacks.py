@@ -1,0 +1,207 @@
+"""What happens beside the log, between two batches, is told or is in the log after all; no Spark.
+
+Each case was made by hand at a real server. The rows that a batch would hand to Spark are put in place key by key: what
+they come to is what the table holds, or the batch is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.followers import HERE, ROWS, Follower
+from tests.postgres import drop_all_slots, needs_wal2json, server
+from waterclock.connectors.postgres import following, logical
+from waterclock.connectors.postgres.database import Database
+from waterclock.connectors.postgres.logical import Followed
+from waterclock.connectors.postgres.table_facts import facts_of
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Column, Columns
+
+
+@pytest.fixture(autouse=True)
+def _no_slots_are_left() -> Iterator[None]:
+    needs_wal2json()
+    yield
+    drop_all_slots()
+
+
+IN_THE_LOG = {
+    "a savepoint rolled back": (
+        (
+            "BEGIN; INSERT INTO t VALUES (5, 5); SAVEPOINT s; DELETE FROM t WHERE id = 5; INSERT INTO t VALUES (5, 6);"
+            "ROLLBACK TO s; SAVEPOINT r; UPDATE t SET a = 'z' WHERE id = 5; RELEASE r; DELETE FROM t WHERE id = 1;"
+            " INSERT INTO t VALUES (1, 1); DELETE FROM t WHERE id = 1; COMMIT"
+        ),
+    ),
+    "the key comes, goes and comes again": (
+        (
+            "BEGIN; DELETE FROM t WHERE id = 1; INSERT INTO t VALUES (1, 1, 'x'); UPDATE t SET id = 9 WHERE id = 1;"
+            " UPDATE t SET id = 1 WHERE id = 9; DELETE FROM t WHERE id = 1; INSERT INTO t VALUES (1, 2, 'y'); COMMIT"
+        ),
+    ),
+    "keys are swapped": ("BEGIN; UPDATE t SET id = -id WHERE id < 3; UPDATE t SET id = 3 + id WHERE id < 0; COMMIT",),
+    "several tables are emptied": ("CREATE TABLE u (x int); TRUNCATE u, t; INSERT INTO t VALUES (7, 7, 'new')",),
+    "large values are left alone": ("UPDATE t SET a = 'x'; UPDATE t SET id = id + 50 WHERE id = 2",),
+    "the table is written anew": ("VACUUM FULL t", "UPDATE t SET a = 'after'"),
+    "all columns tell a row": (
+        "ALTER TABLE t REPLICA IDENTITY FULL; DELETE FROM t WHERE id = 1; UPDATE t SET a = 'f'",
+    ),
+    "a column that is NULL everywhere comes": ("ALTER TABLE t ADD more int", "UPDATE t SET more = 5 WHERE id = 1"),
+    "another owner": ("ALTER TABLE t OWNER TO other; UPDATE t SET a = 'owned'",),
+}
+
+
+@pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
+def test_what_the_log_tells_comes_to_the_table(plugin: str) -> None:
+    if not server().run("SELECT 1 FROM pg_roles WHERE rolname = 'other'"):
+        server().run("CREATE ROLE other")
+    it = Follower(plugin)
+    for case, texts in IN_THE_LOG.items():
+        it.sql(*texts)
+        it.read()
+        assert {key: {"more": None, **row} for key, row in it.held.items()} == {
+            key: {"more": None, **row} for key, row in it.source().items()
+        }, case
+        it.sql("DELETE FROM t")
+        it.sql(ROWS)
+        it.read()
+    it.sql("ALTER TABLE t RENAME TO other", "UPDATE other SET a = 'q'", "ALTER TABLE other RENAME TO t")
+    if plugin == "pgoutput":
+        it.read()
+        assert {row["a"] for row in it.held.values()} == {"q"}
+    else:
+        with pytest.raises(WaterclockError, match="was called otherwise for a while"):
+            it.read()
+
+
+TOLD = {
+    "rewritten": ("E863", "was written anew with another a", "ALTER TABLE t ALTER a TYPE text USING a || 'x'"),
+    "column made anew": ("E863", "has another column a", "ALTER TABLE t DROP a; ALTER TABLE t ADD a text"),
+    "identity by another key": (
+        "E863",
+        "that its log does not tell",
+        "ALTER TABLE t REPLICA IDENTITY USING INDEX t_code_key",
+        "UPDATE t SET id = 20 WHERE id = 2",
+        "ALTER TABLE t REPLICA IDENTITY DEFAULT",
+    ),
+    "deleted by another key": (
+        "E863",
+        "that its log does not tell",
+        "ALTER TABLE t REPLICA IDENTITY USING INDEX t_code_key",
+        "DELETE FROM t WHERE id = 2",
+        "ALTER TABLE t REPLICA IDENTITY DEFAULT",
+    ),
+    "heirs": ("E862", "has tables that inherit from it", "CREATE TABLE c () INHERITS (t); INSERT INTO c VALUES (9, 9)"),
+}
+OF_WAL2JSON = {
+    "no identity": (
+        "E863",
+        "that its log does not tell",
+        "ALTER TABLE t REPLICA IDENTITY NOTHING",
+        "DELETE FROM t WHERE id = 1",
+        "ALTER TABLE t REPLICA IDENTITY DEFAULT; UPDATE t SET a = 'x' WHERE id = 2",
+    ),
+    "primary key dropped": (
+        "E863",
+        "that its log does not tell",
+        "ALTER TABLE t DROP CONSTRAINT t_pkey",
+        "UPDATE t SET id = 7 WHERE id = 1",
+        "ALTER TABLE t ADD PRIMARY KEY (id)",
+    ),
+}
+OF_PGOUTPUT = {
+    "publication dropped": ("E860", "is gone", "DROP PUBLICATION waterclock_{schema}; UPDATE t SET a = 'x'"),
+    "publication narrowed": (
+        "E860",
+        "was altered",
+        "ALTER PUBLICATION waterclock_{schema} SET (publish = 'insert')",
+        "UPDATE t SET a = 'x'",
+        "ALTER PUBLICATION waterclock_{schema} SET (publish = 'insert, update, delete, truncate')",
+    ),
+}
+CASES = [
+    *((plugin, name) for plugin in ("wal2json", "pgoutput") for name in TOLD),
+    *(("wal2json", name) for name in OF_WAL2JSON),
+    *(("pgoutput", name) for name in OF_PGOUTPUT),
+]
+
+
+@pytest.mark.parametrize(("plugin", "case"), CASES)
+def test_what_the_log_lacks_is_told(plugin: str, case: str) -> None:
+    code, said, *texts = {**TOLD, **OF_WAL2JSON, **OF_PGOUTPUT}[case]
+    it = Follower(plugin)
+    it.read()
+    it.sql(*(text.format(schema=it.schema) for text in texts))
+    for _ in range(2):  # and so at each try
+        with pytest.raises(WaterclockError, match=said) as refused:
+            it.read()
+        assert refused.value.code == code
+        assert refused.value.fix
+
+
+def test_a_column_that_was_gone_for_a_batch_is_another_one_when_it_comes_back() -> None:
+    it = Follower("pgoutput")
+    it.sql("ALTER TABLE t DROP a")
+    it.read()
+    it.sql("ALTER TABLE t ADD a text")
+    with pytest.raises(WaterclockError, match="has another column a than before"):
+        it.read()
+
+
+def test_a_column_that_was_left_out_before_is_told() -> None:
+    some = Columns((Column("id", HERE, is_key=True), Column("a", HERE)), is_open=False)
+    it = Follower("pgoutput", list_of=some)
+    it.sql("UPDATE t SET a = 'x'")
+    it.read()
+    it.declare(Columns((Column("id", HERE, is_key=True),)))
+    with pytest.raises(WaterclockError, match="is asked for code, which was left out before"):
+        it.read()
+
+
+def test_rows_that_are_hidden_from_the_user_are_told() -> None:
+    it = Follower("pgoutput")
+    role = f"r_{it.schema}"
+    it.sql(f"CREATE ROLE {role} LOGIN REPLICATION; GRANT USAGE ON SCHEMA {it.schema} TO {role}")
+    it.sql(f"GRANT SELECT ON t TO {role}; ALTER TABLE t ENABLE ROW LEVEL SECURITY")
+    poor = Database(it.at.url.replace("postgres@", f"{role}@"), "here", it.schema)
+    with poor.opened("t") as connection, pytest.raises(WaterclockError, match="shows this user some of its rows"):
+        facts_of(connection, it.unit)
+    it.sql(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def test_of_many_missed_windows_each_decodes_the_log_up_to_about_its_own_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Follower("pgoutput")
+    it.read()
+    begin, ends = int(it.noted["to"]), []
+    for number in range(10):
+        it.sql(f"UPDATE t SET a = '{number}', b = repeat('b', 200000 + {number})")
+        it.sql(
+            "CREATE TABLE IF NOT EXISTS busy (x text)",
+            "INSERT INTO busy SELECT repeat('x', 900) FROM generate_series(1, 900)",
+        )
+        ends.append(it.at.run("SELECT clock_timestamp()")[0][0])
+    decoded: list[int] = []
+
+    def spied(connection: Any, followed: Followed, high: int) -> Any:
+        decoded.append(high - int(it.noted["to"]))
+        return logical.events_of(connection, followed, high)
+
+    monkeypatch.setattr(following, "events_of", spied)
+    monkeypatch.setattr(logical, "_SHORT", 1 << 16)
+    for number, end in enumerate(ends):
+        assert {row["a"] for row in it.read(end)} == {str(number)}
+    assert it.held == it.source()
+    size = int(it.noted["to"]) - begin
+    assert sum(decoded) < 3 * size, "up to the log's end each time would be five times and more"
+
+
+def test_other_tables_without_an_identity_are_no_concern_of_ours() -> None:
+    it = Follower("wal2json")
+    it.sql("CREATE TABLE bare (x int)", "INSERT INTO bare VALUES (1)", "UPDATE bare SET x = 2", "DELETE FROM bare")
+    it.sql(f"CREATE SCHEMA {it.schema}_b; CREATE TABLE {it.schema}_b.t (x int); INSERT INTO {it.schema}_b.t VALUES (1)")
+    it.sql(f"UPDATE {it.schema}_b.t SET x = 2", "UPDATE t SET a = 'k' WHERE id = 1")
+    it.read()
+    assert it.held == it.source()

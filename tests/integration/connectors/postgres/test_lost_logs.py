@@ -1,0 +1,141 @@
+"""Slots that lose their log, are dropped or made by others, and servers that were restored or replaced; no Spark."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests import postgres
+from tests.followers import Follower
+from tests.postgres import Server
+from waterclock.batches.kept_logs import Stands
+from waterclock.connectors.change_collector import LogKeeper
+from waterclock.connectors.postgres.connector import PostgresCollector
+from waterclock.connectors.postgres.following import confirm, let_go
+from waterclock.errors import WaterclockError
+
+
+@pytest.fixture
+def own() -> Iterator[Server]:
+    """A server of this test's own, to be broken."""
+    made = postgres.server.__wrapped__()
+    yield made
+    made.stop("immediate")
+
+
+def refused(it: Follower, said: str) -> WaterclockError:
+    """Tell how a batch is refused, at each try."""
+    for _ in range(2):
+        with pytest.raises(WaterclockError, match=said) as caught:
+            it.read()
+        assert caught.value.code == "E860"
+        assert "snapshot" in str(caught.value.fix)
+    return caught.value
+
+
+def copied(at: Server, to: str) -> Path:
+    """Copy the files of a server that is stopped."""
+    copy = at.folder / to
+    subprocess.run(["cp", "-a", str(at.folder / "data"), str(copy)], check=True)
+    return copy
+
+
+def restored(at: Server, copy: Path) -> None:
+    """Put the copied files in the place of the server's."""
+    at.stop("immediate")
+    shutil.rmtree(at.folder / "data")
+    subprocess.run(["cp", "-a", str(copy), str(at.folder / "data")], check=True)
+
+
+def kept(it: Follower) -> tuple[Stands, int, int | None]:
+    """Tell how the slot stands, as a run's look asks."""
+    collector = PostgresCollector(it.database)
+    assert isinstance(collector, LogKeeper)
+    (found,) = collector.kept(it.unit, [it.noted["slot"]]).values()
+    return found.stands, found.held, found.most
+
+
+def test_a_slot_whose_log_the_server_removed_is_told_and_moves_nothing(own: Server) -> None:
+    it = Follower("pgoutput", at=own)
+    it.sql("UPDATE t SET a = 'x'")
+    it.read()
+    assert kept(it)[0] is Stands.SAFE
+    own.run("ALTER SYSTEM SET max_slot_wal_keep_size = '16MB'")
+    own.run("SELECT pg_reload_conf()")
+    seen = []
+    for number in range(8):
+        it.sql(f"UPDATE t SET a = '{number}'")
+        own.run("SELECT pg_switch_wal()")
+        seen += [kept(it)[0]]
+        if number > 3:
+            own.run("CHECKPOINT")
+    assert Stands.LOSING in seen
+    stands, _, most = kept(it)
+    assert (stands, most) == (Stands.LOST, 16 << 20)
+    error = refused(it, "has lost its log")
+    assert "max_slot_wal_keep_size" in str(error.why)
+    confirm(it.database, it.unit, it.noted)  # of a batch that was committed before: no error, and nothing to move
+    assert let_go(it.database, it.unit, [it.noted["slot"]]) == (it.noted["slot"],)
+    refused(it, "is gone")
+    assert kept(it)[0] is Stands.GONE
+
+
+@pytest.mark.parametrize("plugin", ["pgoutput", "wal2json"])
+def test_a_slot_that_others_made_anew_or_moved_is_not_taken_for_ours(own: Server, plugin: str) -> None:
+    postgres.needs_wal2json()
+    it = Follower(plugin, at=own)
+    it.sql("UPDATE t SET a = 'x'")
+    it.read()
+    name = it.noted["slot"]
+    it.sql("UPDATE t SET a = 'y'")
+    own.run("SELECT pg_drop_replication_slot(%s)", name)
+    refused(it, "is gone")
+    own.run("SELECT pg_create_logical_replication_slot(%s, %s)", name, plugin)
+    refused(it, "was moved on")
+
+
+def test_a_server_that_was_restored_is_told_though_its_slot_is_there(own: Server) -> None:
+    it = Follower("pgoutput", at=own)
+    it.read()
+    own.stop()
+    copy = copied(own, "copy")
+    own.start()
+    it.sql("UPDATE t SET a = 'never was'")
+    it.read()
+    restored(own, copy)
+    own.start()
+    refused(it, "was restored")  # its log ends before what was taken
+    promoted = replace(own)
+    promoted.stop()
+    (own.folder / "data" / "recovery.signal").touch()
+    with (own.folder / "data" / "postgresql.conf").open("a") as conf:
+        conf.write("restore_command = 'false'\n")
+    promoted.start()
+    postgres.wait_until(lambda: own.run("SELECT pg_is_in_recovery()") == [(False,)])
+    for _ in range(3):  # so that its log is longer than it was
+        it.sql("UPDATE t SET a = 'of the new timeline', b = repeat('b', 9000)")
+    assert "timeline 2" in str(refused(it, "was restored").why)
+
+
+def test_a_standby_that_had_all_goes_on_where_the_slot_was_brought_along(own: Server) -> None:
+    it = Follower("pgoutput", at=own)
+    it.sql("UPDATE t SET a = 'x'")
+    it.read()
+    it.sql("UPDATE t SET a = 'y' WHERE id = 1")
+    own.stop()
+    (own.folder / "data" / "standby.signal").touch()  # as a copy of the primary, slots and all, that is promoted
+    own.start()
+    with pytest.raises(WaterclockError, match="is a standby") as caught:
+        it.read()
+    assert caught.value.transient
+    own.run("SELECT pg_promote()")
+    postgres.wait_until(lambda: own.run("SELECT pg_is_in_recovery()") == [(False,)])
+    it.sql("UPDATE t SET a = 'z' WHERE id = 2")
+    it.read()
+    assert it.noted["timeline"] == 2
+    assert it.held == it.source()

@@ -1,0 +1,222 @@
+"""What sources keep of their logs for collects BY CHANGES: seen by runs, told by status, plan, show and alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.listening import Heard, listening
+from tests.unit.cli.conftest import Shop
+from tests.unit.cli.test_alerts import Clock, Telling, webhook
+from waterclock.batches.kept_logs import Kept, Stands, limit_of
+from waterclock.connectors.postgres.connector import PostgresCollector
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.upkeep import watching_logs
+from waterclock.engine.upkeep.watching_logs import is_new, watch_logs
+from waterclock.errors import WaterclockError
+from waterclock.ledger.read.kept_at_sources import KEPT, SeenAtSource
+from waterclock.operations.opening import open_project
+
+GB = 10**9
+FLOW = """
+CREATE CONNECTION ops TYPE postgres;
+COLLECT ops_copy.orders (id KEY, *) FROM ops.orders {options}EVERY 5 MINUTES START '2024-11-18' BY CHANGES MERGE;
+"""
+
+
+class Source:
+    """Stands in for a server: what it keeps, by name, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.keeps: dict[str, Kept] = {}
+        self.asked: list[list[str]] = []
+        self.is_away = False
+
+    def kept(self, unit: object, names: Sequence[str]) -> Mapping[str, Kept]:
+        del unit
+        self.asked.append(list(names))
+        if self.is_away:
+            raise WaterclockError("E810", "the database does not answer")
+        return {name: self.keeps.get(name, Kept(Stands.GONE)) for name in names}
+
+
+class Followed:
+    """A shop that follows a table of a server."""
+
+    def __init__(self, shop: Shop, source: Source) -> None:
+        self.shop, self.source, self.clock = shop, source, Clock()
+        self.declare()
+
+    def declare(self, options: str = "", flow: str = FLOW) -> None:
+        (self.shop.folder / "flows" / "9_ops.dpl").write_text(flow.format(options=options), encoding="utf-8")
+        file = self.shop.folder / "waterclock.toml"
+        said = file.read_text(encoding="utf-8")
+        if "connections.ops" not in said:
+            url = 'connections.ops = { url = "postgresql://nobody@127.0.0.1:1/none" }\n'
+            file.write_text(said.replace("[env.dev]\n", f"[env.dev]\n{url}", 1), encoding="utf-8")
+
+    def begins_with(self, name: str, kept: Kept) -> None:
+        """Have the table keep something at its source, under a name."""
+        data = {"name": name, "connection": "ops", "unit": "orders"}
+        self.shop.ledger.past.add_event(KEPT, who="ann", table="ops_copy.orders", data=data)
+        self.source.keeps[name] = kept
+
+    def run(self) -> None:
+        """Look as a run of its own does at its end."""
+        with open_workplace(open_project(self.shop.folder, None)) as work:
+            apply_flow(work, work.real_now())
+            for _ in range(2):  # at most once a minute
+                watch_logs(work)
+
+    def told(self, command: str = "status") -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.shop.json(command)["kept_at_sources"]
+        return found
+
+
+@pytest.fixture
+def followed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Followed:
+    source = Source()
+    monkeypatch.setattr(PostgresCollector, "kept", source.kept)
+    return Followed(shop, source)
+
+
+def test_status_plan_and_show_tell_what_a_run_saw_and_ask_nobody(followed: Followed) -> None:
+    assert followed.told() == []
+    followed.begins_with("waterclock_one", Kept(Stands.SAFE, 30_000_000, 20_000, None))
+    followed.run()
+    assert followed.source.asked == [["waterclock_one"]]
+    (told,) = followed.told()
+    assert (told["table"], told["connection"], told["name"]) == ("ops_copy.orders", "ops", "waterclock_one")
+    assert (told["stands"], told["held"], told["behind"], told["limit"]) == ("safe", 30_000_000, 20_000, 10 * GB)
+    assert told["at"]
+    assert not told["is_troubled"]
+    assert followed.told("plan") == [told]
+    assert followed.shop.json("show", "ops_copy.orders", "--rows", "0")["kept_at_source"] == told
+    assert followed.shop.json("show", "shop.orders", "--rows", "0")["kept_at_source"] is None
+    assert "1 log is followed, of which 30.0 MB at most are held back (seen" in followed.shop.ask("status").stdout
+    said = followed.shop.ask("show", "ops_copy.orders", "--rows", "0").stdout
+    assert "ops: waterclock_one holds back 30.0 MB of the log, 20.0 kB not collected (seen" in said
+    assert len(followed.source.asked) == 1
+
+
+def test_what_is_too_much_or_lost_is_told_with_what_helps(followed: Followed) -> None:
+    followed.begins_with("waterclock_one", Kept(Stands.SAFE, 11 * GB, 10 * GB, None))
+    followed.run()
+    said = followed.shop.ask("status", width=300).stdout
+    assert "waterclock_one holds back 11.0 GB of the log, 10.0 GB not collected, more than 10.0 GB (seen" in said
+    assert "`waterclock plan ops_copy.orders`), or raise its log_limit" in said
+    followed.declare("OPTIONS (log_limit 20) ")
+    assert not followed.told()[0]["is_troubled"]
+    for stands, words in (
+        (Stands.LOSING, "and the server may remove it at any time"),
+        (Stands.LOST, "has lost its log"),
+        (Stands.GONE, "is gone"),
+    ):
+        followed.source.keeps["waterclock_one"] = Kept(stands, 5, 5, 8)
+        followed.run()
+        assert words in followed.shop.ask("plan", width=300).stdout
+        assert followed.told()[0]["is_troubled"]
+
+
+def test_a_new_snapshot_s_name_takes_the_place_of_the_old_one(followed: Followed) -> None:
+    followed.begins_with("waterclock_one", Kept(Stands.LOST))
+    followed.run()
+    followed.begins_with("waterclock_two", Kept(Stands.SAFE, 7, 3, 100))
+    (told,) = followed.told()
+    assert (told["name"], told["at"], told["is_troubled"]) == ("waterclock_two", None, False)
+    followed.run()
+    (told,) = followed.told()
+    assert (told["name"], told["held"], told["limit"]) == ("waterclock_two", 7, 50)
+
+
+def test_a_source_that_does_not_answer_changes_nothing(followed: Followed) -> None:
+    followed.begins_with("waterclock_one", Kept(Stands.SAFE, 7, 3, 100))
+    followed.run()
+    before = followed.told()
+    followed.source.is_away = True
+    followed.run()
+    assert followed.told() == before
+
+
+def test_a_ledger_that_takes_no_note_fails_no_run(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    followed.begins_with("waterclock_one", Kept(Stands.SAFE, 7, 3, 100))
+
+    def locked(*_: object, **__: object) -> None:
+        raise WaterclockError("E415", "the ledger is locked", transient=True)
+
+    monkeypatch.setattr(watching_logs, "is_new", locked)
+    followed.run()
+    assert followed.told()[0]["at"] is None
+
+
+def test_what_is_kept_for_a_table_that_went_is_named_with_what_drops_it(followed: Followed) -> None:
+    followed.run()  # the ledger knows the table
+    followed.begins_with("waterclock_one", Kept(Stands.SAFE, 7, 3, None))
+    followed.declare(flow="CREATE CONNECTION ops TYPE postgres;\n")
+    (told,) = followed.told()
+    assert (told["name"], told["is_needed"]) == ("waterclock_one", False)
+    said = followed.shop.ask("status", width=300).stdout
+    assert "ops_copy.orders: ops: waterclock_one holds back 0 B of the log, for nobody; `waterclock maintain`" in said
+    assert followed.shop.json("status", "shop.*")["kept_at_sources"] == []
+
+
+@pytest.fixture
+def hook() -> Iterator[Heard]:
+    with listening() as heard:
+        yield heard
+
+
+def test_somebody_is_told_of_a_log_that_grows_and_when_it_is_over(followed: Followed, hook: Heard) -> None:
+    telling = Telling(followed.shop)
+    telling.say(webhook(hook))
+    followed.begins_with("waterclock_one", Kept(Stands.SAFE, 11 * GB, 10 * GB, None))
+    followed.run()
+    telling.look()
+    followed.source.keeps["waterclock_one"] = Kept(Stands.LOST)
+    followed.run()
+    telling.look(30)
+    followed.source.keeps["waterclock_one"] = Kept(Stands.SAFE, 5, 5, None)
+    followed.run()
+    telling.look(30)
+    telling.ledger.close()
+    lines = [line for line in telling_lines(hook) if "log" in line]
+    assert lines[0].startswith("ops_copy.orders holds back a log: ops: waterclock_one holds back 11.0 GB of the log")
+    assert "ops_copy.orders loses its log: ops: waterclock_one has lost its log" in lines
+    assert any(line.startswith("resolved: ops_copy.orders loses its log") for line in lines)
+    assert any(line.startswith("resolved: ops_copy.orders holds back a log") for line in lines)
+
+
+def telling_lines(hook: Heard) -> list[str]:
+    """Return the first line of each alert that was told."""
+    return [
+        alert["annotations"]["description"].splitlines()[0] for message in hook.bodies for alert in message["alerts"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "minutes", "is_noted"),
+    [
+        (None, Kept(Stands.SAFE), 0, True),
+        (Kept(Stands.SAFE, 100), Kept(Stands.SAFE, 900), 5, False),
+        (Kept(Stands.SAFE, 100), Kept(Stands.SAFE, 100), 61, True),
+        (Kept(Stands.SAFE, 100), Kept(Stands.LOSING, 100), 1, True),
+        (Kept(Stands.SAFE, 1 << 30), Kept(Stands.SAFE, 3 << 30), 1, True),
+        (Kept(Stands.SAFE, 9 * GB), Kept(Stands.SAFE, 11 * GB), 1, True),
+        (Kept(Stands.SAFE, 11 * GB), Kept(Stands.SAFE, 12 * GB), 1, False),
+        (Kept(Stands.SAFE, 11 * GB), Kept(Stands.SAFE, 2 * GB), 1, True),
+    ],
+)
+def test_what_is_seen_is_noted_where_it_is_new(before: Kept | None, after: Kept, minutes: int, is_noted: bool) -> None:
+    now = Clock().now
+    seen = None if before is None else SeenAtSource(now, before.noted("one"))
+    assert is_new(None, "one", seen, after, now + timedelta(minutes=minutes)) is is_noted
+    if seen is not None:
+        assert is_new(None, "two", replace(seen), after, now + timedelta(minutes=minutes))
+
+
+def test_a_limit_is_half_of_what_a_server_keeps_where_that_is_less() -> None:
+    assert (limit_of(None, None), limit_of(None, 4 * GB), limit_of(None, 90 * GB)) == (10 * GB, 2 * GB, 10 * GB)
