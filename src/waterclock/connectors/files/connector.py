@@ -305,10 +305,11 @@ class FilesCollector:
         columns: Columns,
     ) -> Collected:
         """Return a row for each file, by the label that takes it; of a snapshot without labels."""
+        by_label: dict[datetime | None, Sequence[Item]] = {label: taken for label, taken in items.items()}  # noqa: C416
         landing = self._landing(unit)
         has_times = keeps_times(landing.folder, landing.archive)
-        collected = rows_of_files(spark, dict(items), columns, has_times=has_times)
-        positions = {label: [_position(item) for item in taken] for label, taken in items.items()}
+        collected = rows_of_files(spark, by_label, columns, has_times=has_times)
+        positions = {label: [_position(item) for item in taken] for label, taken in by_label.items()}
         source = {label_of(label): of for label, of in positions.items() if label is not None}
         return replace(collected, source={"items": positions.get(None, source)})
 

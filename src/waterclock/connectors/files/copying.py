@@ -151,7 +151,7 @@ class Copier:
                     raise _harmed(one, found, source, where)
             if digest_of(aside) != one.sha256:
                 raise _miscopied(one, where)
-        except WaterclockError:
+        except BaseException:
             remove_file(aside)
             raise
         if aside is part:
@@ -161,10 +161,11 @@ class Copier:
             os.utime(aside, ns=(stamp, stamp))
         move_file(aside, part)
 
-    def tidy(self) -> None:
-        """Remove what attempts at this claim left half-written."""
-        for name in names_in(self.folder / str(self.parts), f"{self.claim}."):
-            remove_file(self.folder / str(self.parts) / name)
+
+def tidy_parts(parts: Path, claim: int) -> None:
+    """Remove what attempts at a claim left half-written."""
+    for name in names_in(parts, f"{claim}."):
+        remove_file(parts / name)
 
 
 def of_record(entries: Iterable[Mapping[str, Any]]) -> tuple[Copy, ...]:

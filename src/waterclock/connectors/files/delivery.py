@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, Outcome
-from waterclock.connectors.files.copying import Copier, Copy, of_record, originals_of
+from waterclock.connectors.files.copying import Copier, Copy, of_record, originals_of, tidy_parts
 from waterclock.connectors.files.originals import RAW
 from waterclock.connectors.files.writer import ENDINGS, Writing, write_file
 from waterclock.connectors.sealed import batches_of, labelled
@@ -139,7 +139,7 @@ class FilesDeliverer:
         stands = self._latch(records, one.project, one.claim, entries, newest)
         fault("deliver.latched")
         self._finish(records, one.claim)
-        copier.tidy()
+        tidy_parts(self.folder / str(parts), one.claim)
         fault("deliver.done")
         return stands
 
@@ -175,6 +175,7 @@ class FilesDeliverer:
                 inner = _folder_of(unit)
                 found = self._parts_in(inner, f".{'_'.join(inner.parts)}")
                 self._remove_unnamed(records, claim, found.get(claim, []))
+                tidy_parts(self.folder / str(PARTS / project / publish), claim)
             return stands[-1]
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
@@ -284,16 +285,20 @@ class FilesDeliverer:
         """Move the files of a delivered claim to their places, if that is still to be done."""
         record = _read(records / f"{claim}.json")
         for entry in _entries(record) if record else ():
-            moves = [(entry.part, entry.target), *((copy.part, copy.target) for copy in entry.copies)]
-            for part, place in moves:
-                if not part:
-                    continue
-                target = self.folder / place
-                if entry.copies:
-                    make_folder(target.parent)
-                with suppress(FileNotFoundError):  # it is done, by this runner or by another
-                    move_file(self.folder / part, target)
-                    flush_folder(target.parent)
+            if entry.part:
+                self._put_in_place(entry.part, entry.target)
+            parts = [copy.part for copy in entry.copies if copy.part]
+            there = set(names_in((self.folder / parts[0]).parent, "")) if parts else set()
+            for copy in entry.copies:
+                if copy.part.rpartition("/")[2] in there:
+                    make_folder((self.folder / copy.target).parent)
+                    self._put_in_place(copy.part, copy.target)
+
+    def _put_in_place(self, part: str, place: str) -> None:
+        target = self.folder / place
+        with suppress(FileNotFoundError):  # it is done, by this runner or by another
+            move_file(self.folder / part, target)
+            flush_folder(target.parent)
 
 
 def writing_of(unit: Unit) -> Writing:
