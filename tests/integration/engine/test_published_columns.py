@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import waterclock as wc
-from tests.tiny import Tiny, day
+from tests.tiny import Tiny, day, described
 from waterclock.dpl.query import spark_functions
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.flow.declarations import Flow
@@ -85,19 +85,20 @@ def test_the_functions_of_spark_are_those_that_check_knows(session: SparkSession
 
 FLOW = """
 COLLECT raw.people (id BIGINT KEY, *) FROM shop.people EVERY DAY;
-COLLECT raw.days PARTITIONED FROM shop.people EVERY DAY;
 TRANSFORM marts.people (id BIGINT KEY, *) MERGE AS SELECT * FROM raw.people;
+TRANSFORM marts.days PARTITIONED AS SELECT * FROM raw.people;
 TRANSFORM marts.past (id BIGINT KEY, *) TEMPORAL AS SELECT * FROM raw.people;
-PUBLISH raw.people (id, email AS (mask_text(email))) TO out.replaced EXPECT email NOT LIKE '%ann%' AS is_masked;
+PUBLISH raw.people (id, email AS (mask_text(email))) TO out.replaced EXPECT email IS NULL OR email NOT LIKE '%ann%' AS is_masked;
 PUBLISH marts.people (person AS (id), email AS (mask_text(email{kept}))) TO out.merged;
 PUBLISH marts.past (id, email AS (mask_text(email)), rec_eff_time) TO out.versions;
-PUBLISH raw.days (id, email AS (mask_text(email))) TO out.labels;
-PUBLISH raw.days (id, email AS (mask_text(email))) TO files.labels;
+PUBLISH marts.days (id, email AS (mask_text(email))) TO out.labels;
+PUBLISH marts.days (id, email AS (mask_text(email))) TO out.newest MERGE ON (id);
+PUBLISH marts.days (id, email AS (mask_text(email))) TO files.labels;
 PUBLISH raw.people (id, email AS (mask_text(email))) TO files.replaced OPTIONS (format 'parquet');
 """
 UNITS = {
     "replaced": ("id", "email"), "merged": ("person", "email"), "versions": ("id", "email", "rec_eff_time"),
-    "labels": ("id", "email", "timelabel"),
+    "labels": ("id", "email", "timelabel"), "newest": ("id", "email", "timelabel"),
 }  # fmt: skip
 
 
@@ -110,17 +111,18 @@ def test_nothing_but_what_a_list_says_goes_out_whatever_the_source_gains(tmp_pat
     tiny = Tiny(tmp_path, spark)
     tiny.declare(FLOW.format(kept=""))
     tiny.source("people", "id INTEGER, email TEXT", [(1, "ann@example.org"), (2, "Bob@example.org"), (3, None)])
-    assert tiny.run(day(2)).ok
+    assert not (outcome := tiny.run(day(2))).has_failed, described(outcome)
     tiny.source(
         "people", "id INTEGER, email TEXT, ssn TEXT",
         [(1, "ann@example.org", "078-05-1"), (2, "Bobby@example.org", "078-05-1"), (4, "cy@x.org", "078-05-2")],
     )  # fmt: skip
-    assert tiny.run(day(3)).ok
+    assert not (outcome := tiny.run(day(3))).has_failed, described(outcome)
     for unit, columns in UNITS.items():
         assert [row[1] for row in tiny.delivered(f"PRAGMA table_info({unit})")] == list(columns)
     masks = [(1, "xxx@xxxxxxx.xxx"), (2, "Xxxxx@xxxxxxx.xxx"), (4, "xx@x.xxx")]
     assert sorted(tiny.delivered("SELECT * FROM replaced")) == masks
     assert sorted(tiny.delivered("SELECT * FROM merged")) == sorted([*masks, (3, None)])
+    assert sorted(tiny.delivered("SELECT id, email FROM newest")) == sorted([*masks, (3, None)])
     assert len(tiny.delivered("SELECT * FROM labels")) == 6
     secrets = (b"ann@", b"Bob", b"cy@", b"078-05")
     stages = tmp_path / ".waterclock" / "publish"
@@ -129,6 +131,21 @@ def test_nothing_but_what_a_list_says_goes_out_whatever_the_source_gains(tmp_pat
     assert not any(secret in (tmp_path / "out.sqlite").read_bytes() for secret in secrets)
 
     tiny.declare(FLOW.format(kept=", keep_first => 1"))
-    assert tiny.run(day(4)).ok
+    assert not (outcome := tiny.run(day(4))).has_failed, described(outcome)
     others = [(1, "axx@xxxxxxx.xxx"), (2, "Bxxxx@xxxxxxx.xxx"), (3, None), (4, "cx@x.xxx")]
     assert sorted(tiny.delivered("SELECT * FROM merged")) == others, "rows that did not change are masked anew too"
+
+
+def test_the_page_on_replicas_runs(tmp_path: Path, spark: SparkSession) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "howto" / "replicate.md").read_text(encoding="utf-8")
+    block = page.partition("```sql")[2].partition("```")[0].replace("staging.", "out.")
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare("\n".join(line for line in block.splitlines() if "CONNECTION" not in line))
+    tiny.source(
+        "people", "id INTEGER, email TEXT, phone TEXT, born TEXT, note TEXT",
+        [(1, "Ann.Lee@example.org", "+49 170 555123", "1984-05-06", "none of theirs")],
+    )  # fmt: skip
+    assert not (outcome := tiny.run(day(2))).has_failed, described(outcome)
+    (row,) = tiny.delivered("SELECT * FROM people")
+    assert row == (1, "Xxx.Xxx@xxxxxxx.xxx", "+nn nnn nnn123", "1984")
+    assert "| 1 | `Xxx.Xxx@xxxxxxx.xxx` | `+nn nnn nnn123` | `1984` |" in page
