@@ -88,7 +88,8 @@ COLLECT raw.people (id BIGINT KEY, *) FROM shop.people EVERY DAY;
 TRANSFORM marts.people (id BIGINT KEY, *) MERGE AS SELECT * FROM raw.people;
 TRANSFORM marts.days PARTITIONED AS SELECT * FROM raw.people;
 TRANSFORM marts.past (id BIGINT KEY, *) TEMPORAL AS SELECT * FROM raw.people;
-PUBLISH raw.people (id, email AS (mask_text(email))) TO out.replaced EXPECT email IS NULL OR email NOT LIKE '%ann%' AS is_masked;
+PUBLISH raw.people (id, email AS (mask_text(email))) TO out.replaced
+  EXPECT email IS NULL OR email NOT LIKE '%ann%' AS is_masked;
 PUBLISH marts.people (person AS (id), email AS (mask_text(email{kept}))) TO out.merged;
 PUBLISH marts.past (id, email AS (mask_text(email)), rec_eff_time) TO out.versions;
 PUBLISH marts.days (id, email AS (mask_text(email))) TO out.labels;

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.files.originals import TYPES, digest_of
@@ -146,11 +146,8 @@ class Copier:
         aside = part if is_remote(part) else part.with_name(f"{self.claim}.{part.name}.{uuid.uuid4().hex}.tmp")
         try:
             with opened(source) as reading, written(aside) as writing:
-                found = _through(reading, writing)
-                if found != one.sha256:  # an object is not there then
-                    raise _harmed(one, found, source, where)
-            if digest_of(aside) != one.sha256:
-                raise _miscopied(one, where)
+                _send(one, source, (reading, writing), where)  # where that raises, an object is not there
+            _read_back(one, aside, where)
         except BaseException:
             remove_file(aside)
             raise
@@ -173,12 +170,20 @@ def of_record(entries: Iterable[Mapping[str, Any]]) -> tuple[Copy, ...]:
     return tuple(Copy(**entry) for entry in entries)
 
 
-def _through(reading: Any, writing: Any) -> str:
+def _send(one: Original, source: str, files: tuple[IO[bytes], IO[bytes]], where: str) -> None:
+    """Write what a file holds into another; raises where that is not what was collected."""
+    reading, writing = files
     found = hashlib.sha256()
     while chunk := reading.read(_CHUNK):
         found.update(chunk)
         writing.write(chunk)
-    return found.hexdigest()
+    if found.hexdigest() != one.sha256:
+        raise _harmed(one, found.hexdigest(), source, where)
+
+
+def _read_back(one: Original, aside: Path, where: str) -> None:
+    if digest_of(aside) != one.sha256:
+        raise _miscopied(one, where)
 
 
 def _changed_at(place: Path) -> str:
