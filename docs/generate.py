@@ -79,6 +79,10 @@ A published slice becomes one file for each label, `<unit>/<unit>_<label>.<ext>`
 Excel's sheet is `data`: no text is a formula there, instants are UTC, and a number of more than 15 digits is text. XML
 is not published.
 
+`format 'raw'` takes files of any ending as they are: a row is a file, with `name`, `stamp`, `changed`, `size` and `sha256`; its bytes
+lie in the archive. A publish with `format 'raw'` copies these below its unit under their names, each label's in the order in which they
+arrived; the record of a delivery has their checksums ([replicate](../howto/replicate.md#copy-files-byte-for-byte)).
+
 In an object store a listing names a thousand files a request, with sizes and times; a file is read in ranges, moved
 within a bucket by the store itself, and put where one may be already only if there is none. `path` and `archive` each
 may be a folder or a URL, of one bucket or of two; a bucket is reached in one way by the whole project, the storage too.

@@ -12,6 +12,7 @@ from waterclock.codes_of_alerts import ALERTS
 from waterclock.codes_of_closings import CLOSINGS
 from waterclock.codes_of_connectors import BY_CHANGES, CONNECTIONS, OF_FILES, RECEIVER
 from waterclock.codes_of_lineage import LINEAGE
+from waterclock.codes_of_publishing import COPIES, PUBLISHING
 from waterclock.codes_of_quality import QUALITY, QUALITY_AT_WORK, QUALITY_COMMANDS
 from waterclock.codes_of_schemas import SCHEMAS, SCHEMAS_AT_WORK, SCHEMAS_KEPT
 from waterclock.codes_of_secrets import SECRETS
@@ -275,6 +276,7 @@ LANGUAGE: Mapping[str, Code] = {
     ),
     **RECEIVER,
     **QUALITY,
+    **PUBLISHING,
     **CONNECTIONS,
     **STATE,
     **CLOSINGS,
@@ -385,6 +387,7 @@ ENGINE: Mapping[str, Code] = {
         "JVM in UTC, of the same version.",
     ),
     **QUALITY_AT_WORK,
+    **COPIES,
     **STATE_AT_WORK,
     **SCHEMAS_AT_WORK,
     "E720": Code(

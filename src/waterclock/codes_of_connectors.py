@@ -75,6 +75,11 @@ RECEIVER: Mapping[str, Code] = {
     ),
 }
 OF_FILES: Mapping[str, Code] = {
+    "E334": Code(
+        "options of files that are copied",
+        "`format 'raw'` takes files as they are and sends copies of them: nothing says how they are read or written. "
+        "`keep 'all'` is said of such copies alone.",
+    ),
     "E335": Code(
         "an option of another form",
         "The text of an option is read further: rows is a path, outer a list of paths with names, positions a list of "

@@ -15,19 +15,20 @@ from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.lookbacks import Tells
 
 HERE = Path(__file__).parent
-FORMATS = Option(choices=("csv", "json", "parquet"))
+FORMATS = Option(choices=("csv", "json", "parquet", "raw"))
 CAPABILITIES = {
     "files": Capabilities(
         "files",
         {"path": Option(is_required=True, help="the folder"), "token": Option()},
         {"format": FORMATS, "header": Option("flag")},
-        {"format": FORMATS, "compression": Option()},
+        {"format": FORMATS, "compression": Option(), "keep": Option(choices=("all",))},
         frozenset({Batching.ARRIVAL_TIME, Batching.DATA_TIME, Batching.SNAPSHOT}),
         frozenset({Mode.APPEND, Mode.REPLACE}),
         awaits=frozenset({Sign.MARKER, Sign.NEXT}),
         changes=Tells.BY_ITSELF,
         tells_unread=True,
         tells=frozenset({"file", "row"}),
+        copies=True,
     ),
     "receiver": Capabilities(
         "receiver",

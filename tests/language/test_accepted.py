@@ -106,6 +106,7 @@ def parts_of(table: Table) -> Iterator[str]:
         ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
         otherwise = [f"{what} else {words(ladder)}" for what, ladder in ladders.items() if ladder]
         of_column = (*references_of(column), column.comment, column.tags, rules, *otherwise, column.stays, column.tells)
+        of_column = (*of_column, column.made_as and column.made_as.expression)
         notes = [note for note in of_column if note]
         yield f"  column {column.name} {column.type} {marks} {notes or ''}".rstrip()
     yield f"  open: {table.columns.is_open}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -34,7 +34,7 @@ class Delivery:
     `timelabel` and these two, whatever else the Parquet `files` hold; `keys` are spelt as they are, however a
     declaration spells them. `where`: only rows of which it holds are replaced (REPLACE WHERE). `order_by`: columns by
     which the rows are sent one after the other, those of each value of `per` by themselves. `note` is kept beside the
-    delivery.
+    delivery. `places`: tells by their names where items lie that the rows were collected from, for what copies these.
     """
 
     project: str
@@ -54,6 +54,7 @@ class Delivery:
     order_by: tuple[str, ...] = ()
     per: tuple[str, ...] = ()
     note: str = ""
+    places: Callable[[Collection[str]], Mapping[str, str]] | None = None
 
     def __post_init__(self) -> None:
         spelt = {name.lower(): name for name, _ in self.columns}

@@ -43,6 +43,7 @@ class Capabilities:
     rows of their own (EXPECT parsed()). `tells`: what it can tell of where each row came from (`_source.file`).
     `keeps_order`: it brings rows in an order (APPEND ORDER BY). `wrong_options`: finds what does not go together in the
     options of a `connection`, or of a `collect` or a `publish` with the path of their unit; secrets are pointers there.
+    `copies`: a collect with `format 'raw'` has a row for each of its items, and a publish with that copies these.
     `seals`: it is its own clock, and a run seals its windows.
     """
 
@@ -61,3 +62,4 @@ class Capabilities:
     keeps_order: bool = False
     wrong_options: Callable[[str, Mapping[str, Any], str], Iterable[Wrong]] | None = None
     seals: bool = False
+    copies: bool = False

@@ -19,6 +19,7 @@ from waterclock.flow.ladders import Ladder, Rung, Unread
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookbacks import Changed
 from waterclock.flow.measures import Comparison, Measure, Offline
+from waterclock.flow.published import MadeAs
 from waterclock.flow.references import Reference
 from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.flow.steps import Step
@@ -72,6 +73,7 @@ class Column:
 
     `else_of_...` say what happens where type, NOT NULL or KEY are broken; empty: the batch fails. `stays`: which row of
     a key does. `tells`: what the column tells of where a row came from ('file'), None where the rows bring it.
+    `made_as`: what a PUBLISH sends under this name.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Column:
     ends: Ending | None = None
     stays: KeyStays | None = None
     tells: str | None = None
+    made_as: MadeAs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,11 +460,12 @@ class Table(Keyed):
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """The Spark SQL of the header: rules of table and columns, measures, and which winners of a MERGE are gone."""
+        """The Spark SQL of the header: rules, measures, which winners of a MERGE are gone, what a PUBLISH makes."""
         rules = (*self.rules, *(rule for column in self.columns.named for rule in column.rules))
         gone = self.fold.delete_when if self.fold else None
         measured = (it.expression for it in (*self.measures, *(self.offline.measures if self.offline else ())))
-        return (*(rule.expression for rule in rules), *measured, *([gone] if gone else []))
+        made = (column.made_as.expression for column in self.columns.named if column.made_as)
+        return (*(rule.expression for rule in rules), *measured, *([gone] if gone else []), *made)
 
     @property
     def reads_itself(self) -> bool:

@@ -22,9 +22,11 @@ from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.files import landed_names
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.markers import has_marker
+from waterclock.connectors.files.originals import RAW, keeps_times, rows_of_files
+from waterclock.connectors.files.originals import TYPES as RAW_TYPES
 from waterclock.connectors.files.origins import told_apart, with_file_names
 from waterclock.connectors.files.places import folder_of, landing_of, reach
-from waterclock.connectors.files.reading_options import ROOM, Reading, reading_of, wrong_reading
+from waterclock.connectors.files.reading_options import ROOM, Reading, reading_of, wrong_raw, wrong_reading
 from waterclock.connectors.files.writing import wrong_writing
 from waterclock.connectors.interface import (
     Collected,
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
 
 
 _READING_OPTIONS = {
+    "format": Option(
+        choices=(RAW,), help="raw: a row for each file, whose bytes stay as they are; what its ending says"
+    ),
     "header": Option(
         "flag",
         help="whether a CSV file or a sheet begins with its columns' names; true unless said",
@@ -75,7 +80,11 @@ _READING_OPTIONS = {
     "settle": Option("number", help="seconds for which a file must not have changed before it is looked at; 0"),
 }
 _WRITING_OPTIONS = {
-    "format": Option(choices=("csv", "json", "parquet", "avro", "excel"), help="the files' format; csv"),
+    "format": Option(
+        choices=("csv", "json", "parquet", "avro", "excel", RAW),
+        help="the files' format; raw: copies of originals; csv",
+    ),
+    "keep": Option(choices=("all",), help="with format raw: the times of last changes are kept as well"),
     "compression": Option(choices=("none", "gzip", "bz2", "zstd"), help="the files' compression; none"),
     "header": Option("flag", help="whether a CSV file begins with its columns' names; true unless said"),
     "delimiter": Option(help="what parts the fields of a CSV file; a comma"),
@@ -95,7 +104,9 @@ _STORE_OPTIONS = {
 
 def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
     """Return what does not go together in the options of a unit."""
-    return wrong_reading(options, path) if what == "collect" else wrong_writing(options) if what == "publish" else ()
+    if what == "collect":
+        return wrong_raw(options) if options.get("format") == RAW else wrong_reading(options, path)
+    return wrong_writing(options) if what == "publish" else ()
 
 
 CAPABILITIES = Capabilities(
@@ -115,6 +126,7 @@ CAPABILITIES = Capabilities(
     changes=Tells.BY_ITSELF,
     tells_unread=True,
     tells=frozenset(TYPES),
+    copies=True,
     wrong_options=_wrong_options,
 )
 
@@ -164,6 +176,8 @@ class FilesCollector:
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Columns of the newest complete file; None where there is none, or where it is no CSV."""
+        if _is_raw(unit):
+            return dict(RAW_TYPES)
         from waterclock.connectors.files.file_schemas import shapes_of
 
         newest = (item for items in self._newest_first(unit) for item in reversed(items))
@@ -192,6 +206,8 @@ class FilesCollector:
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
         """Read files into one frame, each row with the label its file was taken by."""
+        if _is_raw(unit):
+            return self._raw(spark, unit, items, columns)
         from waterclock.connectors.files.scanning import scan
 
         labels = {item.path: label_of(label) for label, taken in items.items() for item in taken}
@@ -263,6 +279,8 @@ class FilesCollector:
         if not chosen:
             items = self.arrivals(unit).items
             raise _all_later(unit, items[0], now) if items else _nothing_to_read(unit)
+        if _is_raw(unit):
+            return self._raw(spark, unit, {None: chosen}, columns)
         own, tells = told_apart(columns)
         paths = [item.path for item in chosen]
         scanned = scan(spark, paths, self._reading(unit), own, zone, has_rows="row" in tells)
@@ -274,6 +292,22 @@ class FilesCollector:
             close=scanned.close,
             seen=scanned.seen_in(),
         )
+
+    def _raw(
+        self,
+        spark: SparkSession,
+        unit: Unit,
+        items: Mapping[datetime, Sequence[Item]] | Mapping[None, Sequence[Item]],
+        columns: Columns,
+    ) -> Collected:
+        """Return a row for each file, by the label that takes it; of a snapshot without labels."""
+        by_label: dict[datetime | None, Sequence[Item]] = {label: taken for label, taken in items.items()}  # noqa: C416
+        landing = self._landing(unit)
+        has_times = keeps_times(landing.folder, landing.archive)
+        collected = rows_of_files(spark, by_label, columns, has_times=has_times)
+        positions = {label: [_listed(item) for item in taken] for label, taken in by_label.items()}
+        source = {label_of(label): of for label, of in positions.items() if label is not None}
+        return replace(collected, source={"items": positions.get(None, source)})
 
     def _of_one_stamp(self, unit: Unit, now: datetime | None) -> Sequence[Item]:
         """Return the files of the newest stamp that is not later than `now`; all where names of a glob hold none."""
@@ -317,8 +351,13 @@ class FilesCollector:
         return landed_names.FORMATS[kind[0]] if kind else ""
 
 
+def _is_raw(unit: Unit) -> bool:
+    return unit.options.get("format") == RAW
+
+
 def _names_of(unit: Unit) -> landed_names.Names:
-    return landed_names.names_of(unit.path, has_positions=bool(unit.options.get("positions")))
+    has_positions = bool(unit.options.get("positions"))
+    return landed_names.names_of(unit.path, has_positions=has_positions, takes_all=_is_raw(unit))
 
 
 def _listed(item: Item) -> dict[str, object]:

@@ -9,6 +9,8 @@ the folder `a/b` and the name `a_b`. An empty slice is a file too.
    names the part of the attempt that made it.
 3. That part is renamed to its place, in an object store copied: readers see the old file or the new one, never a part.
 
+With `format 'raw'` a label brings copies of the files that it was collected from, each with its own part (`copying`).
+
 So a runner that comes late to a claim has a part of its own that no record names, and puts nothing over a newer file.
 
 A crash between 2 and 3 is mended by whoever delivers that claim again, or looks at what stands under it.
@@ -22,10 +24,13 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, Outcome
+from waterclock.connectors.files.copying import Copier, Copy, of_record, originals_of, tidy_parts
+from waterclock.connectors.files.originals import RAW
 from waterclock.connectors.files.writing import ENDINGS, Writing, write_file
 from waterclock.connectors.sealed import batches_of, labelled
 from waterclock.errors import WaterclockError
@@ -43,9 +48,12 @@ from waterclock.filesystem import (
     remove_file,
 )
 from waterclock.flow.declarations import Unit
+from waterclock.object_stores import is_remote
 from waterclock.timelabel.label import TIMELABEL
 
 RECORDS = Path("_waterclock") / "deliveries"
+PARTS = Path("_waterclock") / "parts"
+_LAST_CLAIMS = 8  # as many as runners may have left behind at once, and then some
 _PART = re.compile(r"\.(\d+)\.[0-9a-f]{32}\.part$")
 
 
@@ -54,12 +62,14 @@ class _Entry:
     """What became of one label of a claim, where its file belongs (empty for none), how many bytes that has.
 
     `part` is the path at which the attempt that made the record wrote the file; empty in records of older versions.
+    `copies` are the files that a label brings as they were collected.
     """
 
     delivered: Delivered
     target: str
     size: int | None = None
     part: str = ""
+    copies: tuple[Copy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +91,8 @@ class FilesDeliverer:
             if stands := self._stands(records, one.claim):
                 return stands
             self._refuse_foreign(unit, one)
+            if unit.options.get("format") == RAW:
+                return self._copied(unit, deliveries, records)
             writing = writing_of(unit)
             targets = [place_of(unit, delivery, writing) for delivery in deliveries]
             self._finish_earlier(records, targets)
@@ -105,6 +117,36 @@ class FilesDeliverer:
                 self._remove_unnamed(records, one.claim, parts)
         fault("deliver.done")
         return stands
+
+    def _copied(self, unit: Unit, deliveries: Sequence[Delivery], records: Path) -> tuple[Delivered, ...]:
+        """Copy the files of a claim's labels aside, each checked, and put them in their places in their order."""
+        one = deliveries[0]
+        self._finish_copies(records)
+        newest = self.last(unit, one.project, one.publish)
+        keeps_times = unit.options.get("keep") == "all" and not is_remote(self.folder)
+        parts = PARTS / one.project / one.publish
+        earlier = cache(lambda: _told_places(records))
+        copier = Copier(self.folder, parts, unit, one.claim, keeps_times, earlier)
+        inner = _folder_of(unit)
+        names = [original.name for delivery in deliveries for original in originals_of(delivery)]
+        places = one.places(names) if one.places is not None and names else {}
+        entries: list[_Entry] = []
+        for delivery in deliveries:
+            copies = tuple(copier.copies(delivery, inner, places))
+            outcome = Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, len(copies), 0, delivery.note)
+            entries.append(_Entry(outcome, "", copies=copies))
+        fault("deliver.rows")
+        stands = self._latch(records, one.project, one.claim, entries, newest)
+        fault("deliver.latched")
+        self._finish(records, one.claim)
+        tidy_parts(self.folder / str(parts), one.claim)
+        fault("deliver.done")
+        return stands
+
+    def _finish_copies(self, records: Path) -> None:
+        """Put copies in place that a crash has left aside, in order: those of the newest claims that are recorded."""
+        for claim in _claims_in(records)[:_LAST_CLAIMS][::-1]:
+            self._finish(records, claim)
 
     def _written(
         self, delivery: Delivery, target: Path, part: Path, writing: Writing, newest: Delivered | None
@@ -133,6 +175,7 @@ class FilesDeliverer:
                 inner = _folder_of(unit)
                 found = self._parts_in(inner, f".{'_'.join(inner.parts)}")
                 self._remove_unnamed(records, claim, found.get(claim, []))
+                tidy_parts(self.folder / str(PARTS / project / publish), claim)
             return stands[-1]
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
@@ -145,8 +188,7 @@ class FilesDeliverer:
         """The newest label's newest delivery: each record names the newest delivery as of itself."""
         del unit
         records = self._records(project, publish)
-        found = (name.removesuffix(".json") for name in names_in(records, "") if name.endswith(".json"))
-        for claim in sorted((int(name) for name in found if name.isdigit()), reverse=True):
+        for claim in _claims_in(records):
             record = _read(records / f"{claim}.json")
             if record and record["newest"]:
                 return replace(_delivered(record["newest"]), is_repeat=True)
@@ -163,6 +205,8 @@ class FilesDeliverer:
             # an older label of the claim may have been delivered again, by another one
             entry = max(_entries(record), key=lambda one: one.delivered.label_text, default=None)
             changed = _changed(self.folder / entry.target, entry) if entry and entry.target else None
+            for copy in entry.copies if entry else ():
+                changed = changed or copy.problem(self.folder)
         newest = self.last(unit, project, publish) if changed else None
         is_newer = newest is not None and newest.claim > claim  # of a runner that has not recorded it yet
         return None if is_newer else changed
@@ -227,6 +271,7 @@ class FilesDeliverer:
             "claim": claim,
             "deliveries": [
                 {**_parts(entry.delivered), "target": entry.target, "size": entry.size, "part": entry.part}
+                | ({"copies": [asdict(copy) for copy in entry.copies]} if entry.copies else {})
                 for entry in entries
             ],
             "newest": _parts(tops[-1]) if tops else None,
@@ -241,10 +286,19 @@ class FilesDeliverer:
         record = _read(records / f"{claim}.json")
         for entry in _entries(record) if record else ():
             if entry.part:
-                target = self.folder / entry.target
-                with suppress(FileNotFoundError):  # it is done, by this runner or by another
-                    move_file(self.folder / entry.part, target)
-                    flush_folder(target.parent)
+                self._put_in_place(entry.part, entry.target)
+            parts = [copy.part for copy in entry.copies if copy.part]
+            there = set(names_in((self.folder / parts[0]).parent, "")) if parts else set()
+            for copy in entry.copies:
+                if copy.part.rpartition("/")[2] in there:
+                    make_folder((self.folder / copy.target).parent)
+                    self._put_in_place(copy.part, copy.target)
+
+    def _put_in_place(self, part: str, place: str) -> None:
+        target = self.folder / place
+        with suppress(FileNotFoundError):  # it is done, by this runner or by another
+            move_file(self.folder / part, target)
+            flush_folder(target.parent)
 
 
 def writing_of(unit: Unit) -> Writing:
@@ -287,8 +341,23 @@ def _entries(record: Mapping[str, Any]) -> list[_Entry]:
 
 
 def _entry(parts: Mapping[str, Any]) -> _Entry:
-    delivered = {name: part for name, part in parts.items() if name not in {"target", "size", "part"}}
-    return _Entry(_delivered(delivered), parts["target"], parts.get("size"), parts.get("part", ""))
+    beside = {"target", "size", "part", "copies"}
+    delivered = {name: part for name, part in parts.items() if name not in beside}
+    copies = of_record(parts.get("copies", ()))
+    return _Entry(_delivered(delivered), parts["target"], parts.get("size"), parts.get("part", ""), copies)
+
+
+def _claims_in(records: Path) -> list[int]:
+    """Return the claims that have a record, the newest first."""
+    found = (name.removesuffix(".json") for name in names_in(records, "") if name.endswith(".json"))
+    return sorted((int(name) for name in found if name.isdigit()), reverse=True)
+
+
+def _told_places(records: Path) -> frozenset[str]:
+    """Return all places to which copies were brought. Cost: each record is read."""
+    told = (_read(records / f"{claim}.json") for claim in _claims_in(records))
+    entries = (entry for record in told if record for entry in _entries(record))
+    return frozenset(copy.target for entry in entries for copy in entry.copies)
 
 
 def _changed(target: Path, entry: _Entry) -> str | None:

@@ -61,17 +61,21 @@ _DATE_FOLDER = re.compile(r"(?:[a-z]+=)?[0-9]{1,4}(?:[-_][0-9]{2}){0,2}", re.IGN
 class Names:
     """How the files of a unit are named. `supplier` and `source` are empty for a glob.
 
-    `has_positions`: the unit says where the fields of lines of fixed width are, so it may have such files.
+    `has_positions`: the unit says where the fields of lines of fixed width are, so it may have such files. `takes_all`:
+    nothing is read of its files, so they may have any ending.
     """
 
     path: str
     supplier: str = ""
     source: str = ""
     has_positions: bool = False
+    takes_all: bool = False
 
     def takes(self, name: str) -> bool:
         """Whether a file's ending tells a format; of lines of fixed width only where their positions are declared."""
         kind = format_of(name)
+        if self.takes_all:
+            return True
         return kind is not None and (FORMATS[kind[0]] != "fixed" or self.has_positions)
 
 
@@ -105,7 +109,7 @@ class Finds:
             self.candidates.append(one)
 
 
-def names_of(path: str, *, has_positions: bool = False) -> Names:
+def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False) -> Names:
     """Tell a `supplier.source` from a glob: a glob has a slash, a wildcard or a known ending.
 
     Raises  E803 for a path that leads out of the landing folder or has neither form
@@ -113,7 +117,7 @@ def names_of(path: str, *, has_positions: bool = False) -> Names:
     last = path.rsplit(".", 1)[-1].lower()
     if _SUPPLIER_SOURCE.fullmatch(path) and last not in FORMATS and last not in COMPRESSIONS:
         supplier, source = path.split(".")
-        return Names(path, supplier, source, has_positions)
+        return Names(path, supplier, source, has_positions, takes_all)
     if not path or path.startswith("/") or ".." in path.split("/") or not re.search(r"[./*?\[]", path):
         raise WaterclockError(
             "E803",
@@ -121,7 +125,7 @@ def names_of(path: str, *, has_positions: bool = False) -> Names:
             why="a unit of files is supplier.source, or a glob below the connection's path",
             fix="such as landing.faa.flights, or landing.`web/click/*.json.gz`",
         )
-    return Names(path, has_positions=has_positions)
+    return Names(path, has_positions=has_positions, takes_all=takes_all)
 
 
 def format_of(name: str) -> tuple[str, str] | None:

@@ -209,6 +209,18 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
         yield Wrong("E338", "", f"{path} without {wanted[0]}", wanted[1], wanted[2])
 
 
+_OF_RAW = frozenset({"format", "stamp_zone", "settle"})
+
+
+def wrong_raw(options: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Yield the options that say how files are read, where they are taken as they are."""
+    for name in sorted(options.keys() - _OF_RAW):
+        yield Wrong(
+            "E334", name, f"{name} beside format 'raw'", "nothing is read of a file that is taken as it is",
+            f"leave {name} out, or format 'raw'",
+        )  # fmt: skip
+
+
 _FIXED = ("positions", "lines of fixed width have no delimiter", "say OPTIONS (positions 'id 1-6, name 7-30')")
 _NEEDS = {
     "xml": ("rows", "an XML document does not say which of its elements are rows", "say OPTIONS (rows 'order')"),

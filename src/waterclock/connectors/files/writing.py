@@ -167,7 +167,18 @@ _WRITERS = {
 
 
 def wrong_writing(options: Mapping[str, Any]) -> Iterator[Wrong]:
-    """Yield what is wrong with the options of a PUBLISH into files: a compression that its format has not."""
+    """Yield what is wrong with the options of a PUBLISH into files: a compression that its format has not.
+
+    And what is said of how files are written where they are copied, or kept of originals where they are not.
+    """
+    if options.get("format") == "raw":
+        for name in sorted(options.keys() - {"format", "keep"}):
+            why = "the files are copies of those that were collected, byte for byte"
+            yield Wrong("E334", name, f"{name} beside format 'raw'", why, f"leave {name} out")
+        return
+    if "keep" in options:
+        why = "what is kept is of files that are copied; these are made anew"
+        yield Wrong("E334", "keep", "keep without format 'raw'", why, "say format 'raw', of a table collected so")
     format_name, compression = str(options.get("format", "csv")), str(options.get("compression", "none"))
     known = [pair for name, pair in ENDINGS if name == format_name]
     if known and compression not in known:

@@ -14,6 +14,8 @@ from sqlglot.tokens import Token, TokenType
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Function, Place
+from waterclock.masking import PARAMETERS as OF_MASKS
+from waterclock.masking import mask_sql
 from waterclock.temporal.spelling import FORMATS, PARAMETERS, format_sql
 
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
@@ -42,6 +44,9 @@ _ALL = (
         ),
         needs=1,
         choices={"format": FORMATS},
+    ),
+    Brought(
+        Function("mask_text", tuple(OF_MASKS.items()), "STRING", mask_sql(), None, Place("waterclock", 1, 1)), needs=1
     ),
 )
 BROUGHT: Mapping[str, Brought] = {each.function.name.upper(): each for each in _ALL}

@@ -55,7 +55,8 @@ def how_read(reader: Table, column: str) -> str:
     """Say how a reader reads a column of what it reads: by its name, by *, not told; nothing where it does not."""
     column = column.lower()
     if reader.kind is Kind.PUBLISH:
-        named = {each.name.lower() for each in reader.columns.named}
+        sent = ((each.made_as.columns if each.made_as else (each.name,)) for each in reader.columns.named)
+        named = {name.lower() for names in sent for name in names}
         return "by its name" if column in named else "by *" if reader.columns.is_open else ""
     if reader.function is not None:
         return f"{reader.function.name}() cannot be looked into"

@@ -10,7 +10,7 @@ from waterclock.dpl.query.column_trace import ColumnOf, Made, trace
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.code_lineage import COMPUTED, COPIED, CodeLineage, Origin
-from waterclock.flow.declarations import Flow, PythonFunction, Table
+from waterclock.flow.declarations import Column, Flow, PythonFunction, Table
 from waterclock.timelabel.label import TIMELABEL
 
 Schemas = Mapping[str, Mapping[str, str]]
@@ -156,9 +156,10 @@ class ColumnLineage:
     def _trace_rows(self, table: Table) -> dict[str, Made]:
         if table.kind is Kind.PUBLISH:
             source = table.reads[0].table
-            wanted = [column.name for column in table.columns.named] or list(self.columns(source))
             self._stars[table.name] = (source,) if table.columns.is_open else ()
-            return {column: Made(column, (ColumnOf(source, column),)) for column in wanted}
+            if table.columns.named:
+                return {column.name: self._sent(source, column) for column in table.columns.named}
+            return {column: Made(column, (ColumnOf(source, column),)) for column in self.columns(source)}
         if table.function is not None:
             return self._trace_code(table, table.function)
         if table.query is None:
@@ -176,6 +177,14 @@ class ColumnLineage:
             told = {name.lower() for name in found}
             found |= {name: traced.made["*"] for lower, name in said.items() if lower not in told}
         return found
+
+    def _sent(self, source: str, column: Column) -> Made:
+        """Return of which columns of its table a column of a PUBLISH is made."""
+        if column.made_as is None:
+            return Made(column.name, (ColumnOf(source, column.name),))
+        spelt = {name.lower(): name for name in self._known(source)}
+        inputs = tuple(ColumnOf(source, spelt.get(name.lower(), name)) for name in column.made_as.columns)
+        return Made(column.made_as.expression, inputs)
 
     def _trace_code(self, table: Table, function: PythonFunction) -> dict[str, Made]:
         everything = tuple(dict.fromkeys(ColumnOf(read.table, "*") for read in table.reads))

@@ -7,8 +7,10 @@ from typing import Any
 
 from waterclock.dpl.query.outputs import illegal_name, refused_signs
 from waterclock.dpl.resolve.endings import ending_of, refused_endings
+from waterclock.dpl.resolve.published_columns import made_of, refused_list
 from waterclock.dpl.resolve.rules import rule_of
 from waterclock.dpl.resolve.schema_changes import refused_change
+from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
@@ -32,6 +34,8 @@ def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[
         problem = _wrong_name(column, seen, statement.kind)
         if is_list and problem is None:
             problem = _wrong_in_list(column, statement)
+        if column.made_as is not None and column.retires is None and statement.kind is not StatementKind.PUBLISH:
+            problem = problem or not_yet("AS (expression) without RETIRE", column.made_as_span or column.span)
         if problem:
             errors.append(problem)
             continue
@@ -39,6 +43,7 @@ def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[
         columns.append(_column(column, variables, errors))
     found = Columns(tuple(columns), said.is_open, on_change)
     errors.extend(refused_endings(statement))
+    errors.extend(refused_list(statement))
     refused = refused_change(statement, found)
     errors.extend([refused] if refused else [])
     return found
@@ -50,6 +55,7 @@ def _column(said: ColumnSaid, variables: Mapping[str, Any], errors: list[Watercl
         said.name, said.span.place, said.type, said.is_key, said.is_not_null, rules, said.references, said.comment,
         said.tags, said.else_of_type, said.else_of_null, said.else_of_key, ending_of(said, variables, errors),
         said.stays.stays if said.stays else None, said.tells.what if said.tells else None,
+        made_of(said, variables, errors),
     )  # fmt: skip
 
 
@@ -65,7 +71,7 @@ def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], kind: StatementKind
             why=None if is_same else "some systems tell them apart and some do not",
             fix="name each column once",
         )
-    if lower == TIMELABEL and kind not in _LISTS:
+    if lower == TIMELABEL and (kind not in _LISTS or column.made_as is not None):
         return column.span.refuse(
             "E211", "timelabel is ours", why="each row carries its batch's label in that column", fix="leave it out"
         )
@@ -82,6 +88,9 @@ def _wrong_in_list(column: ColumnSaid, statement: Statement) -> WaterclockError 
     return column.span.refuse(
         "E206",
         f"more than a name is said of {column.name}",
-        why=f"the columns of a {statement.kind.value} only say which ones pass",
-        fix="say types, keys and rules where the table is made",
+        why=f"the columns of a {statement.kind.value} only say which ones pass"
+        + (", and of what they are made" if column.made_as is not None else ""),
+        fix="say types, keys and rules where the table is made"
+        if column.made_as is None
+        else f"leave it at {column.name} AS ({column.made_as.text}), with a CAST in it for another type",
     )

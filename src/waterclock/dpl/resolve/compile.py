@@ -19,6 +19,7 @@ from waterclock.dpl.resolve.choosing import settle_choices
 from waterclock.dpl.resolve.closings import settle_closings
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, settle_connections
+from waterclock.dpl.resolve.copies import refused_copies
 from waterclock.dpl.resolve.deadlines import RUNTIME, check_deadlines
 from waterclock.dpl.resolve.drafts import Draft, draft_of
 from waterclock.dpl.resolve.endings import expressions_of
@@ -34,6 +35,7 @@ from waterclock.dpl.resolve.offline import check_offline
 from waterclock.dpl.resolve.open_windows import check_open_windows, shown_to_queries, with_open_windows
 from waterclock.dpl.resolve.partial import check_partial
 from waterclock.dpl.resolve.publish_targets import settle_publish
+from waterclock.dpl.resolve.published_columns import unknown_functions
 from waterclock.dpl.resolve.reach import check_reach
 from waterclock.dpl.resolve.rules import check_expression
 from waterclock.dpl.resolve.schemas import Known, Schemas
@@ -111,6 +113,8 @@ class _Compiler:
         self.drafts.update(publishes)
         self._references(queries)
         self._variables(queries)
+        self.errors.extend(unknown_functions(publishes.values(), functions))
+        self.errors.extend(refused_copies(self.drafts, systems))
         self.errors.extend(check_marks(self.drafts, self.spans))
         self.errors.extend(check_cycles(self.drafts, self.spans))
         Cadences(self.drafts, self.config, self.errors).settle()
@@ -441,6 +445,7 @@ def _header(draft: Draft) -> list[str]:
     """Return the names and signs of the header's expressions, in capitals, as `canonical` has those of a query."""
     texts = [rule.expression for rule in all_rules(draft)]
     texts += [column.ends.made_as for column in draft.columns.named if column.ends and column.ends.made_as]
+    texts += [column.made_as.expression for column in draft.columns.named if column.made_as]
     if draft.fold is not None and draft.fold.delete_when:
         texts.append(draft.fold.delete_when)
     return [_SEPARATOR.join(re.findall(r"\w+", text.upper())) for text in texts]

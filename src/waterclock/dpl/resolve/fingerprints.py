@@ -135,6 +135,7 @@ def _column(column: Column) -> str:
     said += [str(column.stays)] if column.stays else []
     said += [f"AS {SOURCE}.{column.tells}"] if column.tells else []
     made_as = f" AS {column.ends.made_as}" if column.ends and column.ends.made_as else ""
+    made_as += f" AS {column.made_as.expression}" if column.made_as else ""
     return " ".join([f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}{made_as}", *said])
 
 

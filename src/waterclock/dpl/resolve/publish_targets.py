@@ -9,6 +9,7 @@ from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.merge_keys import settle_merge
 from waterclock.dpl.resolve.overwrites import overwrite_of, rule_of_overwrite
+from waterclock.dpl.resolve.published_columns import with_sent_keys
 from waterclock.dpl.syntax.statements import Expression, ModeSaid, OptionsSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
@@ -29,6 +30,7 @@ def settle_publish(
     keys = table.keys if table.temporal is None else (*table.keys, RECORD[0])
     if draft.mode is Mode.MERGE:
         settle_merge(draft, said, keys, variables, errors)
+        with_sent_keys(draft, said, errors)
     legal = {Mode.MERGE} | ({Mode.APPEND} if table.mode is Mode.APPEND else set())
     legal |= set() if table.type is TableType.PARTITIONED else {Mode.REPLACE}
     if draft.mode not in legal:

@@ -234,7 +234,7 @@ class Schemas:
         if columns is None:
             columns = {}
         elif said is not None:
-            self.errors.extend(_missing(said.columns, columns, draft.statement.name))
+            self.errors.extend(self._sent(said, columns, draft.statement.name))
         if said is not None and not said.is_open:
             columns = {**names_of(column.name for column in said.columns), TIMELABEL: TIMELABEL}
         mode = draft.statement.clause("MODE")
@@ -246,6 +246,17 @@ class Schemas:
                 self.errors.extend(_in_expression(mode.value.where, published, draft.statement.name))
         for expression, _ in _rules(draft.statement):
             self.errors.extend(_in_expression(expression, columns, draft.statement.name))
+
+    def _sent(self, said: ColumnsSaid, columns: Names, table: str) -> Iterator[WaterclockError]:
+        """Check that the columns are there that a PUBLISH sends or makes others of; a label is none of these."""
+        yield from _missing((column for column in said.columns if column.made_as is None), columns, table)
+        own = {name: column for name, column in columns.items() if name != TIMELABEL}
+        families = self._families.get(table, {})
+        for column in said.columns:
+            if column.made_as is not None and column.retires is None:
+                yield from _in_expression(column.made_as, own, table)
+                source = column.made_as.span.source
+                yield from now_texts(column.made_as.tree, source, lambda node: families.get(node.parts[0].name.lower()))
 
 
 class _At:
@@ -319,7 +330,8 @@ def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
             yield from ((said.expression, False) for said in clause.value if said.expression is not None)
         elif clause.word == "COLUMNS":
             yield from ((rule.expression, False) for column in clause.value.columns for rule in column.rules)
-            yield from ((expression, False) for expression in expressions_of(clause.value.columns))
+            ending = [column for column in clause.value.columns if column.retires is not None]
+            yield from ((expression, False) for expression in expressions_of(ending))
 
 
 def _with_made(said: ColumnsSaid | None, output: Names | None) -> Names | None:

@@ -74,7 +74,7 @@ class _Draft:
         return ColumnSaid(
             self.name, self.span, self.type, self.is_key, self.is_not_null, tuple(self.rules), self.references,
             self.references_span, self.comment, self.tags, self.else_of_type, self.else_of_null, self.else_of_key,
-            self.made_as, self.retires, self.stays, self.tells,
+            self.made_as, self.made_as_span, self.retires, self.stays, self.tells,
         )  # fmt: skip
 
 
@@ -110,11 +110,10 @@ def _column(cursor: Cursor) -> ColumnSaid:
         draft.else_of_type = take_otherwise(cursor)
     while cursor.peek().kind == "word" and not cursor.is_done:
         _rule(cursor, draft)
-    if draft.made_as is not None and draft.made_as_span is not None and draft.retires is None:
+    if draft.made_as is not None and draft.retires is None:
         draft.tells = tells_of(draft.made_as)
-        if draft.tells is None:
-            raise not_yet("AS (expression) without RETIRE", draft.made_as_span)
-        draft.made_as = None
+        if draft.tells is not None:
+            draft.made_as = None
     return draft.said()
 
 

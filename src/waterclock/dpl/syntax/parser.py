@@ -15,7 +15,15 @@ from waterclock.dpl.syntax.foreign_syntax import habit_of_clause, habit_of_state
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.query_errors import near_beginning, no_word
 from waterclock.dpl.syntax.source_text import SourceText, Span, to
-from waterclock.dpl.syntax.statements import UNREAD, Clause, FunctionSaid, QuerySaid, Statement, StatementKind
+from waterclock.dpl.syntax.statements import (
+    UNREAD,
+    Clause,
+    ColumnsSaid,
+    FunctionSaid,
+    QuerySaid,
+    Statement,
+    StatementKind,
+)
 from waterclock.dpl.syntax.tokens import (
     RawStatement,
     mended_statements_of,
@@ -132,7 +140,7 @@ class _Reader:
         if kind in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
             self._type()
         if cursor.at("("):
-            self._guarded("COLUMNS", lambda: read_clause("COLUMNS", cursor), cursor.index, brackets=True)
+            self._guarded("COLUMNS", lambda: _columns(kind, cursor), cursor.index, brackets=True)
             if kind in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
                 self._type()
         if kind is StatementKind.COLLECT:
@@ -367,3 +375,12 @@ _POSITIONAL = {
     StatementKind.PUBLISH: ("TO", "OPTIONS"),
     StatementKind.GRANT: (),
 }
+
+
+def _columns(kind: StatementKind, cursor: Cursor) -> ColumnsSaid:
+    """Take a column list; all that PUBLISH may make of columns, others do by their queries."""
+    said: ColumnsSaid = read_clause("COLUMNS", cursor)
+    for column in said.columns if kind is not StatementKind.PUBLISH else ():
+        if column.made_as is not None and column.retires is None:
+            raise not_yet("AS (expression) without RETIRE", column.made_as_span or column.span)
+    return said

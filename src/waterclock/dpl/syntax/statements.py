@@ -147,6 +147,7 @@ class ColumnSaid:
     else_of_null: Ladder = ()
     else_of_key: Ladder = ()
     made_as: Expression | None = None
+    made_as_span: Span | None = None
     retires: RetireSaid | None = None
     stays: StaysSaid | None = None
     tells: TellsSaid | None = None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Claim, Slice
 from waterclock.connectors.behind import BEHIND, is_behind
 from waterclock.connectors.delivering import Delivery, Outcome
+from waterclock.connectors.interface import ArrivalCollector
 from waterclock.connectors.overwrites import note_of
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.batch.expectations import never_null, surely_there
@@ -23,6 +24,7 @@ from waterclock.filesystem import at
 from waterclock.flow.checks import asks_rows
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.published import keys_sent
 from waterclock.planner.plan import Batch, Group
 from waterclock.storage.slices.links import link_slice
 from waterclock.storage.slices.manifest import Manifest, read_manifest
@@ -160,7 +162,7 @@ def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -
         is_from_partitioned=source.is_partitioned,
         columns=tuple((name, kind) for name, kind in columns.items() if name not in _OURS),
         files=tuple(folder / file.path for file in manifest.files),
-        keys=table.keys or source.keys,
+        keys=table.keys or keys_sent(table.columns, source.keys),
         is_whole=bool(manifest.source.get("is_whole")),
         deleted_column="" if table.is_delivered_by_label or table.mode is not Mode.MERGE else DELETED,
         label_column=ROW_LABEL if ROW_LABEL in columns else "",
@@ -168,7 +170,19 @@ def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -
         order_by=table.order.by if table.order else (),
         per=table.order.per if table.order else (),
         note=BEHIND if table.destination and is_behind(table.destination) else note_of(table.where),
+        places=partial(_places, work, source) if source.source is not None else None,
     )
+
+
+def _places(work: Workplace, collected: Table, names: Collection[str]) -> Mapping[str, str]:
+    """Return where items of a collect lie now, archived or not, by their names. Cost: a walk of both folders."""
+    if collected.source is None:
+        return {}
+    unit = work.connections.opened(collected.source.unit)
+    collector = work.connections.collector(unit.connection)
+    if not isinstance(collector, ArrivalCollector):
+        return {}
+    return {item.name: item.path for item in collector.find(unit, names)}
 
 
 def _columns_of(manifest: Manifest) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.batches.records import Input
+from waterclock.batches.records import Input, Slice
 from waterclock.engine.batch.destinations import last_standing
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.pin import PinnedRead, labelled
@@ -72,19 +72,41 @@ def is_whole(work: Workplace, table: Table, batch: Batch) -> bool:
 
 
 def published_columns(table: Table, rows: DataFrame) -> DataFrame:
-    """Leave out the columns that the publish does not name, where it names any."""
-    names = [column.name for column in table.columns.named]
+    """Return what the publish sends: the columns that it names, where it names any, and those that it makes of them.
+
+    A column that rows of before lack is NULL where others are made of it.
+    """
     if table.columns.is_open:
         return rows
-    kept = [name for name in rows.columns if name == TIMELABEL or name in names]
-    return rows.select(*kept)
+    named = table.columns.named
+    if all(column.made_as is None for column in named):
+        names = [column.name for column in named]
+        return rows.select(*(name for name in rows.columns if name == TIMELABEL or name in names))
+    there = {name.lower() for name in rows.columns}
+    needed = (name for column in named if column.made_as for name in column.made_as.columns)
+    lacking = {name.lower(): name for name in needed if name.lower() not in there}
+    rows = rows.selectExpr("*", *(f"NULL AS {quoted(name)}" for name in lacking.values()))
+    sent = [quoted(TIMELABEL)] if TIMELABEL in there else []
+    for column in named:
+        if column.made_as is not None:
+            sent.append(f"({column.made_as.expression}) AS {quoted(column.name)}")
+        elif column.name.lower() in there:
+            sent.append(quoted(column.name))
+    return rows.selectExpr(*sent)
 
 
 def _delivered_read(work: Workplace, table: Table, batch: Batch) -> Input | None:
     """Return what the newest delivery read; None where all is to be brought."""
     last = last_standing(work, table, batch)
+    if last is not None and not table.columns.is_open and _is_of_other_code(work, table, last):
+        return None  # what was sent of rows that did not change was made otherwise, or not masked yet
     inputs = () if last is None else work.ledger.reads.inputs(table.name, last.label)
     return inputs[0] if inputs else None
+
+
+def _is_of_other_code(work: Workplace, table: Table, last: Slice) -> bool:
+    made = work.ledger.past.audit(table.name, last.label).current
+    return made is None or made.code != table.fingerprint
 
 
 def last_by_key(work: Workplace, table: Table, rows: DataFrame) -> DataFrame:
@@ -109,6 +131,8 @@ def _touching(work: Workplace, table: Table, pinned: PinnedRead, read: Input) ->
     """
     source = work.flow.tables[read.table]
     merge, keys = source.merge, set(table.keys)
+    if any(column.made_as and column.name in keys for column in table.columns.named):
+        return None  # it goes by another name
     never_null = {column.name for column in table.columns.named if column.is_not_null}
     if source.mode is not Mode.MERGE or merge is None or set(merge.keys) != keys or asks_rows(table):
         return None

@@ -1,0 +1,221 @@
+"""Copies files as they are to where a PUBLISH with `format 'raw'` sends them, each checked against its checksum.
+
+A copy is written aside first, below `_waterclock/parts`, and read back: what is not what was collected is never put in
+its place. Its name there is made of its place and its checksum, so an attempt that was stopped leaves what it had
+copied to the next one, whichever runner and claim that is. Names say for ever what they hold, for the archive never
+takes another content under a name; so what stands in its place already, unharmed, is not copied again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+from waterclock.connectors.delivering import Delivery
+from waterclock.connectors.files.originals import TYPES, digest_of
+from waterclock.connectors.sealed import batches_of
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.filesystem import look, make_folder, move_file, names_in, opened, remove_file, written
+from waterclock.flow.declarations import Unit
+from waterclock.object_stores import is_remote
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A file that a label brings: its place and its part below the connection's folder, and what it holds.
+
+    `part` is empty where the place held the file already. `changed`: when the original was changed last, in ISO 8601;
+    None where that is not known, or is not kept.
+    """
+
+    target: str
+    size: int
+    sha256: str
+    changed: str | None = None
+    part: str = ""
+
+    def problem(self, folder: Path) -> str | None:
+        """Say what is wrong with what stands in its place; None where it is the file. Cost: it is read."""
+        place = folder / self.target
+        try:
+            size = look(place).size
+            if size != self.size:
+                return f"{place.name} has {size} bytes, {self.size} were delivered"
+            found = digest_of(place)
+        except FileNotFoundError:
+            return f"{place.name} is gone"
+        return None if found == self.sha256 else f"{place.name} holds something else: its SHA-256 is {found[:12]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A file that was collected, as its row tells."""
+
+    name: str
+    stamp: datetime
+    changed: datetime | None
+    size: int
+    sha256: str
+
+
+def originals_of(delivery: Delivery) -> list[Original]:
+    """Return the files of a label, in the order in which they arrived."""
+    rows = (row for batch in batches_of(delivery.files, list(TYPES)) for row in batch.to_pylist())
+    found = [Original(**row) for row in rows]
+    return sorted(found, key=lambda one: (one.stamp, one.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Copier:
+    """Copies the files of one claim into the folder of a connection.
+
+    `earlier` gives the places of all copies that this publish brought; it is asked where something else stands in one.
+    """
+
+    folder: Path
+    parts: Path
+    unit: Unit
+    claim: int
+    keeps_times: bool
+    earlier: Callable[[], Collection[str]]
+
+    def copies(self, delivery: Delivery, inner: Path, places: Mapping[str, str]) -> Iterator[Copy]:
+        """Yield the files of a label, each copied aside and checked, or standing in its place already.
+
+        Raises  E383 for an original that is gone, or is not what was collected
+                E820 for a place that holds a file of somebody else
+        """
+        for one in originals_of(delivery):
+            yield self._copied(delivery, one, inner, places)
+
+    def _copied(self, delivery: Delivery, one: Original, inner: Path, places: Mapping[str, str]) -> Copy:
+        target = inner / one.name
+        changed = one.changed if self.keeps_times else None
+        copy = Copy(str(target), one.size, one.sha256, changed.isoformat() if changed else None)
+        where = f"{self.unit}@{delivery.label_text}"
+        if self._stands(copy, where):
+            return copy
+        key = hashlib.sha256(f"{target}\n{one.sha256}\n{copy.changed}".encode()).hexdigest()[:40]
+        part = Path(self.parts, key)
+        if not self._is_whole(self.folder / str(part), one):
+            source = places.get(one.name)
+            if source is None:
+                raise _gone(one, where)
+            self._copy(source, one, changed, self.folder / str(part), where)
+        fault("deliver.copied")
+        return Copy(copy.target, copy.size, copy.sha256, copy.changed, str(part))
+
+    def _stands(self, copy: Copy, where: str) -> bool:
+        """Tell whether a file is in its place; E820 where another one is, that no delivery of this publish brought."""
+        place = self.folder / copy.target
+        try:
+            look(place)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        problem = copy.problem(self.folder)
+        if problem is None:
+            return not self.keeps_times or copy.changed is None or _changed_at(place) == copy.changed
+        if copy.target not in self.earlier():
+            raise WaterclockError(
+                "E820",
+                f"{copy.target} is there already, and holds something else",
+                where=where,
+                why="no delivery of this publish brought it",
+                fix="move it away, or publish into another folder; then `waterclock retry`",
+            )
+        return False
+
+    def _is_whole(self, part: Path, one: Original) -> bool:
+        try:
+            return look(part).size == one.size and digest_of(part) == one.sha256
+        except FileNotFoundError:
+            return False
+
+    def _copy(self, source: str, one: Original, changed: datetime | None, part: Path, where: str) -> None:
+        """Write a file aside under a name of this attempt, read it back, and give it the name that others find."""
+        make_folder(part.parent)
+        aside = part if is_remote(part) else part.with_name(f"{self.claim}.{part.name}.{uuid.uuid4().hex}.tmp")
+        try:
+            with opened(source) as reading, written(aside) as writing:
+                _send(one, source, (reading, writing), where)  # where that raises, an object is not there
+            _read_back(one, aside, where)
+        except BaseException:
+            remove_file(aside)
+            raise
+        if aside is part:
+            return
+        if changed is not None:
+            stamp = round(changed.timestamp() * 1_000_000) * 1000
+            os.utime(aside, ns=(stamp, stamp))
+        move_file(aside, part)
+
+
+def tidy_parts(parts: Path, claim: int) -> None:
+    """Remove what attempts at a claim left half-written."""
+    for name in names_in(parts, f"{claim}."):
+        remove_file(parts / name)
+
+
+def of_record(entries: Iterable[Mapping[str, Any]]) -> tuple[Copy, ...]:
+    """Return what a record tells of the files of a label."""
+    return tuple(Copy(**entry) for entry in entries)
+
+
+def _send(one: Original, source: str, files: tuple[IO[bytes], IO[bytes]], where: str) -> None:
+    """Write what a file holds into another; raises where that is not what was collected."""
+    reading, writing = files
+    found = hashlib.sha256()
+    while chunk := reading.read(_CHUNK):
+        found.update(chunk)
+        writing.write(chunk)
+    if found.hexdigest() != one.sha256:
+        raise _harmed(one, found.hexdigest(), source, where)
+
+
+def _read_back(one: Original, aside: Path, where: str) -> None:
+    if digest_of(aside) != one.sha256:
+        raise _miscopied(one, where)
+
+
+def _changed_at(place: Path) -> str:
+    return look(place).changed.isoformat()
+
+
+def _gone(one: Original, where: str) -> WaterclockError:
+    return WaterclockError(
+        "E383",
+        f"{one.name} cannot be copied",
+        where=where,
+        why="it lies neither where it arrived nor in the archive",
+        fix="put it back into the archive, then `waterclock retry`",
+    )
+
+
+def _harmed(one: Original, found: str, source: str, where: str) -> WaterclockError:
+    return WaterclockError(
+        "E383",
+        f"{one.name} is not what was collected",
+        where=where,
+        why=f"{source} has the SHA-256 {found[:12]}…, {one.sha256[:12]}… when it was collected; nothing was sent",
+        fix="put the file of then back into the archive, then `waterclock retry`",
+    )
+
+
+def _miscopied(one: Original, where: str) -> WaterclockError:
+    return WaterclockError(
+        "E383",
+        f"the copy of {one.name} is not what was sent",
+        where=where,
+        why="read back, it has another SHA-256: the disk or the store did not keep what was written",
+        fix="it is tried again; look at the disk if it happens twice",
+        transient=True,
+    )

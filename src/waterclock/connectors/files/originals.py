@@ -1,0 +1,76 @@
+"""Collects files as they are (`format 'raw'`): a row for each, whose bytes stay in the archive.
+
+A row has the file's name, its arrival, the time of its last change, its bytes and their SHA-256. Nothing that a file
+holds is read into Spark: a publish with `format 'raw'` copies it from where it lies (see `copying`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.files.origins import told_apart
+from waterclock.connectors.interface import Collected, Item
+from waterclock.filesystem import each_of, look, opened
+from waterclock.flow.declarations import Columns
+from waterclock.flow.origins import IN_ROWS
+from waterclock.flow.origins import TYPES as TOLD
+from waterclock.object_stores import is_remote
+from waterclock.spark_sql import quoted
+from waterclock.timelabel.label import TIMELABEL, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RAW = "raw"
+TYPES = {"name": "STRING", "stamp": "TIMESTAMP", "changed": "TIMESTAMP", "size": "BIGINT", "sha256": "STRING"}
+"""The columns of a raw collect of files, with their Spark types."""
+
+_CHUNK = 1 << 20
+
+
+def rows_of_files(
+    spark: SparkSession, items: Mapping[datetime | None, Sequence[Item]], columns: Columns, *, has_times: bool
+) -> Collected:
+    """Return a row for each file of each label, without labels where their key is None.
+
+    `has_times`: the time of the last change outlives the way into the archive, which it does on this machine alone;
+    else `changed` is NULL, so that a label that is made again comes out as it was.
+    Cost: each file is read once, here, for its checksum; several at once where they lie in a store
+    """
+    own, tells = told_apart(columns)
+    pairs = [(label, item) for label, taken in items.items() for item in taken]
+    sums = each_of([item.path for _, item in pairs], digest_of, at=pairs[0][1].path) if pairs else []
+    rows = [
+        (
+            item.name, item.stamp, look(item.path).changed if has_times else None, item.size, digest,
+            None if label is None else label_of(label),
+        )
+        for (label, item), digest in zip(pairs, sums, strict=True)
+    ]  # fmt: skip
+    schema = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
+    frame = spark.createDataFrame(rows, f"{schema}, {TIMELABEL} STRING")
+    wanted = {column.name.lower(): column.name for column in own.named}
+    left_out = () if own.is_open else tuple(name for name in TYPES if name not in wanted)
+    names = [f"{quoted(name)} AS {quoted(wanted.get(name, name))}" for name in TYPES if name not in left_out]
+    told = {"file": "name", "row": f"CAST(NULL AS {TOLD['row']})"}
+    names += [f"{told[each]} AS {IN_ROWS[each]}" for each in sorted(tells)]
+    names += [] if None in items else [TIMELABEL]
+    return Collected(frame.selectExpr(*names), left_out=left_out, is_empty=not rows, seen=dict(TYPES))
+
+
+def digest_of(path: str | Path) -> str:
+    """Return the SHA-256 of what a file holds, in hexadecimal. Cost: it is read in a stream."""
+    found = hashlib.sha256()
+    with opened(path) as file:
+        while chunk := file.read(_CHUNK):
+            found.update(chunk)
+    return found.hexdigest()
+
+
+def keeps_times(landing: Path, archive: Path) -> bool:
+    """Tell whether files keep the time of their last change on their way into the archive."""
+    return not is_remote(landing) and not is_remote(archive)

@@ -1,0 +1,146 @@
+"""Settles the columns that a PUBLISH makes itself: `email AS (mask_text(email))`. Such a list is an allow-list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from waterclock.dpl.query.builtins import FUNCTIONS
+from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, SCALARS, WINDOWED
+from waterclock.dpl.resolve.literals import with_literals
+from waterclock.dpl.resolve.rules import check_expression, has_aggregate
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Expression, ModeSaid, Statement, StatementKind
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Function
+from waterclock.flow.folds import Merge
+from waterclock.flow.published import MadeAs, sent_as
+
+if TYPE_CHECKING:
+    from waterclock.dpl.resolve.drafts import Draft
+
+_OURS = frozenset({"_deleted", "_waterclock_label", "_waterclock_place"})
+_BY_ROW = "each row is sent by itself, made of its own columns"
+
+
+def made_of(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> MadeAs | None:
+    """Return what a column of a PUBLISH is made of; None where it goes out as it is, or is refused, and reported."""
+    if said.made_as is None or said.retires is not None:
+        return None
+    problems = [*check_expression(said.made_as), *_refused(said, said.made_as)]
+    errors.extend(problems)
+    if problems:
+        return None
+    tree = said.made_as.tree
+    columns = tuple(dict.fromkeys(node.parts[0].name for node in tree.find_all(exp.Column)))
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    is_copy = isinstance(tree, exp.Column) and len(tree.parts) == 1
+    return MadeAs(with_literals(said.made_as, variables), columns, tree.name if is_copy else None)
+
+
+def refused_list(statement: Statement) -> Iterator[WaterclockError]:
+    """Refuse a `*` in a list of a PUBLISH that makes columns: what it makes of one, the `*` would send as it is."""
+    said = statement.value("COLUMNS", ColumnsSaid)
+    if statement.kind is not StatementKind.PUBLISH or said is None or not said.is_open:
+        return
+    made = next((column for column in said.columns if column.made_as is not None and column.retires is None), None)
+    if made is not None:
+        yield made.span.refuse(
+            "E284",
+            f"{made.name} AS (...) stands beside a *",
+            why="the * sends all columns as they are, those too that come later; beside AS a list says all that goes",
+            fix="name the columns that are sent, without the *",
+        )
+
+
+def with_sent_keys(draft: Draft, said: ModeSaid | None, errors: list[WaterclockError]) -> None:
+    """Give a MERGE its keys by the names under which they are sent, and refuse one that is not sent as it is.
+
+    Rows are found again by the key. Only a plain copy is surely as unique as the key itself.
+    """
+    if not isinstance(draft.fold, Merge) or draft.columns.is_open:
+        return
+    by_name = {column.name.lower(): column for column in draft.columns.named}
+    if said is not None and said.keys:  # names of what is sent; one that is not there is reported with the mode's names
+        names: list[str | None] = [
+            key if (own := by_name.get(key.lower())) is None or _is_copy(own.made_as) else None for key in said.keys
+        ]
+    else:
+        names = [sent_as(draft.columns, key) for key in draft.fold.keys]
+    for key, name in zip(draft.fold.keys, names, strict=True):
+        if name is None:
+            errors.append(_no_key(draft, key, is_made=key.lower() in by_name))
+            return
+    draft.fold = replace(draft.fold, keys=tuple(name for name in names if name is not None))
+
+
+def unknown_functions(drafts: Iterable[Draft], functions: Mapping[str, Function]) -> Iterator[WaterclockError]:
+    """Refuse calls, in what a PUBLISH makes, of functions that neither Spark nor Waterclock nor the project has."""
+    known = {*SCALARS, *AGGREGATES, *GENERATORS, *WINDOWED, *(name.lower() for name in (*FUNCTIONS, *functions))}
+    for draft in drafts:
+        said = draft.statement.value("COLUMNS", ColumnsSaid) if draft.kind is Kind.PUBLISH else None
+        settled = {column.name for column in draft.columns.named if column.made_as is not None}
+        for column in said.columns if said else ():
+            if column.made_as is None or column.name not in settled:
+                continue
+            for node in column.made_as.tree.find_all(exp.Anonymous):
+                if node.name.lower() not in known and not isinstance(node.parent, exp.Dot):
+                    yield _span_of(node, column.made_as).refuse(
+                        "E286",
+                        f"unknown function {node.name}",
+                        why="neither Spark has it nor Waterclock, and no CREATE FUNCTION makes it",
+                        fix=did_you_mean(node.name.lower(), known),
+                    )
+
+
+def _is_copy(made: MadeAs | None) -> bool:
+    return made is None or made.copies is not None
+
+
+def _no_key(draft: Draft, key: str, *, is_made: bool) -> WaterclockError:
+    return draft.at("MODE" if not is_made else "COLUMNS").refuse(
+        "E285",
+        f"the key {key} is made by AS" if is_made else f"the key {key} is not sent",
+        why="MERGE finds rows again by their key, and what is made of one may be the same for two rows"
+        if is_made
+        else "MERGE finds rows again by their key",
+        fix=f"send {key} as it is or by another name, as in customer AS ({key}); or make the column in a TRANSFORM "
+        "where it is KEY, and publish that"
+        if is_made
+        else f"put {key} into the list, or say MERGE ON (another key)",
+    )
+
+
+def _refused(said: ColumnSaid, made: Expression) -> Iterator[WaterclockError]:
+    tree = made.tree
+    called = {node.name.lower() for node in tree.find_all(exp.Anonymous)}
+    what = why = fix = None
+    if said.name.lower() in _OURS:
+        yield said.span.refuse("E211", f"{said.name} is ours", why="deliveries mark rows by it", fix="rename it")
+    if has_aggregate(tree) or called & AGGREGATES:
+        what, why, fix = "holds an aggregate", _BY_ROW, "aggregate in a TRANSFORM, and publish that"
+    elif tree.find(exp.Window) is not None or called & WINDOWED:
+        what, why, fix = "looks at other rows", _BY_ROW, "make it a column of a TRANSFORM, and publish that"
+    elif tree.find(exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline) is not None or called & GENERATORS:
+        what, why, fix = "makes several rows of one", _BY_ROW, "say it in a TRANSFORM, and publish that"
+    elif tree.find(exp.Star) is not None:
+        what, why = "holds a *", "columns that come later would go out with it"
+        fix = "name the columns, as in struct(id, city)"
+    elif isinstance(tree, exp.Null):
+        what, why, fix = "has no type", "a NULL alone is of none", f"say {said.name} AS (CAST(NULL AS STRING))"
+    if what is not None:
+        yield made.span.refuse("E284", f"{said.name} {what}", why=why, fix=fix)
+
+
+def _span_of(node: Any, expression: Expression) -> Span:
+    """Return where a call is written: an Anonymous keeps no offsets, its name stands among the tokens."""
+    source = expression.span.source
+    for token in expression.tokens:
+        if token.text.lower() == node.name.lower():
+            return source.span(token.start, token.end + 1)
+    return expression.span

@@ -1,0 +1,46 @@
+"""What a PUBLISH sends in a column that it makes itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from waterclock.flow.declarations import Columns
+
+
+@dataclass(frozen=True, slots=True)
+class MadeAs:
+    """`name AS (expression)`: Spark SQL over the columns of the published table, row by row.
+
+    `columns` are those that it names, as they are spelt there. `copies`: the one column of which it is a plain copy.
+    """
+
+    expression: str
+    columns: tuple[str, ...] = ()
+    copies: str | None = None
+
+
+def sent_as(columns: Columns, name: str) -> str | None:
+    """Return the name under which a column of the published table goes out as it is; None where it does not."""
+    lower = name.lower()
+    if columns.is_open:
+        return name
+    for column in columns.named:
+        source = column.name if column.made_as is None else column.made_as.copies
+        if source is not None and source.lower() == lower:
+            return column.name
+    return None
+
+
+def keys_sent(columns: Columns, keys: Sequence[str]) -> tuple[str, ...]:
+    """Return by which names a table's key goes out; nothing where a column of it is made of another value.
+
+    What is made of a key may be the same for two rows: a destination that takes it for a key would lose one.
+    """
+    made = {column.name.lower() for column in columns.named if column.made_as is not None}
+    found = [(sent_as(columns, key), key) for key in keys]
+    if any(name is None and key.lower() in made for name, key in found):
+        return ()
+    return tuple(name or key for name, key in found)
