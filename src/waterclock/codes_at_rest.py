@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.codes_of_connectors import CHANGES, CONNECTORS_AT_WORK, FILES_AT_WORK, OF_APIS, RECEIVER_AT_WORK
+from waterclock.codes_of_connectors import (
+    CHANGES,
+    CONNECTORS_AT_WORK,
+    FILES_AT_WORK,
+    MYSQL_AT_WORK,
+    OF_APIS,
+    RECEIVER_AT_WORK,
+)
 from waterclock.errors import Code
 
 LEDGER: Mapping[str, Code] = {
@@ -431,5 +438,6 @@ CONNECTORS: Mapping[str, Code] = {
     **CONNECTORS_AT_WORK,
     **CHANGES,
     **RECEIVER_AT_WORK,
+    **MYSQL_AT_WORK,
     **FILES_AT_WORK,
 }

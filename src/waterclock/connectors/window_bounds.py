@@ -51,7 +51,7 @@ def within(name: str, by_window: WindowFilter, times: Times) -> str:
     start, end = by_window.windows[0].start, by_window.windows[-1].end
     if not by_window.is_local:
         return f"{name} >= {bound_of(start, by_window.kind, times)} AND {name} < {bound_of(end, by_window.kind, times)}"
-    low, high = _local_bounds(start, end, times.zone)
+    low, high = local_bounds(start, end, times.zone)
     return f"{name} >= {local_literal(low)} AND {name} < {local_literal(high)}"
 
 
@@ -86,7 +86,7 @@ def _micros_of(at: datetime) -> int:
     return (at - EPOCH) // timedelta(microseconds=1)
 
 
-def _local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, datetime]:
+def local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, datetime]:
     """Bound the zone-less times of a span; a day wider where the zone's offset may change nearby."""
     rules = nominal_zone(zone)
     offsets = {at.astimezone(rules).utcoffset() for at in (start - _DAY, start, end, end + _DAY)}

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.systems import DuckDatabase, PostgresDatabase, SqliteDatabase, unit_of
+from tests.systems import DuckDatabase, MysqlDatabase, PostgresDatabase, SqliteDatabase, unit_of
 from waterclock.connectors.behind import BEHIND
 from waterclock.connectors.delivering import Deliverer, Delivery, Outcome, PartKeeper
 from waterclock.errors import WaterclockError
@@ -23,14 +23,16 @@ from waterclock.flow.choices import Mode
 from waterclock.timelabel.label import label_of
 
 Row = tuple[str, int]
-Database = SqliteDatabase | DuckDatabase | PostgresDatabase
+Database = SqliteDatabase | DuckDatabase | PostgresDatabase | MysqlDatabase
 DATABASES: dict[str, Callable[[Path], Database]] = {
-    "sqlite": SqliteDatabase, "duckdb": DuckDatabase, "postgres": PostgresDatabase,
+    "sqlite": SqliteDatabase, "duckdb": DuckDatabase, "postgres": PostgresDatabase, "mysql": MysqlDatabase,
 }  # fmt: skip
 START = datetime(2013, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=["sqlite", "duckdb", *(pytest.param(name, marks=pytest.mark.slow) for name in ("postgres", "mysql"))]
+)
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     return DATABASES[request.param](tmp_path)
 

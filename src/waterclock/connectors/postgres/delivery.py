@@ -37,7 +37,7 @@ from waterclock.connectors.postgres.destination import (
     settle_table,
     some_rows,
 )
-from waterclock.connectors.postgres.rounding import refuse_rounded
+from waterclock.connectors.rounding import Kept, refuse_rounded
 from waterclock.connectors.sealed import batches_of, plain_text
 from waterclock.connectors.values import is_plain
 from waterclock.errors import WaterclockError
@@ -273,8 +273,11 @@ def _batches(
     for batch in batches_of(delivery.files, names + marks):
         columns = []
         for at, (name, kind) in enumerate(delivery.columns):
-            refuse_rounded(batch.column(at), there[name.lower()], f"{where}@{delivery.label_text}")
-            columns.append(_as_text(batch.column(at), kind, is_array=there[name.lower()].is_array))
+            into = there[name.lower()]
+            if into.places is not None and not into.is_array:
+                kept = Kept(into.name, into.places, "PostgreSQL")
+                refuse_rounded(batch.column(at), kept, f"{where}@{delivery.label_text}")
+            columns.append(_as_text(batch.column(at), kind, is_array=into.is_array))
         if delivery.is_by_label:
             label = pa.scalar(delivery.label_text)
             labels = batch[delivery.label_column] if delivery.label_column else None
