@@ -85,6 +85,8 @@ def shown(database: Database, columns: str = "id, amount") -> list[Any]:
 def tables(database: Database) -> list[str]:
     if isinstance(database, PostgresDatabase):
         sql = f"SELECT tablename FROM pg_tables WHERE schemaname = '{database.schema}'"
+    elif isinstance(database, MysqlDatabase):
+        sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = database()"
     else:
         sql = "SELECT name FROM sqlite_master WHERE type = 'table'"
     return sorted(row[0] for row in database.run(sql) if row[0].startswith("_totals"))

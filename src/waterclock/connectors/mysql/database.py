@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from waterclock.connectors.interface import Setting
@@ -16,7 +16,7 @@ from waterclock.flow.declarations import Unit
 if TYPE_CHECKING:
     import pymysql
 
-    Connection = pymysql.Connection
+    Connection: TypeAlias = pymysql.Connection
 
 # a TIMESTAMP is told in the session's zone; who reads without a buffer may be slow at it, and others wait meanwhile
 _SET = (

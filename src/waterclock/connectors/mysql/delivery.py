@@ -71,6 +71,8 @@ class MysqlDeliverer:
                 and E811 (transient) for a server that does not answer and a lock, E812, E813, E821, E876; nothing has
                 changed then, but that the table may have been made or have got columns
         """
+        import pymysql
+
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
         first = deliveries[0]
         with self.database.writing(where) as connection:
@@ -81,9 +83,15 @@ class MysqlDeliverer:
                 _show_what_stands(connection, unit, first, stands)
                 return stands
             ready = [_made_ready(connection, unit, delivery, at) for at, delivery in enumerate(deliveries)]
-            with transaction(connection):
-                delivered = tuple(_bring_one(connection, unit, each) for each in ready)
-                fault("deliver.rows")
+            try:
+                with transaction(connection):
+                    delivered = tuple(_bring_one(connection, unit, each) for each in ready)
+                    fault("deliver.rows")
+            except BaseException:
+                if is_behind(unit) and not first.is_by_label:
+                    with suppress(pymysql.Error):  # whoever kills the claim, or tries it again, drops it else
+                        _drop_unrecorded(connection, unit, first.project, first.claim)
+                raise
             for each in ready:
                 if is_behind(unit) and each.into is not None:
                     show(Tables(connection), unit, each.delivery, each.into)
@@ -257,7 +265,9 @@ def _drop_unrecorded(connection: Connection, unit: Unit, project: str, claim: in
     """Drop the table of a version whose delivery did not come to its end."""
     tables, part = Tables(connection), part_of(unit, part_name(unit, claim=claim))
     if tables.comment_at(part) == _comment_of(project, claim):
-        tables.drop(part)
+        stands = record_in(connection).find(project, claim)
+        if all(each.outcome is not Outcome.DELIVERED for each in stands):
+            tables.drop(part)
 
 
 def _show_what_stands(connection: Connection, unit: Unit, first: Delivery, stands: Sequence[Delivered]) -> None:
