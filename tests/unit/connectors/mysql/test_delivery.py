@@ -311,7 +311,7 @@ def _sleep_in_the_middle(database: MysqlDatabase, made: Delivery) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
         return delivered
 
-    module._bring = bring_and_sleep
+    module._bring = bring_and_sleep  # type: ignore[assignment]
     deliver(database, made)
 
 
