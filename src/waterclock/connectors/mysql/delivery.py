@@ -21,20 +21,21 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from waterclock.connectors.behind import is_behind, part_name, part_of, refuse_kind, whole
+from waterclock.connectors.database_delivery import DatabaseDeliverer
 from waterclock.connectors.delivering import Delivered, Delivery, Outcome
-from waterclock.connectors.delivery_record import DELIVERIES, no_record
+from waterclock.connectors.delivery_record import DELIVERIES, Record
 from waterclock.connectors.mysql.behind import Tables, record_in
 from waterclock.connectors.mysql.database import Database, asked, kind_at, quoted, table_of, transaction
 from waterclock.connectors.mysql.destination import There, columns_there, settle_table, some_rows
 from waterclock.connectors.mysql.staging import Staged, make_staged, merge, put
 from waterclock.connectors.overwrites import refuse_changed
-from waterclock.connectors.parts import begin_part, drop_labels, drop_old_versions, labels_there, show
+from waterclock.connectors.parts import begin_part, labels_there, show
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.choices import Mode
@@ -44,7 +45,6 @@ from waterclock.timelabel.label import TIMELABEL
 if TYPE_CHECKING:
     from waterclock.connectors.mysql.database import Connection
 
-_Told = TypeVar("_Told")
 _NAME = "VARCHAR({}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
 _CREATE = (
     f"CREATE TABLE IF NOT EXISTS {DELIVERIES} (project {_NAME.format(190)}, claim BIGINT NOT NULL,"
@@ -54,12 +54,11 @@ _CREATE = (
     " delivered_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), PRIMARY KEY (project, claim, label),"
     f" KEY {DELIVERIES}_newest (project, publish, outcome, label)) ENGINE = InnoDB"
 )
-_RECORD = Unit("", DELIVERIES, None, {}, None)  # type: ignore[arg-type]
 _NO_SUCH_THREAD = 1094
 
 
 @dataclass(frozen=True, slots=True)
-class MysqlDeliverer:
+class MysqlDeliverer(DatabaseDeliverer["Connection"]):
     """Delivers to a database."""
 
     database: Database
@@ -77,7 +76,7 @@ class MysqlDeliverer:
         first = deliveries[0]
         with self.database.writing(where) as connection:
             self._lock(connection, _claim_lock(first.project, first.claim), where)
-            self._take_turn(connection, first.project, first.publish, where)
+            self._prepare(connection, first.project, first.publish)
             stands = record_in(connection).find(first.project, first.claim)
             if stands:
                 _show_what_stands(connection, unit, first, stands)
@@ -99,16 +98,6 @@ class MysqlDeliverer:
         fault("deliver.done")
         return delivered
 
-    def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
-        """Return the labels that have a table of their own behind the unit's view."""
-        return self._read(unit, lambda connection: labels_there(Tables(connection), unit, project, publish)) or ()
-
-    def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
-        """Drop the tables of labels behind the unit's view, which shows them no more; gives how many there were."""
-        with self.database.writing(str(unit)) as connection:
-            self._take_turn(connection, project, publish, str(unit))
-            return drop_labels(Tables(connection), unit, project, publish, labels)
-
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Write the claim's row without rows of data, unless it is there; end who still works for it first."""
         held = _claim_lock(project, claim)
@@ -116,7 +105,7 @@ class MysqlDeliverer:
             _end(connection, held)
         with self.database.writing(str(unit)) as connection:
             self._lock(connection, held, str(unit))
-            self._take_turn(connection, project, publish, str(unit))
+            self._prepare(connection, project, publish)
             with transaction(connection):
                 stands = record_in(connection).kill(project, publish, claim)
             if stands.outcome is Outcome.KILLED and is_behind(unit):
@@ -125,41 +114,33 @@ class MysqlDeliverer:
                 _show_newest(connection, unit, project, publish)
             return stands
 
-    def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """What stands under a claim; None where nothing does."""
-        del publish
-        return self._read(unit, lambda connection: (record_in(connection).find(project, claim) or (None,))[-1])
+    def _reading(self, where: str) -> AbstractContextManager[Connection]:
+        return self.database.reading(where)
 
-    def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
-        """The newest label's newest delivery."""
-        return self._read(unit, lambda connection: record_in(connection).newest(project, publish))
+    def _writing(self, where: str, *, called: tuple[str, int] | None = None) -> AbstractContextManager[Connection]:
+        del called
+        return self.database.writing(where)
 
-    def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Look for the claim's rows of `waterclock_deliveries`, the table, and what the newest label brought there."""
-
-        def ask(connection: Connection) -> str | None:
-            there = {name: quoted(column.name) for name, column in columns_there(connection, unit).items()}
-            return record_in(connection).lost(unit, table_of(unit), project, publish, claim, there)
-
-        return self._read(unit, ask, otherwise=no_record(claim))
-
-    def _clean(self, unit: Unit, delivery: Delivery) -> None:
-        """Drop versions that are kept no longer; where a reader holds one, another delivery does."""
-        if is_behind(unit) and not delivery.is_by_label:
-            with suppress(WaterclockError), self.database.writing(str(unit)) as connection:
-                drop_old_versions(Tables(connection), unit, delivery.project, delivery.publish)
-
-    def _read(
-        self, unit: Unit, ask: Callable[[Connection], _Told | None], *, otherwise: _Told | None = None
-    ) -> _Told | None:
-        with self.database.reading(str(unit)) as connection:
-            return ask(connection) if kind_at(connection, _RECORD) else otherwise
-
-    def _take_turn(self, connection: Connection, project: str, publish: str, where: str) -> None:
-        """Wait for the publish's turn, and make the record of deliveries where there is none."""
-        self._lock(connection, _name_of("publish", project, publish), where)
-        if not kind_at(connection, _RECORD):
+    def _prepare(self, connection: Connection, project: str, publish: str) -> None:
+        self._lock(connection, _name_of("publish", project, publish), f"{publish} of {project}")
+        if not self._has_record(connection):
             asked(connection, _CREATE)
+
+    def _record(self, connection: Connection) -> Record:
+        return record_in(connection)
+
+    def _has_record(self, connection: Connection) -> bool:
+        sql = "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"
+        return asked(connection, sql, (DELIVERIES,)).fetchone() is not None
+
+    def _tables(self, connection: Connection) -> Tables:
+        return Tables(connection)
+
+    def _table_of(self, unit: Unit) -> str:
+        return table_of(unit)
+
+    def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
+        return {name: quoted(column.name) for name, column in columns_there(connection, unit).items()}
 
     def _lock(self, connection: Connection, name: str, where: str) -> None:
         """Take a lock of the server's that is held until the connection ends."""

@@ -341,6 +341,43 @@ def test_a_sleeping_runner_is_killed_and_delivers_nothing_when_it_wakes(database
     assert found.outcome is Outcome.KILLED
 
 
+def _die_in(database: MysqlDatabase, made: Delivery, step: str) -> None:
+    original = getattr(module, step)
+
+    def die(*arguments: Any) -> None:
+        if step != "show":
+            original(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(module, step, die)
+    deliver(database, made)
+
+
+@pytest.mark.parametrize(
+    ("step", "options"),
+    [("settle_table", {}), ("_bring", {}), ("settle_table", {"behind": "view"}), ("_bring", {"behind": "view"}),
+     ("show", {"behind": "view"})],
+)  # fmt: skip
+def test_a_killed_runner_leaves_all_or_nothing(
+    database: MysqlDatabase, folder: Path, step: str, options: dict[str, Any]
+) -> None:
+    database.unit = unit_of("ops", "totals", **options)
+    made = delivery(folder, ("a", 1), ("b", 2))
+    process = get_context("fork").Process(target=_die_in, args=(database, made, step))
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
+    deliverer = CONNECTOR.deliverer(database.setting)
+    stands = deliverer.find(database.unit, "flights", "ops.totals", 1)
+    assert (stands is not None) == (step == "show")
+    assert database.rows() == [], "what is kept is shown by whoever takes the claim over"
+    if stands is None:
+        assert deliver(database, made) is Outcome.DELIVERED
+    else:
+        assert deliverer.kill(database.unit, "flights", "ops.totals", 1).outcome is Outcome.DELIVERED
+    assert sorted(row["id"] for row in database.rows()) == ["a", "b"]
+
+
 def test_a_lock_that_is_not_given_up_is_told_and_passes(database: MysqlDatabase, folder: Path) -> None:
     deliver(database, delivery(folder, ("a", 1)))
     hasty = replace(database.setting, options={**database.setting.options, "timeout": 1})
