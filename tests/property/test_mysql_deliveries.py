@@ -21,7 +21,7 @@ LABELS = [f"2013010{number}000000" for number in range(1, 5)]
 State = dict[str, tuple[int, str | None]]
 
 
-class Struck(Exception):  # noqa: N818 - no error, but a fault that was asked for
+class Struck(Exception):
     """The end of a delivery that is tried again."""
 
 
