@@ -341,8 +341,8 @@ CONNECTORS: Mapping[str, Code] = {
     "E814": Code(
         "a database that changed while it was read in parts",
         "Parts that are read side by side see the moment of one transaction, which the server ended: by a restart, a "
-        "pooler between, or a limit on transactions; SQLite and MariaDB do not lend it, and somebody wrote what was read. It "
-        "is tried again.",
+        "pooler between, or a limit on transactions; SQLite and MariaDB do not lend it, and somebody wrote what was "
+        "read. It is tried again.",
     ),
     "E815": Code(
         "a type that a source does not give",
