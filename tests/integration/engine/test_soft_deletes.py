@@ -71,9 +71,9 @@ def test_the_page_for_mariadb_is_what_happens(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = MysqlDatabase(tmp_path)
-    database.run("CREATE OR REPLACE USER loader@'%%' IDENTIFIED BY 'of the page'")
+    database.run("CREATE OR REPLACE USER loader@'%' IDENTIFIED BY 'of the page'")
     rights = ", ".join(re.findall(r"The user may `(.+?)`", PAGE.replace("\n  ", " ")))
-    database.run(f"GRANT {rights} ON {database.name}.* TO loader@'%%'")
+    database.run(f"GRANT {rights} ON {database.name}.* TO loader@'%'")
     monkeypatch.setenv("WATERCLOCK_SECRET_WEB_PASSWORD", "of the page")
     said = re.findall(r"connections\.web = .+", PAGE)[0]
     url = database.server.url(database.name, "loader")

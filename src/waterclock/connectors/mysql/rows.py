@@ -142,6 +142,7 @@ def _array(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
 def _cast(texts: pa.Array, one: Wanted, wanted: pa.DataType, times: Times) -> pa.Array | None:
     """Read texts as Arrow does, where that is all there is to do; None where each has to be looked at."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     kind = one.column.kind
     is_time = pa.types.is_timestamp(wanted)
@@ -150,6 +151,8 @@ def _cast(texts: pa.Array, one: Wanted, wanted: pa.DataType, times: Times) -> pa
             read = texts.cast(wanted)
             read.validate(full=True)  # Arrow reads more digits than a DECIMAL has, and Spark breaks off at them
             return read
+        if pa.types.is_integer(wanted) and kind == "decimal":
+            return pc.replace_substring_regex(texts, r"\.0*$", "").cast(wanted)
         if is_time and kind in {"timestamp", "datetime", "date"}:
             read = texts.cast(pa.timestamp("us"))
             return instants_in(read, "UTC" if kind == "timestamp" else times.zone) if wanted.tz else read

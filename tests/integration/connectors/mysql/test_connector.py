@@ -31,7 +31,7 @@ def big(tmp_path: Path) -> MysqlDatabase:
     database = MysqlDatabase(tmp_path)
     database.run(
         "CREATE TABLE big (PRIMARY KEY (id), KEY (at)) AS SELECT seq AS id,"
-        f" TIMESTAMP'2013-01-01' + INTERVAL (seq %% 28) DAY AS at, seq / 8e0 AS amount FROM seq_0_to_{ROWS - 1}"
+        f" TIMESTAMP'2013-01-01 00:00:00' + INTERVAL (seq % 28) DAY AS at, seq / 8e0 AS amount FROM seq_0_to_{ROWS - 1}"
     )
     return database
 

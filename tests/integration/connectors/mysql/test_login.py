@@ -24,10 +24,10 @@ UNIT = Unit("ops", "orders", None, {}, HERE)
 @pytest.fixture
 def server() -> Iterator[mariadb.Server]:
     found = mariadb.server()
-    found.run("CREATE OR REPLACE USER rotating@'%%' IDENTIFIED BY 'old w\u00f6rd'")
-    found.run("CREATE OR REPLACE USER certified@'%%' REQUIRE SUBJECT '/CN=certified'")
+    found.run("CREATE OR REPLACE USER rotating@'%' IDENTIFIED BY 'old w\u00f6rd'")
+    found.run("CREATE OR REPLACE USER certified@'%' REQUIRE SUBJECT '/CN=certified'")
     yield found
-    found.run("DROP USER rotating@'%%', certified@'%%'")
+    found.run("DROP USER rotating@'%', certified@'%'")
 
 
 def opened(folder: Path, **options: Value | Secret) -> Connections:
@@ -50,7 +50,7 @@ def test_a_password_that_changes_is_the_new_one_at_the_next_batch(server: mariad
     keep(tmp_path, "old w\u00f6rd")
     connections = opened(tmp_path, url=server.url("information_schema", "rotating"), password=Secret("password"))
     assert clock(connections)
-    server.run("SET PASSWORD FOR rotating@'%%' = PASSWORD('new w\u00f6rd')")
+    server.run("SET PASSWORD FOR rotating@'%' = PASSWORD('new w\u00f6rd')")
     with pytest.raises(WaterclockError) as raised:
         clock(connections)
     assert (raised.value.code, raised.value.transient) == ("E810", True)

@@ -335,7 +335,7 @@ def test_a_sleeping_runner_is_killed_and_delivers_nothing_when_it_wakes(database
     sleeper.join(60)
     assert sleeper.exitcode == 1
     assert database.rows() == []
-    assert database.run("SHOW TABLES LIKE '\\_totals%%'") == []
+    assert database.run("SHOW TABLES LIKE '\\_totals%'") == []
     found = deliverer.find(database.unit, "flights", "ops.totals", 1)
     assert found is not None
     assert found.outcome is Outcome.KILLED
@@ -393,8 +393,8 @@ def test_a_lock_that_is_not_given_up_is_told_and_passes(database: MysqlDatabase,
 
 def test_a_user_without_the_right_is_told(database: MysqlDatabase, folder: Path) -> None:
     deliver(database, delivery(folder, ("a", 1)))
-    database.run("CREATE OR REPLACE USER guest@'%%' IDENTIFIED BY 'g'")
-    database.run(f"GRANT SELECT ON {database.name}.* TO guest@'%%'")
+    database.run("CREATE OR REPLACE USER guest@'%' IDENTIFIED BY 'g'")
+    database.run(f"GRANT SELECT ON {database.name}.* TO guest@'%'")
     url = database.server.url(database.name, "guest")
     guest = CONNECTOR.deliverer(replace(database.setting, options={"url": url, "password": "g"}))
     with pytest.raises(WaterclockError, match="no right") as refused:

@@ -101,7 +101,7 @@ class Reading:
 
 def test_every_type_keeps_its_values(database: MysqlDatabase) -> None:
     listed = ", ".join(f"{name} {kind}" for name, (kind, _, _, _) in EVERY_TYPE.items())
-    database.run(f"CREATE TABLE totals ({listed}) CHARACTER SET utf8mb4".replace("%", "%%"))
+    database.run(f"CREATE TABLE totals ({listed}) CHARACTER SET utf8mb4")
     database.run(f"INSERT INTO totals VALUES ({', '.join(value for _, value, _, _ in EVERY_TYPE.values())})")
     database.run(f"INSERT INTO totals ({', '.join(EVERY_TYPE)}) VALUES ({', '.join(['NULL'] * len(EVERY_TYPE))})")
     first, nothing = Reading(database).rows()
@@ -231,7 +231,7 @@ def test_a_time_that_is_text_is_refused(database: MysqlDatabase) -> None:
 @pytest.mark.parametrize("by", ["", "at"])
 def test_parts_hold_each_row_once_and_notice_what_changes(database: MysqlDatabase, by: str) -> None:
     database.run(
-        "CREATE TABLE totals AS SELECT seq AS id, TIMESTAMP'2013-01-01' + INTERVAL seq * 3 MINUTE AS at"
+        "CREATE TABLE totals AS SELECT seq AS id, TIMESTAMP'2013-01-01 00:00:00' + INTERVAL seq * 3 MINUTE AS at"
         " FROM seq_0_to_999"
     )
     database.run("ALTER TABLE totals ADD PRIMARY KEY (id), ADD KEY (at)")
