@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from tests import mariadb
 from tests.postgres import drop_all_slots, needs_wal2json, server
 from waterclock.connectors.duckdb.connector import CONNECTOR as DUCKDB
 from waterclock.connectors.files.connector import CONNECTOR as FILES
 from waterclock.connectors.interface import Connector, Setting
+from waterclock.connectors.mysql.connector import CONNECTOR as MYSQL
 from waterclock.connectors.postgres.connector import CONNECTOR as POSTGRES
 from waterclock.connectors.receiver.connector import CONNECTOR as RECEIVER
 from waterclock.connectors.receiver.events import events_of
@@ -415,6 +417,56 @@ class TimedPostgres(PostgresDatabase):
         self.times = times
         self.zone_of_times = "America/New_York" if times == "timestamp" else None
         self.run(f"CREATE TABLE totals (id TEXT, at {times})")
+
+    def put(self, rows: Sequence[tuple[str, datetime | None]]) -> None:
+        for key, time in rows:
+            told: object = time
+            if time is not None and self.times == "bigint":
+                told = int(time.timestamp())
+            self.run("INSERT INTO totals VALUES (%s, %s)", key, told)
+
+
+class MysqlDatabase:
+    """A database of a MariaDB server, with `totals` in it."""
+
+    zone_of_times: str | None = None
+
+    def __init__(self, folder: Path, **options: Value) -> None:
+        self.server = mariadb.server()
+        self.name = self.server.fresh_database()
+        self.run("CREATE TABLE unrelated (x int)")
+        self.connector: Connector = MYSQL
+        self.setting = setting_of("ops", folder, url=self.server.url(self.name), timeout=10)
+        self.unit = unit_of("ops", "totals", **options)
+
+    def run(self, sql: str, *values: Any) -> list[Any]:
+        return self.server.run(sql, *values, database=self.name)
+
+    def rows(self) -> list[dict[str, Any]]:
+        if not self.run("SHOW TABLES LIKE 'totals'"):
+            return []
+        with closing(self.server.connect(self.name)) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT * FROM totals")
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def hold(self, rows: Sequence[Mapping[str, str]]) -> None:
+        self.run("CREATE OR REPLACE TABLE totals (id TEXT, note TEXT)")
+        for row in rows:
+            self.run("INSERT INTO totals VALUES (%s, %s)", row["id"], row["note"])
+
+    def remove(self) -> None:
+        self.run(f"DROP DATABASE {self.name}")
+
+
+class TimedMysql(MysqlDatabase):
+    """A database whose rows have a time, of one of the types of `times`: timestamp, datetime or bigint."""
+
+    def __init__(self, folder: Path, times: str) -> None:
+        super().__init__(folder)
+        self.times = times
+        self.zone_of_times = "America/New_York" if times == "datetime" else None
+        self.run(f"CREATE TABLE totals (id TEXT, at {times} NULL)")
 
     def put(self, rows: Sequence[tuple[str, datetime | None]]) -> None:
         for key, time in rows:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.codes_of_connectors import CHANGES, CONNECTORS_AT_WORK, FILES_AT_WORK, OF_APIS, RECEIVER_AT_WORK
+from waterclock.codes_of_connectors import (
+    CHANGES,
+    CONNECTORS_AT_WORK,
+    FILES_AT_WORK,
+    MYSQL_AT_WORK,
+    OF_APIS,
+    RECEIVER_AT_WORK,
+)
 from waterclock.errors import Code
 
 LEDGER: Mapping[str, Code] = {
@@ -334,7 +341,8 @@ CONNECTORS: Mapping[str, Code] = {
     "E814": Code(
         "a database that changed while it was read in parts",
         "Parts that are read side by side see the moment of one transaction, which the server ended: by a restart, a "
-        "pooler between, or a limit on transactions. It is tried again.",
+        "pooler between, or a limit on transactions; SQLite and MariaDB do not lend it, and somebody wrote what was "
+        "read. It is tried again.",
     ),
     "E815": Code(
         "a type that a source does not give",
@@ -431,5 +439,6 @@ CONNECTORS: Mapping[str, Code] = {
     **CONNECTORS_AT_WORK,
     **CHANGES,
     **RECEIVER_AT_WORK,
+    **MYSQL_AT_WORK,
     **FILES_AT_WORK,
 }

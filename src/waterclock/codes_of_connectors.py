@@ -265,6 +265,19 @@ RECEIVER_AT_WORK: Mapping[str, Code] = {
         "finds out.",
     ),
 }
+MYSQL_AT_WORK: Mapping[str, Code] = {
+    "E875": Code(
+        "a destination whose changes are not undone",
+        "The rows of a delivery and its record share a transaction. A table of MyISAM, Aria or MEMORY keeps what was "
+        "written to it when the transaction is undone, and what stands behind a view may be one. InnoDB holds all "
+        "together.",
+    ),
+    "E876": Code(
+        "two keys that a destination takes for one",
+        "The collation of a column of MariaDB or MySQL says which texts are equal: mostly capitals, accents and blanks "
+        "at the end make no difference. A MERGE would put one row in place of another key's.",
+    ),
+}
 FILES_AT_WORK: Mapping[str, Code] = {
     "E880": Code(
         "XML that declares entities",

@@ -82,7 +82,9 @@ def query_of(parts: Mapping[str, tuple[str, Columns]], writing: Writing) -> str:
     if len(selects) <= _MOST_IN_ONE:
         return " UNION ALL ".join(selects)
     groups = [selects[at : at + _MOST_IN_ONE] for at in range(0, len(selects), _MOST_IN_ONE)]
-    return " UNION ALL ".join(f"SELECT * FROM ({' UNION ALL '.join(group)})" for group in groups)
+    return " UNION ALL ".join(
+        f"SELECT * FROM ({' UNION ALL '.join(group)}) AS part_{number}" for number, group in enumerate(groups)
+    )
 
 
 def refuse_kind(unit: Unit, delivery: Delivery, kind: str, newest: Delivered | None) -> None:

@@ -18,12 +18,14 @@ from tests.systems import (
     JsonFolder,
     KindFolder,
     LandingFolder,
+    MysqlDatabase,
     ParquetFolder,
     PostgresDatabase,
     SqliteDatabase,
     TimedDatabase,
     TimedDuck,
     TimedFolder,
+    TimedMysql,
     TimedPostgres,
     unit_of,
 )
@@ -63,6 +65,20 @@ class TestFilesAsSnapshot(SnapshotConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> HeldFolder:
         return HeldFolder(tmp_path)
+
+
+@pytest.mark.slow
+class TestMysqlByDataTime(WindowConformance):
+    @pytest.fixture(params=["timestamp", "datetime", "bigint"])
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> TimedMysql:
+        return TimedMysql(tmp_path, request.param)
+
+
+@pytest.mark.slow
+class TestMysqlAsSnapshot(SnapshotConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> MysqlDatabase:
+        return MysqlDatabase(tmp_path)
 
 
 class TestRestByDataTime(WindowConformance):

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.systems import DuckDatabase, PostgresDatabase, SqliteDatabase, unit_of
+from tests.systems import DuckDatabase, MysqlDatabase, PostgresDatabase, SqliteDatabase, unit_of
 from waterclock.connectors.behind import BEHIND
 from waterclock.connectors.delivering import Deliverer, Delivery, Outcome, PartKeeper
 from waterclock.errors import WaterclockError
@@ -23,14 +23,16 @@ from waterclock.flow.choices import Mode
 from waterclock.timelabel.label import label_of
 
 Row = tuple[str, int]
-Database = SqliteDatabase | DuckDatabase | PostgresDatabase
+Database = SqliteDatabase | DuckDatabase | PostgresDatabase | MysqlDatabase
 DATABASES: dict[str, Callable[[Path], Database]] = {
-    "sqlite": SqliteDatabase, "duckdb": DuckDatabase, "postgres": PostgresDatabase,
+    "sqlite": SqliteDatabase, "duckdb": DuckDatabase, "postgres": PostgresDatabase, "mysql": MysqlDatabase,
 }  # fmt: skip
 START = datetime(2013, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=["sqlite", "duckdb", *(pytest.param(name, marks=pytest.mark.slow) for name in ("postgres", "mysql"))]
+)
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     return DATABASES[request.param](tmp_path)
 
@@ -83,6 +85,8 @@ def shown(database: Database, columns: str = "id, amount") -> list[Any]:
 def tables(database: Database) -> list[str]:
     if isinstance(database, PostgresDatabase):
         sql = f"SELECT tablename FROM pg_tables WHERE schemaname = '{database.schema}'"
+    elif isinstance(database, MysqlDatabase):
+        sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = database()"
     else:
         sql = "SELECT name FROM sqlite_master WHERE type = 'table'"
     return sorted(row[0] for row in database.run(sql) if row[0].startswith("_totals"))

@@ -9,7 +9,15 @@ import pytest
 from tests.apis import ApiSystem
 from tests.other_project import OtherProject
 from tests.stores import PublishedBucket
-from tests.systems import Door, DuckDatabase, LandingFolder, PostgresDatabase, PublishedFolder, SqliteDatabase
+from tests.systems import (
+    Door,
+    DuckDatabase,
+    LandingFolder,
+    MysqlDatabase,
+    PostgresDatabase,
+    PublishedFolder,
+    SqliteDatabase,
+)
 from waterclock.flow.declarations import Value
 from waterclock.testing.connectors import ConnectorConformance
 from waterclock.testing.deliveries import DeliveryConformance
@@ -91,6 +99,20 @@ class TestPostgresDeliveries(DeliveryConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> PostgresDatabase:
         return PostgresDatabase(tmp_path)
+
+
+@pytest.mark.slow
+class TestMysqlConnector(ConnectorConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> MysqlDatabase:
+        return MysqlDatabase(tmp_path)
+
+
+@pytest.mark.slow
+class TestMysqlDeliveries(DeliveryConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> MysqlDatabase:
+        return MysqlDatabase(tmp_path)
 
 
 class TestFilesDeliveries(DeliveryConformance):

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.systems import DuckDatabase, PostgresDatabase, SqliteDatabase, unit_of
+from tests.systems import DuckDatabase, MysqlDatabase, PostgresDatabase, SqliteDatabase, unit_of
 from waterclock.connectors.delivering import Delivery, Outcome
 from waterclock.connectors.overwrites import note_of
 from waterclock.errors import WaterclockError
@@ -22,14 +22,16 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.conditions import Condition, Term
 
 Row = tuple[str | None, int | None]
-Database = SqliteDatabase | DuckDatabase | PostgresDatabase
+Database = SqliteDatabase | DuckDatabase | PostgresDatabase | MysqlDatabase
 DATABASES: dict[str, Callable[[Path], Database]] = {
-    "sqlite": SqliteDatabase, "duckdb": DuckDatabase, "postgres": PostgresDatabase,
+    "sqlite": SqliteDatabase, "duckdb": DuckDatabase, "postgres": PostgresDatabase, "mysql": MysqlDatabase,
 }  # fmt: skip
 _COMPARE: dict[str, Any] = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, ">=": operator.ge}
 
 
-@pytest.fixture(params=["sqlite", *(pytest.param(name, marks=pytest.mark.slow) for name in ("duckdb", "postgres"))])
+@pytest.fixture(
+    params=["sqlite", *(pytest.param(name, marks=pytest.mark.slow) for name in ("duckdb", "postgres", "mysql"))]
+)
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     return DATABASES[request.param](tmp_path)
 

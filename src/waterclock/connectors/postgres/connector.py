@@ -20,7 +20,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.kept_logs import Kept
@@ -165,7 +164,7 @@ class PostgresCollector:
     ) -> Looked:
         """Tell which windows hold rows that changed, as of one moment."""
         from waterclock.connectors.changed_rows import look
-        from waterclock.connectors.postgres.looks import ChangedIn, changed_by
+        from waterclock.connectors.postgres.looks import changed_by, tallying
         from waterclock.connectors.postgres.types import columns_of
         from waterclock.connectors.values import Times
 
@@ -176,7 +175,7 @@ class PostgresCollector:
             by_window = _window_filter(WindowRequest(request.time_column, request.windows), there, unit)
             change = changed_by(request.change_column or "", there, unit)
             times = Times(zone, str(unit.options.get("epoch", "seconds")))
-            return look(request, unit, zone, partial(ChangedIn(unit, by_window, change, times).tally, connection))
+            return look(request, unit, zone, tallying(connection, unit, by_window, change, times))
 
     def read_snapshot(
         self,

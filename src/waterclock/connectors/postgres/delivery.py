@@ -18,16 +18,14 @@ APPEND    and anything from a partitioned table: the destination has a column `t
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.behind import is_behind, refuse_kind, whole
+from waterclock.connectors.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.delivering import Delivered, Delivery, Outcome
-from waterclock.connectors.delivery_record import DELIVERIES, INDEX, Record, no_record
-from waterclock.connectors.overwrites import refuse_changed
-from waterclock.connectors.parts import begin_part, drop_labels, drop_old_versions, labels_there, show
+from waterclock.connectors.delivery_record import DELIVERIES, INDEX, Record
 from waterclock.connectors.postgres.behind import Tables
 from waterclock.connectors.postgres.database import Database, quoted, table_of
 from waterclock.connectors.postgres.destination import (
@@ -37,11 +35,9 @@ from waterclock.connectors.postgres.destination import (
     settle_table,
     some_rows,
 )
-from waterclock.connectors.postgres.rounding import refuse_rounded
+from waterclock.connectors.rounding import Kept, refuse_rounded
 from waterclock.connectors.sealed import batches_of, plain_text
 from waterclock.connectors.values import is_plain
-from waterclock.errors import WaterclockError
-from waterclock.faults import fault
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
@@ -53,7 +49,6 @@ if TYPE_CHECKING:
 
 _STAGED = "waterclock_staged"
 _GONE = "waterclock_gone"
-_Told = TypeVar("_Told")
 
 _CREATE = (
     f"CREATE TABLE IF NOT EXISTS {DELIVERIES} ("
@@ -70,123 +65,56 @@ _END = (
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresDeliverer:
+class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, There]]):
     """Delivers to a database."""
 
     database: Database
-
-    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Bring the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
-
-        Raises  E820 for a table that holds rows of somebody else, E810 and E811 (transient) for a server that does not
-                answer and a lock, E813, E821; nothing has changed then
-        """
-        where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
-        first = deliveries[0]
-        with self.database.writing(where, called=_called(first.project, first.claim)) as connection:
-            _prepare(connection, first.project, first.publish)
-            stands = _record(connection).find(first.project, first.claim)
-            if stands:
-                return stands
-            delivered = tuple(_deliver_one(connection, unit, delivery) for delivery in deliveries)
-            fault("deliver.rows")
-        self._clean(unit, deliveries[0])
-        fault("deliver.done")
-        return delivered
-
-    def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
-        """Return the labels that have a table of their own behind the unit's view."""
-        return self._read(unit, lambda connection: labels_there(Tables(connection), unit, project, publish)) or ()
-
-    def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
-        """Drop the tables of labels behind the unit's view, in one transaction; gives how many there were."""
-        with self.database.writing(str(unit)) as connection:
-            _prepare(connection, project, publish)
-            return drop_labels(Tables(connection), unit, project, publish, labels)
-
-    def _clean(self, unit: Unit, delivery: Delivery) -> None:
-        """Drop versions that are kept no longer; where a reader holds one, another delivery does."""
-        if is_behind(unit) and not delivery.is_by_label:
-            with suppress(WaterclockError), self.database.writing(str(unit)) as connection:
-                drop_old_versions(Tables(connection), unit, delivery.project, delivery.publish)
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Write the claim's row without rows of data, unless it is there; end who still works for it first."""
         with self.database.opened(str(unit)) as connection:
             connection.execute(_END, (_called(project, claim),))
-        with self.database.writing(str(unit)) as connection:
-            _prepare(connection, project, publish)
-            return _record(connection).kill(project, publish, claim)
+        return DeliversInOneTransaction.kill(self, unit, project, publish, claim)
 
-    def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """What stands under a claim; None where nothing does."""
-        del publish
-        return self._read(unit, lambda connection: (_record(connection).find(project, claim) or (None,))[-1])
+    def _reading(self, where: str) -> AbstractContextManager[Connection]:
+        return self.database.reading(where)
 
-    def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
-        """The newest label's newest delivery."""
-        return self._read(unit, lambda connection: _record(connection).newest(project, publish))
+    def _writing(self, where: str, *, called: tuple[str, int] | None = None) -> AbstractContextManager[Connection]:
+        return self.database.writing(where, called=_called(*called)) if called else self.database.writing(where)
 
-    def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Look for the claim's rows of `waterclock_deliveries`, the table, and what the newest label brought there."""
+    def _prepare(self, connection: Connection, project: str, publish: str) -> None:
+        if not self._has_record(connection):
+            connection.execute(_MAKE_LOCK)
+            connection.execute(_CREATE)
+            connection.execute(INDEX)
+        connection.execute(_TURN, (f"waterclock {project} {publish}",))
 
-        def ask(connection: Connection) -> str | None:
-            there = {name: quoted(column.name) for name, column in columns_there(connection, unit).items()}
-            return _record(connection).lost(unit, table_of(unit), project, publish, claim, there)
+    def _record(self, connection: Connection) -> Record:
+        return Record(connection.execute, "%s")
 
-        return self._read(unit, ask, otherwise=no_record(claim))
+    def _has_record(self, connection: Connection) -> bool:
+        known = connection.execute("SELECT to_regclass(%s)", (DELIVERIES,)).fetchone()
+        return known is not None and known[0] is not None
 
-    def _read(
-        self, unit: Unit, ask: Callable[[Connection], _Told | None], *, otherwise: _Told | None = None
-    ) -> _Told | None:
-        with self.database.reading(str(unit)) as connection:
-            known = connection.execute("SELECT to_regclass(%s)", (DELIVERIES,)).fetchone()
-            return ask(connection) if known and known[0] else otherwise
+    def _tables(self, connection: Connection) -> Tables:
+        return Tables(connection)
+
+    def _table_of(self, unit: Unit) -> str:
+        return table_of(unit)
+
+    def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
+        return {name: quoted(column.name) for name, column in columns_there(connection, unit).items()}
+
+    def _settle(self, connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> Mapping[str, There]:
+        return settle_table(connection, unit, delivery, is_ours=is_ours)
+
+    def _bring(self, connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> Delivered:
+        return _bring(connection, unit, delivery, there)
 
 
 def _called(project: str, claim: int) -> str:
     """Return what the server's views call a connection that delivers: a claim's number is its project's own."""
     return f"waterclock {claim} {project}"[:63]
-
-
-def _prepare(connection: Connection, project: str, publish: str) -> None:
-    """Make the record of deliveries where there is none, and wait for the publish's turn."""
-    known = connection.execute("SELECT to_regclass(%s)", (DELIVERIES,)).fetchone()
-    if not known or known[0] is None:
-        connection.execute(_MAKE_LOCK)
-        connection.execute(_CREATE)
-        connection.execute(INDEX)
-    connection.execute(_TURN, (f"waterclock {project} {publish}",))
-
-
-def _record(connection: Connection) -> Record:
-    return Record(connection.execute, "%s")
-
-
-def _deliver_one(connection: Connection, unit: Unit, delivery: Delivery) -> Delivered:
-    record = _record(connection)
-    newest = record.newest(delivery.project, delivery.publish)
-    if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
-        delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
-    elif is_behind(unit):
-        refuse_kind(unit, delivery, Tables(connection).kind_at(unit), newest)
-        delivered = _bring_behind(connection, unit, delivery)
-    else:
-        refuse_kind(unit, delivery, Tables(connection).kind_at(unit), newest)
-        refuse_changed(unit, delivery, newest)
-        there = settle_table(connection, unit, delivery, is_ours=newest is not None)
-        delivered = _bring(connection, unit, delivery, there)
-    record.put(delivery, delivered)
-    return delivered
-
-
-def _bring_behind(connection: Connection, unit: Unit, delivery: Delivery) -> Delivered:
-    """Fill the table of a version or of a label, and have the view show it."""
-    part, is_ours = begin_part(Tables(connection), unit, delivery)
-    there = settle_table(connection, part, whole(delivery), is_ours=is_ours)
-    delivered = _bring(connection, part, whole(delivery), there)
-    show(Tables(connection), unit, delivery, part)
-    return delivered
 
 
 def _bring(connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> Delivered:
@@ -273,8 +201,11 @@ def _batches(
     for batch in batches_of(delivery.files, names + marks):
         columns = []
         for at, (name, kind) in enumerate(delivery.columns):
-            refuse_rounded(batch.column(at), there[name.lower()], f"{where}@{delivery.label_text}")
-            columns.append(_as_text(batch.column(at), kind, is_array=there[name.lower()].is_array))
+            into = there[name.lower()]
+            if into.places is not None and not into.is_array:
+                kept = Kept(into.name, into.places, "PostgreSQL")
+                refuse_rounded(batch.column(at), kept, f"{where}@{delivery.label_text}")
+            columns.append(_as_text(batch.column(at), kind, is_array=into.is_array))
         if delivery.is_by_label:
             label = pa.scalar(delivery.label_text)
             labels = batch[delivery.label_column] if delivery.label_column else None

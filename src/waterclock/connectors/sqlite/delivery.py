@@ -15,23 +15,20 @@ APPEND    and anything from a partitioned table: the destination has a column `t
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.behind import is_behind, refuse_kind, whole
+from waterclock.connectors.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.delivering import Delivered, Delivery, Outcome
-from waterclock.connectors.delivery_record import DELIVERIES, INDEX, Record, no_record
-from waterclock.connectors.overwrites import refuse_changed, rows_of
-from waterclock.connectors.parts import begin_part, drop_labels, drop_old_versions, labels_there, show
+from waterclock.connectors.delivery_record import DELIVERIES, INDEX, Record
+from waterclock.connectors.overwrites import rows_of
 from waterclock.connectors.sealed import batches_of, flat
 from waterclock.connectors.sqlite.behind import Tables
 from waterclock.connectors.sqlite.database import Database, quoted, table_of
 from waterclock.connectors.sqlite.destination import DIALECT, columns_there, settle_table
-from waterclock.errors import WaterclockError
-from waterclock.faults import fault
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _KEPT = "waterclock_kept"
-_Told = TypeVar("_Told")
 
 _CREATE = (
     f"CREATE TABLE IF NOT EXISTS {DELIVERIES} ("
@@ -51,115 +47,51 @@ _CREATE = (
 
 
 @dataclass(frozen=True, slots=True)
-class SqliteDeliverer:
+class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, None]):
     """Delivers to a database file."""
 
     database: Database
 
-    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Bring the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
+    def _reading(self, where: str) -> AbstractContextManager[sqlite3.Connection]:
+        return self.database.reading(where)
 
-        Raises  E820 for a table that holds rows of somebody else, E811 (transient) for a locked database, E810, E813,
-                E821; nothing has changed then
-        """
-        where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
-        with self.database.writing(where) as connection:
-            _prepare(connection)
-            stands = _record(connection).find(deliveries[0].project, deliveries[0].claim)
-            if stands:
-                return stands
-            delivered = tuple(_deliver_one(connection, unit, delivery) for delivery in deliveries)
-            fault("deliver.rows")
-        self._clean(unit, deliveries[0])
-        fault("deliver.done")
-        return delivered
+    def _writing(
+        self, where: str, *, called: tuple[str, int] | None = None
+    ) -> AbstractContextManager[sqlite3.Connection]:
+        del called
+        return self.database.writing(where)
 
-    def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
-        """Return the labels that have a table of their own behind the unit's view."""
-        return self._read(unit, lambda connection: labels_there(Tables(connection), unit, project, publish)) or ()
+    def _prepare(self, connection: sqlite3.Connection, project: str, publish: str) -> None:
+        del project, publish
+        connection.execute(_CREATE)
+        connection.execute(INDEX)
 
-    def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
-        """Drop the tables of labels behind the unit's view, in one transaction; gives how many there were."""
-        with self.database.writing(str(unit)) as connection:
-            connection.execute(_CREATE)
-            return drop_labels(Tables(connection), unit, project, publish, labels)
+    def _record(self, connection: sqlite3.Connection) -> Record:
+        return Record(connection.execute, "?")
 
-    def _clean(self, unit: Unit, delivery: Delivery) -> None:
-        """Drop versions that are kept no longer; where a reader holds one, another delivery does."""
-        if is_behind(unit) and not delivery.is_by_label:
-            with suppress(WaterclockError), self.database.writing(str(unit)) as connection:
-                drop_old_versions(Tables(connection), unit, delivery.project, delivery.publish)
+    def _has_record(self, connection: sqlite3.Connection) -> bool:
+        sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
+        return connection.execute(sql, (DELIVERIES,)).fetchone() is not None
 
-    def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Write the claim's row without rows of data, unless it is there."""
-        with self.database.writing(str(unit)) as connection:
-            _prepare(connection)
-            return _record(connection).kill(project, publish, claim)
+    def _tables(self, connection: sqlite3.Connection) -> Tables:
+        return Tables(connection)
 
-    def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """What stands under a claim; None where nothing does, or the database is not there yet."""
-        del publish
-        return self._read(unit, lambda connection: (_record(connection).find(project, claim) or (None,))[-1])
+    def _table_of(self, unit: Unit) -> str:
+        return table_of(unit)
 
-    def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
-        """The newest label's newest delivery."""
-        return self._read(unit, lambda connection: _record(connection).newest(project, publish))
+    def _names_there(self, connection: sqlite3.Connection, unit: Unit) -> Mapping[str, str]:
+        return {name: quoted(name) for name in columns_there(connection, unit)}
 
-    def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Look for the claim's rows of `waterclock_deliveries`, the table, and what the newest label brought there."""
+    def _missing(self) -> str | None:
         path = Path(self.database.path)
-        if self.database.may_create and not path.exists():
-            return f"the file {path.name} is gone"
+        return f"the file {path.name} is gone" if self.database.may_create and not path.exists() else None
 
-        def ask(connection: sqlite3.Connection) -> str | None:
-            there = {name: quoted(name) for name in columns_there(connection, unit)}
-            return _record(connection).lost(unit, table_of(unit), project, publish, claim, there)
+    def _settle(self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
+        settle_table(connection, unit, delivery, is_ours=is_ours)
 
-        return self._read(unit, ask, otherwise=no_record(claim))
-
-    def _read(
-        self, unit: Unit, ask: Callable[[sqlite3.Connection], _Told | None], *, otherwise: _Told | None = None
-    ) -> _Told | None:
-        if self.database.may_create and not Path(self.database.path).exists():
-            return otherwise
-        with self.database.reading(str(unit)) as connection:
-            known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (DELIVERIES,)).fetchone()
-            return ask(connection) if known else otherwise
-
-
-def _prepare(connection: sqlite3.Connection) -> None:
-    connection.execute(_CREATE)
-    connection.execute(INDEX)
-
-
-def _record(connection: sqlite3.Connection) -> Record:
-    return Record(connection.execute, "?")
-
-
-def _deliver_one(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> Delivered:
-    record = _record(connection)
-    newest = record.newest(delivery.project, delivery.publish)
-    if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
-        delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
-    elif is_behind(unit):
-        refuse_kind(unit, delivery, Tables(connection).kind_at(unit), newest)
-        delivered = _bring_behind(connection, unit, delivery)
-    else:
-        refuse_kind(unit, delivery, Tables(connection).kind_at(unit), newest)
-        refuse_changed(unit, delivery, newest)
-        settle_table(connection, unit, delivery, is_ours=newest is not None)
-        delivered = _bring(connection, unit, delivery)
-    record.put(delivery, delivered)
-    return delivered
-
-
-def _bring_behind(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> Delivered:
-    """Fill the table of a version or of a label, and have the view show it."""
-    part, is_ours = begin_part(Tables(connection), unit, delivery)
-    settle_table(connection, part, whole(delivery), is_ours=is_ours)
-    delivered = _bring(connection, part, whole(delivery))
-    show(Tables(connection), unit, delivery, part)
-    return delivered
+    def _bring(self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, there: None) -> Delivered:
+        del there
+        return _bring(connection, unit, delivery)
 
 
 def _bring(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> Delivered:

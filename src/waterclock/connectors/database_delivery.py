@@ -1,0 +1,183 @@
+"""What the deliverers of databases share: the record of deliveries, and what stands behind a view.
+
+The table `waterclock_deliveries` in the destination's own database holds a row for each claim and label, written in the
+transaction that brings rows. A claim that has a row is not delivered again: it is the latch, and the way to see what
+stands.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from typing import Generic, TypeVar
+
+from waterclock.connectors.behind import is_behind, refuse_kind, whole
+from waterclock.connectors.delivering import Delivered, Delivery, Outcome
+from waterclock.connectors.delivery_record import Record, no_record
+from waterclock.connectors.overwrites import refuse_changed
+from waterclock.connectors.parts import Tables, begin_part, drop_labels, drop_old_versions, labels_there, show
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.flow.declarations import Unit
+
+_Connection = TypeVar("_Connection")
+_Columns = TypeVar("_Columns")
+_Told = TypeVar("_Told")
+
+
+class DatabaseDeliverer(ABC, Generic[_Connection]):
+    """Delivers to a database; what is abstract here is what databases do each in their own way."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
+        """Deliver the slices of one claim, as `Deliverer` says."""
+
+    @abstractmethod
+    def _reading(self, where: str) -> AbstractContextManager[_Connection]:
+        """Open for reading, in one transaction."""
+
+    @abstractmethod
+    def _writing(self, where: str, *, called: tuple[str, int] | None = None) -> AbstractContextManager[_Connection]:
+        """Open for writing, in one transaction that is kept if the block ends well; `called` by project and claim."""
+
+    @abstractmethod
+    def _prepare(self, connection: _Connection, project: str, publish: str) -> None:
+        """Make the record of deliveries where there is none, and wait for the publish's turn."""
+
+    @abstractmethod
+    def _record(self, connection: _Connection) -> Record:
+        """Return the record of deliveries."""
+
+    @abstractmethod
+    def _has_record(self, connection: _Connection) -> bool:
+        """Tell whether there is a record of deliveries."""
+
+    @abstractmethod
+    def _tables(self, connection: _Connection) -> Tables:
+        """Return the tables and views of the database."""
+
+    @abstractmethod
+    def _table_of(self, unit: Unit) -> str:
+        """Return the unit's table as SQL takes it."""
+
+    @abstractmethod
+    def _names_there(self, connection: _Connection, unit: Unit) -> Mapping[str, str]:
+        """Return the table's columns as SQL takes them by their names in lower case; none of no table."""
+
+    def _missing(self) -> str | None:
+        """Say what of the database itself is not there, where a delivery would make it."""
+        return None
+
+    def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
+        """Return the labels that have a table of their own behind the unit's view."""
+        return self._read(unit, lambda opened: labels_there(self._tables(opened), unit, project, publish)) or ()
+
+    def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
+        """Drop the tables of labels behind the unit's view; gives how many there were."""
+        with self._writing(str(unit)) as connection:
+            self._prepare(connection, project, publish)
+            return drop_labels(self._tables(connection), unit, project, publish, labels)
+
+    def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
+        """Write the claim's row without rows of data, unless it is there."""
+        with self._writing(str(unit)) as connection:
+            self._prepare(connection, project, publish)
+            return self._record(connection).kill(project, publish, claim)
+
+    def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
+        """What stands under a claim; None where nothing does, or the database is not there yet."""
+        del publish
+        return self._read(unit, lambda connection: (self._record(connection).find(project, claim) or (None,))[-1])
+
+    def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
+        """The newest label's newest delivery."""
+        return self._read(unit, lambda connection: self._record(connection).newest(project, publish))
+
+    def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
+        """Look for the claim's rows of `waterclock_deliveries`, the table, and what the newest label brought there."""
+        missing = self._missing()
+        if missing:
+            return missing
+
+        def ask(connection: _Connection) -> str | None:
+            there = self._names_there(connection, unit)
+            return self._record(connection).lost(unit, self._table_of(unit), project, publish, claim, there)
+
+        return self._read(unit, ask, otherwise=no_record(claim))
+
+    def _clean(self, unit: Unit, delivery: Delivery) -> None:
+        """Drop versions that are kept no longer; where a reader holds one, another delivery does."""
+        if is_behind(unit) and not delivery.is_by_label:
+            with suppress(WaterclockError), self._writing(str(unit)) as connection:
+                drop_old_versions(self._tables(connection), unit, delivery.project, delivery.publish)
+
+    def _read(
+        self, unit: Unit, ask: Callable[[_Connection], _Told | None], *, otherwise: _Told | None = None
+    ) -> _Told | None:
+        if self._missing():
+            return otherwise
+        with self._reading(str(unit)) as connection:
+            return ask(connection) if self._has_record(connection) else otherwise
+
+
+class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connection, _Columns]):
+    """Delivers to a database whose statements share a transaction, those too that make a table.
+
+    `_Columns` is what one knows of a table's columns.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _settle(self, connection: _Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> _Columns:
+        """Make the table fit, and refuse what is somebody else's."""
+
+    @abstractmethod
+    def _bring(self, connection: _Connection, unit: Unit, delivery: Delivery, there: _Columns) -> Delivered:
+        """Bring the rows of a slice into a table that fits."""
+
+    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
+        """Bring the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
+
+        Raises  E820 for a table that holds rows of somebody else, E811 (transient) for a locked database, E810, E812,
+                E813, E821; nothing has changed then
+        """
+        where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
+        first = deliveries[0]
+        with self._writing(where, called=(first.project, first.claim)) as connection:
+            self._prepare(connection, first.project, first.publish)
+            stands = self._record(connection).find(first.project, first.claim)
+            if stands:
+                return stands
+            delivered = tuple(self._deliver_one(connection, unit, delivery) for delivery in deliveries)
+            fault("deliver.rows")
+        self._clean(unit, first)
+        fault("deliver.done")
+        return delivered
+
+    def _deliver_one(self, connection: _Connection, unit: Unit, delivery: Delivery) -> Delivered:
+        record = self._record(connection)
+        newest = record.newest(delivery.project, delivery.publish)
+        if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
+            delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
+        else:
+            refuse_kind(unit, delivery, self._tables(connection).kind_at(unit), newest)
+            if is_behind(unit):
+                delivered = self._bring_behind(connection, unit, delivery)
+            else:
+                refuse_changed(unit, delivery, newest)
+                there = self._settle(connection, unit, delivery, is_ours=newest is not None)
+                delivered = self._bring(connection, unit, delivery, there)
+        record.put(delivery, delivered)
+        return delivered
+
+    def _bring_behind(self, connection: _Connection, unit: Unit, delivery: Delivery) -> Delivered:
+        """Fill the table of a version or of a label, and have the view show it."""
+        part, is_ours = begin_part(self._tables(connection), unit, delivery)
+        there = self._settle(connection, part, whole(delivery), is_ours=is_ours)
+        delivered = self._bring(connection, part, whole(delivery), there)
+        show(self._tables(connection), unit, delivery, part)
+        return delivered

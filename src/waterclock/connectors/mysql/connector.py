@@ -1,0 +1,221 @@
+"""The connection type `mysql`: tables and queries of a MariaDB or MySQL database, and tables delivered to it.
+
+Connection      `url`: mysql://user@host:3306/database; a `password` as a secret.
+Unit            a table or view by name, with its database where it is another than the connection's; or a query.
+Clock           The server's.
+Data time       `WHERE t >= s AND t < e`. The time is a timestamp, a datetime, a date, or a whole number since 1970.
+Snapshot        All rows.
+Publish         See `delivery`.
+Types           Those that are declared; else those of the database's columns.
+
+All that one batch reads of tables of InnoDB is of one moment; what is read in parts, as far as it did not change.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.column_matching import match, no_time_column, seen_of
+from waterclock.connectors.delivering import Deliverer
+from waterclock.connectors.interface import Collected, Looked, LookRequest, Setting, WindowRequest
+from waterclock.errors import WaterclockError
+from waterclock.flow.awaits import Awaits
+from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.choices import Batching, Mode, Sign
+from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.lookbacks import Tells
+from waterclock.timelabel.label import TIMELABEL
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import SparkSession
+
+    from waterclock.connectors.mysql.database import Database
+    from waterclock.connectors.mysql.types import SqlColumn
+    from waterclock.connectors.window_bounds import WindowFilter
+
+CAPABILITIES = Capabilities(
+    type="mysql",
+    connection_options={
+        "url": Option(is_required=True, help="the database, as mysql://user@host:3306/database"),
+        "password": Option(help="its user's password, as a secret"),
+        "certificate": Option(help="the client's certificate in place of a password, a file below the project"),
+        "key": Option(help="the certificate's key, a file that its owner alone may read"),
+        "ca": Option(help="the authorities by which the server's certificate is signed; the server is then verified"),
+        "timeout": Option("number", help="seconds to wait for a lock; 30"),
+    },
+    collect_options={
+        "epoch": Option(choices=("seconds", "milliseconds", "microseconds"), help="what numeric times count; seconds"),
+        "partitions": Option("number", help="in how many parts a big result is read side by side; 1"),
+        "change_slack": Option("number", help="seconds by which a change may be seen later than it says; 3600"),
+    },
+    publish_options={
+        "adopt": Option("flag", help="whether a table that holds rows already, not published by us, is taken; false"),
+        "behind": Option(choices=("view",), help="a table for each version, or for each label, under a view"),
+        "keep": Option(help="behind a view: how long a version that was replaced is kept; 1 DAY"),
+    },
+    collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}),
+    publishes=frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
+    takes_query=True,
+    awaits=frozenset({Sign.QUERY}),
+    changes=Tells.BY_COLUMN,
+    replaces_some=True,
+)
+
+
+_VALUE = re.compile(r"(?<!:):(window_start|window_end|timelabel)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class MysqlConnector:
+    """Opens databases."""
+
+    capabilities: Capabilities = CAPABILITIES
+
+    def collector(self, setting: Setting) -> MysqlCollector:
+        """Open a database to read."""
+        from waterclock.connectors.mysql.database import database_of
+
+        return MysqlCollector(database_of(setting))
+
+    def deliverer(self, setting: Setting) -> Deliverer:
+        """Open a database to write."""
+        from waterclock.connectors.mysql.database import database_of
+        from waterclock.connectors.mysql.delivery import MysqlDeliverer
+
+        return MysqlDeliverer(database_of(setting))
+
+
+CONNECTOR = MysqlConnector()
+
+
+@dataclass(frozen=True, slots=True)
+class MysqlCollector:
+    """Collects from a database."""
+
+    database: Database
+
+    def clock(self, unit: Unit) -> datetime:
+        """Return the server's clock."""
+        from waterclock.connectors.mysql.database import asked
+
+        with self.database.opened(str(unit)) as connection:
+            at: datetime = asked(connection, "SELECT SYSDATE(6)").fetchone()[0]
+            return at.replace(tzinfo=UTC)
+
+    def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
+        """Tell whether the query gives something that is TRUE first: TRUE, or a number but 0.
+
+        :window_start and :window_end are times of UTC, as a TIMESTAMP is told; :timelabel is the label.
+        """
+        del zone
+        from waterclock.connectors.mysql.database import asked
+
+        said = {
+            "window_start": f"TIMESTAMP'{window.start.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}'",
+            "window_end": f"TIMESTAMP'{window.end.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}'",
+            TIMELABEL: f"'{window.label}'",
+        }
+        query = _VALUE.sub(lambda found: said[found[1]], awaits.text)
+        with self.database.reading(str(unit)) as connection:
+            row = asked(connection, query).fetchone()
+        return row is not None and bool(row[0])
+
+    def schema(self, unit: Unit) -> Mapping[str, str] | None:
+        """Columns of the table or query with Spark types; STRING for those whose type has to be declared."""
+        from waterclock.connectors.mysql.database import require_table
+        from waterclock.connectors.mysql.types import columns_of
+
+        with self.database.reading(str(unit)) as connection:
+            require_table(connection, unit)
+            return {column.name: column.spark or "STRING" for column in columns_of(connection, unit)}
+
+    def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
+        """Bring back the error that a Python worker of Spark met."""
+        from waterclock.connectors.worker_errors import carried
+
+        del unit, columns
+        return carried(error)
+
+    def read_windows(
+        self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
+    ) -> Collected:
+        """Read the rows of the windows; those whose time is NULL or 0000-00-00 are counted."""
+        return self._read(spark, unit, columns, zone, request)
+
+    def look(
+        self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
+    ) -> Looked:
+        """Tell which windows hold rows that changed, as of one moment."""
+        from waterclock.connectors.changed_rows import look
+        from waterclock.connectors.mysql.database import require_table
+        from waterclock.connectors.mysql.looks import changed_by, tallying
+        from waterclock.connectors.mysql.types import columns_of
+        from waterclock.connectors.values import Times
+
+        del spark, columns
+        with self.database.reading(str(unit)) as connection:
+            require_table(connection, unit)
+            there = columns_of(connection, unit)
+            by_window = _window_filter(WindowRequest(request.time_column, request.windows), there, unit)
+            change = changed_by(request.change_column or "", there, unit)
+            times = Times(zone, str(unit.options.get("epoch", "seconds")))
+            return look(request, unit, zone, tallying(connection, unit, by_window, change, times))
+
+    def read_snapshot(
+        self,
+        spark: SparkSession,
+        unit: Unit,
+        columns: Columns,
+        zone: str,
+        *,
+        now: datetime | None = None,  # noqa: ARG002 - a live table only says what it holds
+    ) -> Collected:
+        """Read all rows, as of one moment."""
+        return self._read(spark, unit, columns, zone, None)
+
+    def _read(
+        self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, request: WindowRequest | None
+    ) -> Collected:
+        from waterclock.connectors.mysql.collection import collected
+        from waterclock.connectors.mysql.database import require_table, source_of
+        from waterclock.connectors.mysql.extract import Extract, Wanted
+        from waterclock.connectors.mysql.types import columns_of, refuse_unsaid
+        from waterclock.connectors.values import Times
+
+        held = ExitStack()
+        try:
+            connection = held.enter_context(self.database.reading(str(unit)))
+            require_table(connection, unit)
+            there = columns_of(connection, unit)
+            matched = match(columns, [column.found for column in there], where=str(unit))
+            refuse_unsaid(matched, there, unit)
+            by_name = {column.name: column for column in there}
+            wanted = tuple(Wanted(taken, by_name[taken.source]) for taken in matched.taken)
+            times = Times(zone, str(unit.options.get("epoch", "seconds")))
+            by_window = None if request is None else _window_filter(request, there, unit)
+            extract = Extract(self.database, str(unit), source_of(unit), wanted, times, by_window)
+            partitions = max(1, int(str(unit.options.get("partitions", 1))))
+            read = collected(spark, connection, held.close, unit, extract, matched.left_out, partitions=partitions)
+            return replace(read, seen=seen_of(column.found for column in there))
+        except BaseException:
+            held.__exit__(*sys.exc_info())
+            raise
+
+
+def _window_filter(request: WindowRequest, there: Sequence[SqlColumn], unit: Unit) -> WindowFilter:
+    from waterclock.connectors.mysql.extract import require_time
+    from waterclock.connectors.window_bounds import WindowFilter
+
+    for column in there:
+        if column.name.lower() == request.time_column.lower():
+            return WindowFilter(column.name, require_time(column, unit), tuple(request.windows))
+    raise no_time_column(request.time_column, [column.name for column in there], where=str(unit))

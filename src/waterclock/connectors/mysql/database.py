@@ -1,0 +1,351 @@
+"""A MariaDB or MySQL database as it is opened, and as its errors are told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from waterclock.connectors.interface import Setting
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.declarations import Unit
+
+if TYPE_CHECKING:
+    import pymysql
+
+    Connection: TypeAlias = pymysql.Connection
+
+# a TIMESTAMP is told in the session's zone; who reads without a buffer may be slow at it, and others wait meanwhile
+_SET = (
+    "SET SESSION time_zone = '+00:00', net_write_timeout = 3600, net_read_timeout = 600, wait_timeout = 86400,"
+    " innodb_lock_wait_timeout = {seconds}, lock_wait_timeout = {seconds}"
+)
+_SET_AT_MARIADB = (
+    "/*M!100300 SET SESSION idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0,"
+    " idle_write_transaction_timeout = 0 */"
+)
+# what does not fit is refused by the server, and not cut
+_STRICT = (
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
+    "NO_ENGINE_SUBSTITUTION'"
+)
+_NOT_LET_IN = frozenset({1045, 1251, 1698, 1862, 2059, 2061, 3159, 4151})
+_AWAY = frozenset(
+    {1040, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1927, 2002, 2003, 2005, 2006, 2012, 2013}
+)
+_LOCKED = frozenset({1205, 1206, 1213, 1317, 1614, 3024, 3572, 1969})
+_UNWRITABLE = frozenset({1021, 1036, 1114, 1290, 1792, 1836, 3100})
+_NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1370})
+_NO_DATABASE = frozenset({1046, 1049})
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database and how it is reached. `name` is its address without a password."""
+
+    address: Mapping[str, Any]
+    name: str
+    timeout: float = 30.0
+    login: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @contextmanager
+    def reading(self, where: str) -> Iterator[Connection]:
+        """Open for reading, in one transaction: all that is read of tables of InnoDB is of one moment."""
+        with self.opened(where) as connection:
+            asked(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            asked(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+            yield connection
+
+    @contextmanager
+    def writing(self, where: str) -> Iterator[Connection]:
+        """Open for writing, without a transaction: statements that change tables themselves would end it."""
+        with self.opened(where) as connection:
+            asked(connection, _STRICT)
+            asked(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            yield connection
+
+    @contextmanager
+    def opened(self, where: str) -> Iterator[Connection]:
+        """Open a connection, and tell in our words what the server refuses; what was not committed is undone."""
+        import pymysql
+
+        try:
+            connection = self.connect()
+            try:
+                yield connection
+            finally:
+                # without a good-bye, which a result that is not read to its end would come before
+                connection._force_close()  # noqa: SLF001 - the only way that does not read on
+        except pymysql.Error as error:
+            raise told(error, self.name, where) from error
+        except RuntimeError as error:
+            if "cryptography" not in str(error):
+                raise
+            raise _not_let_in(self.name, str(error), where) from error
+
+    def connect(self) -> Connection:
+        """Open a connection that the caller closes."""
+        import pymysql
+
+        connection = pymysql.connect(
+            **self.address,
+            **self.login,
+            charset="utf8mb4",
+            connect_timeout=10,
+            autocommit=True,
+            program_name="waterclock",
+            binary_prefix=True,
+        )
+        asked(connection, _SET.format(seconds=max(1, math.ceil(self.timeout))))
+        asked(connection, _SET_AT_MARIADB)
+        return connection
+
+
+def database_of(setting: Setting) -> Database:
+    """Return the connection's database.
+
+    Raises  E803 without an address, E825 where the driver is not installed
+    """
+    url = setting.options.get("url")
+    if not url:
+        raise WaterclockError(
+            "E803",
+            f"the connection {setting.name} has no url",
+            where=setting.name,
+            why="a connection of type mysql is a database of a server",
+            fix=f"connections.{setting.name} = {{ url = 'mysql://user@host/database' }} in waterclock.toml",
+        )
+    try:
+        import pymysql  # noqa: F401 - whether it is there
+    except ImportError as error:
+        raise WaterclockError(
+            "E825",
+            "connections of type mysql need a driver that is not installed",
+            where=setting.name,
+            why=str(error),
+            fix="install waterclock with it: pip install 'waterclock[mysql]'",
+        ) from error
+    address, password = _address_of(setting, str(url))
+    host = address.get("unix_socket") or f"{address['host']}:{address['port']}"
+    login = _login_of(setting)
+    if password and "password" not in login:
+        login["password"] = password
+    return Database(
+        address=address,
+        name=f"{host}/{address['database']}",
+        timeout=float(str(setting.options.get("timeout", 30))),
+        login=login,
+    )
+
+
+def _address_of(setting: Setting, url: str) -> tuple[dict[str, Any], bytes | None]:
+    """Return where the database is, as PyMySQL has it, and a password that stands there."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 3306
+        more = {name: values[-1] for name, values in parse_qs(parts.query, strict_parsing=bool(parts.query)).items()}
+    except ValueError as error:
+        raise _unreadable(setting, str(error)) from error
+    database = unquote(parts.path.removeprefix("/"))
+    strange = sorted(set(more) - {"unix_socket"})
+    if parts.scheme not in {"mysql", "mariadb"} or not database or "/" in database or strange:
+        why = (
+            f"its part {strange[0]} is not known"
+            if strange
+            else "it names no database"
+            if parts.scheme in {"mysql", "mariadb"}
+            else f"it begins with {parts.scheme or 'nothing'}"
+        )
+        raise _unreadable(setting, why)
+    address: dict[str, Any] = {"host": parts.hostname or "localhost", "port": port, "database": database}
+    if parts.username:
+        address["user"] = unquote(parts.username)
+    if "unix_socket" in more:
+        address["unix_socket"] = more["unix_socket"]
+    return address, unquote(parts.password).encode() if parts.password else None
+
+
+def _unreadable(setting: Setting, why: str) -> WaterclockError:
+    return WaterclockError(
+        "E803",
+        f"the url of the connection {setting.name} cannot be read",
+        where=setting.name,
+        why=why,
+        fix="write mysql://user@host:3306/database, and a password as { secret = '...' }",
+    )
+
+
+def _login_of(setting: Setting) -> dict[str, Any]:
+    """Return by what we are known to the server, as PyMySQL has it, and by what the server is known to us."""
+    said = {key: str(value) for key, value in setting.options.items()}
+    if ("certificate" in said) != ("key" in said):
+        missing = "key" if "certificate" in said else "certificate"
+        raise WaterclockError(
+            "E803",
+            f"the connection {setting.name} has no {missing}",
+            where=setting.name,
+            why="a client's certificate and its key are two files",
+            fix=f"connections.{setting.name}.{missing} = 'certificates/client.{'key' if missing == 'key' else 'crt'}'",
+        )
+    login: dict[str, Any] = {"password": said["password"].encode()} if "password" in said else {}
+    for option, parameter in (("certificate", "ssl_cert"), ("key", "ssl_key"), ("ca", "ssl_ca")):
+        if option in said:
+            login[parameter] = str(setting.folder / said[option])
+    if "ca" in said:
+        login["ssl_verify_cert"] = login["ssl_verify_identity"] = True
+    return login
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a statement answered, read to its end: its rows, how many it changed, and what it warned of."""
+
+    rows: Sequence[tuple[Any, ...]]
+    changed: int
+    warnings: int
+
+    def fetchone(self) -> Any:
+        """Return the first row, None for none."""
+        return self.rows[0] if self.rows else None
+
+    def fetchall(self) -> Sequence[tuple[Any, ...]]:
+        """Return all rows."""
+        return self.rows
+
+
+def asked(connection: Connection, sql: str, values: Sequence[Any] | None = None) -> Answered:
+    """Carry out a statement; `%s` stands for a value, and `%%` for a percent sign unless `values` is None."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, None if values is None else tuple(values))
+        rows = cursor.fetchall() if cursor.description else ()
+        return Answered(rows, cursor.rowcount, cursor.warning_count)
+
+
+@contextmanager
+def transaction(connection: Connection) -> Iterator[None]:
+    """Keep what the block does only if it ends well."""
+    import pymysql
+
+    connection.begin()
+    try:
+        yield
+        connection.commit()
+    except BaseException:
+        with suppress(pymysql.Error):  # it is undone when the connection goes
+            connection.rollback()
+        raise
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL takes it, whatever signs it holds."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def table_of(unit: Unit) -> str:
+    """Return the unit's table as SQL takes it, with its database where it names one."""
+    return ".".join(quoted(part) for part in unit.path.split("."))
+
+
+def place_of(unit: Unit) -> tuple[str | None, str]:
+    """Return the unit's database, None for the connection's own, and its table."""
+    schema, _, name = unit.path.rpartition(".")
+    return schema or None, name
+
+
+def source_of(unit: Unit) -> str:
+    """Return what stands after FROM."""
+    if unit.query is None:
+        return table_of(unit)
+    return f"({unit.query.strip().rstrip(';')}\n) AS waterclock_query"
+
+
+def kind_at(connection: Connection, unit: Unit) -> str:
+    """Return `table` or `view`, and nothing where the name is free."""
+    row = asked(
+        connection,
+        "SELECT TABLE_TYPE FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s",
+        place_of(unit),
+    ).fetchone()
+    return ("view" if "VIEW" in str(row[0]) else "table") if row else ""
+
+
+def require_table(connection: Connection, unit: Unit) -> None:
+    """Refuse a table that is not there. Raises  E804, with the nearest names."""
+    if unit.query is not None or kind_at(connection, unit):
+        return
+    schema, name = place_of(unit)
+    rows = asked(
+        connection,
+        "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE())"
+        " ORDER BY 1 LIMIT 500",
+        (schema,),
+    ).fetchall()
+    known = [str(row[0]) for row in rows if not str(row[0]).startswith("waterclock_")]
+    listed = f"{', '.join(known[:10])}{', …' if len(known) > 10 else ''}"
+    raise WaterclockError(
+        "E804",
+        f"there is no table {unit.path}",
+        where=str(unit),
+        why=f"the database holds {listed}" if known else "the database holds no tables",
+        fix=did_you_mean(name, known, otherwise="mend the name, or bring the table back"),
+    )
+
+
+def _not_let_in(name: str, said: str, where: str) -> WaterclockError:
+    return WaterclockError(
+        "E810",
+        "the database does not let us in",
+        where=where,
+        why=f"{name}: {said}; nothing was changed",
+        fix="it is tried again, by what the secret holds then; see that user, password or certificate are right",
+        transient=True,
+    )
+
+
+def told(error: pymysql.Error, name: str, where: str) -> WaterclockError:
+    """Say in our words what the server refuses; `transient` where waiting can help."""
+    import pymysql
+
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    said = str(error.args[1] if len(error.args) > 1 else error).strip()
+    if code in _NOT_LET_IN:
+        return _not_let_in(name, said, where)
+    if code in _AWAY or (code == 0 and isinstance(error, pymysql.err.InterfaceError | pymysql.err.OperationalError)):
+        return WaterclockError(
+            "E810",
+            "the database does not answer",
+            where=where,
+            why=f"{name}: {said or 'the connection is gone'}; nothing was changed",
+            fix="it is tried again; see that the server runs, and that host, port, database and user are right",
+            transient=True,
+        )
+    if code in _LOCKED:
+        return WaterclockError(
+            "E811",
+            "the database is locked",
+            where=where,
+            why=f"{name}: {said}; nothing was changed",
+            fix="it is tried again; end the other transaction, or give the connection a longer timeout",
+            transient=True,
+        )
+    if code in _UNWRITABLE | _NO_RIGHT:
+        return WaterclockError(
+            "E821",
+            "the database gives no right to it" if code in _NO_RIGHT else "the database cannot be written",
+            where=where,
+            why=f"{name}: {said}; the transaction was undone",
+            fix="free some space, or give the connection's user the right; then run again",
+        )
+    return WaterclockError(
+        "E813",
+        "the database refuses",
+        where=where,
+        why=f"{name}: {said}",
+        fix="create the database, or mend its name in the flow or below the connection in waterclock.toml"
+        if code in _NO_DATABASE
+        else "mend the query, or the table in the database",
+    )

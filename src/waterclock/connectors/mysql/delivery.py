@@ -1,0 +1,272 @@
+"""Delivers a sealed slice to a MariaDB or MySQL database: in one transaction, once a claim.
+
+The table `waterclock_deliveries` holds a row for each claim and label, written in the transaction that brings rows.
+Deliveries of a publish take turns by a lock of the server that bears its name, each holds another that bears its
+claim's: whoever kills a claim first ends the connection that still works for it.
+
+A statement that makes, alters or empties a table ends a transaction here. So the table is made to fit before it begins
+(`destination`), and a view is switched after it was kept: whoever finds the claim delivered switches it again.
+
+REPLACE   of a regular table: all rows of the destination are replaced, by DELETE and INSERT: each reader sees the rows
+          of before or of after, never none.
+MERGE     of a regular table: keys that went are deleted, rows are put in place of those with their key, by a table of
+          our own; no other index decides which row that is. Columns of the destination that the publish does not name
+          keep their values.
+APPEND    and anything from a partitioned table: the destination has a column `timelabel`; a label's rows replace the
+          rows of that label. A MERGE never changes a row that bears a newer label.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.behind import is_behind, part_name, part_of, refuse_kind, whole
+from waterclock.connectors.database_delivery import DatabaseDeliverer
+from waterclock.connectors.delivering import Delivered, Delivery, Outcome
+from waterclock.connectors.delivery_record import DELIVERIES, Record
+from waterclock.connectors.mysql.behind import Tables, record_in
+from waterclock.connectors.mysql.database import Database, asked, kind_at, quoted, table_of, transaction
+from waterclock.connectors.mysql.destination import There, columns_there, settle_table, some_rows
+from waterclock.connectors.mysql.staging import Staged, make_staged, merge, put
+from waterclock.connectors.overwrites import refuse_changed
+from waterclock.connectors.parts import begin_part, labels_there, show
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    from waterclock.connectors.mysql.database import Connection
+
+_NAME = "VARCHAR({}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
+_CREATE = (
+    f"CREATE TABLE IF NOT EXISTS {DELIVERIES} (project {_NAME.format(190)}, claim BIGINT NOT NULL,"
+    f" publish {_NAME.format(255)}, label {_NAME.format(64)}, outcome {_NAME.format(16)}, mode {_NAME.format(64)},"
+    " row_count BIGINT NOT NULL, deleted_count BIGINT NOT NULL,"
+    " note LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,"
+    " delivered_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), PRIMARY KEY (project, claim, label),"
+    f" KEY {DELIVERIES}_newest (project, publish, outcome, label)) ENGINE = InnoDB"
+)
+_NO_SUCH_THREAD = 1094
+
+
+@dataclass(frozen=True, slots=True)
+class MysqlDeliverer(DatabaseDeliverer["Connection"]):
+    """Delivers to a database."""
+
+    database: Database
+
+    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
+        """Bring the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
+
+        Raises  E820 for a table that holds rows of somebody else, E875 for one that no transaction holds together, E810
+                and E811 (transient) for a server that does not answer and a lock, E812, E813, E821, E876; nothing has
+                changed then, but that the table may have been made or have got columns
+        """
+        import pymysql
+
+        where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
+        first = deliveries[0]
+        with self.database.writing(where) as connection:
+            self._lock(connection, _claim_lock(first.project, first.claim), where)
+            self._prepare(connection, first.project, first.publish)
+            stands = record_in(connection).find(first.project, first.claim)
+            if stands:
+                _show_what_stands(connection, unit, first, stands)
+                return stands
+            ready = [_made_ready(connection, unit, delivery, at) for at, delivery in enumerate(deliveries)]
+            try:
+                with transaction(connection):
+                    delivered = tuple(_bring_one(connection, unit, each) for each in ready)
+                    fault("deliver.rows")
+            except BaseException:
+                if is_behind(unit) and not first.is_by_label:
+                    with suppress(pymysql.Error):  # whoever kills the claim, or tries it again, drops it else
+                        _drop_unrecorded(connection, unit, first.project, first.claim)
+                raise
+            for each in ready:
+                if is_behind(unit) and each.into is not None:
+                    show(Tables(connection), unit, each.delivery, each.into)
+        self._clean(unit, first)
+        fault("deliver.done")
+        return delivered
+
+    def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
+        """Write the claim's row without rows of data, unless it is there; end who still works for it first."""
+        held = _claim_lock(project, claim)
+        with self.database.opened(str(unit)) as connection:
+            _end(connection, held)
+        with self.database.writing(str(unit)) as connection:
+            self._lock(connection, held, str(unit))
+            self._prepare(connection, project, publish)
+            with transaction(connection):
+                stands = record_in(connection).kill(project, publish, claim)
+            if stands.outcome is Outcome.KILLED and is_behind(unit):
+                _drop_unrecorded(connection, unit, project, claim)
+            elif is_behind(unit):
+                _show_newest(connection, unit, project, publish)
+            return stands
+
+    def _reading(self, where: str) -> AbstractContextManager[Connection]:
+        return self.database.reading(where)
+
+    def _writing(self, where: str, *, called: tuple[str, int] | None = None) -> AbstractContextManager[Connection]:
+        del called
+        return self.database.writing(where)
+
+    def _prepare(self, connection: Connection, project: str, publish: str) -> None:
+        self._lock(connection, _name_of("publish", project, publish), f"{publish} of {project}")
+        if not self._has_record(connection):
+            asked(connection, _CREATE)
+
+    def _record(self, connection: Connection) -> Record:
+        return record_in(connection)
+
+    def _has_record(self, connection: Connection) -> bool:
+        sql = "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"
+        return asked(connection, sql, (DELIVERIES,)).fetchone() is not None
+
+    def _tables(self, connection: Connection) -> Tables:
+        return Tables(connection)
+
+    def _table_of(self, unit: Unit) -> str:
+        return table_of(unit)
+
+    def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
+        return {name: quoted(column.name) for name, column in columns_there(connection, unit).items()}
+
+    def _lock(self, connection: Connection, name: str, where: str) -> None:
+        """Take a lock of the server's that is held until the connection ends."""
+        row = asked(connection, "SELECT GET_LOCK(%s, %s)", (name, math.ceil(self.database.timeout))).fetchone()
+        if row is None or row[0] != 1:
+            raise WaterclockError(
+                "E811",
+                "another runner delivers there",
+                where=where,
+                why=f"{self.database.name}: its turn took {self.database.timeout:g} seconds; nothing was changed",
+                fix="it is tried again; wait for the other runner, or give the connection a longer timeout",
+                transient=True,
+            )
+
+
+def _name_of(kind: str, *parts: object) -> str:
+    """Return the name of a lock, of at most 64 signs whatever it is of."""
+    said = "\0".join(map(str, parts))
+    return f"waterclock {kind} {hashlib.sha256(said.encode()).hexdigest()[:32]}"
+
+
+def _claim_lock(project: str, claim: int) -> str:
+    return _name_of("claim", project, claim)
+
+
+def _end(connection: Connection, lock: str) -> None:
+    """End the connection that holds a lock, if one does; what it has not committed is undone."""
+    import pymysql
+
+    row = asked(connection, "SELECT IS_USED_LOCK(%s)", (lock,)).fetchone()
+    if row is None or row[0] is None:
+        return
+    try:
+        asked(connection, f"KILL CONNECTION {int(row[0])}")
+    except pymysql.Error as error:
+        if error.args[0] != _NO_SUCH_THREAD:  # it ended by itself
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A delivery whose table fits. `into` is where it goes, None for a label that is older than what is there."""
+
+    delivery: Delivery
+    into: Unit | None = None
+    there: Mapping[str, There] | None = None
+    staged: Staged | None = None
+
+
+def _made_ready(connection: Connection, unit: Unit, delivery: Delivery, number: int) -> _Ready:
+    """Refuse what cannot be, and make the table fit, without a transaction."""
+    newest = record_in(connection).newest(delivery.project, delivery.publish)
+    if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
+        return _Ready(delivery)
+    refuse_kind(unit, delivery, kind_at(connection, unit), newest)
+    if not is_behind(unit):
+        refuse_changed(unit, delivery, newest)
+        there = settle_table(connection, unit, delivery, is_ours=newest is not None)
+        staged = make_staged(connection, delivery, there, number) if delivery.mode is Mode.MERGE else None
+        return _Ready(delivery, unit, there, staged)
+    if not delivery.is_by_label:
+        _drop_unrecorded(connection, unit, delivery.project, delivery.claim)
+    part, is_ours = begin_part(Tables(connection), unit, delivery)
+    comment = _comment_of(delivery.project, delivery.claim)
+    return _Ready(delivery, part, settle_table(connection, part, whole(delivery), is_ours=is_ours, comment=comment))
+
+
+def _bring_one(connection: Connection, unit: Unit, ready: _Ready) -> Delivered:
+    """Bring a delivery and write its record, within the transaction."""
+    delivery = ready.delivery
+    if ready.into is None or ready.there is None:
+        delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
+    else:
+        brought = whole(delivery) if is_behind(unit) else delivery
+        delivered = _bring(connection, ready.into, brought, ready.there, ready.staged)
+    record_in(connection).put(delivery, delivered)
+    return delivered
+
+
+def _bring(
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There], staged: Staged | None
+) -> Delivered:
+    deleted = 0
+    if delivery.is_by_label:
+        sql = f"DELETE FROM {table_of(unit)} WHERE {quoted(there[TIMELABEL].name)} = ".replace("%", "%%")
+        deleted = asked(connection, f"{sql}%s", (delivery.label_text,)).changed
+    elif delivery.mode is Mode.REPLACE:
+        deleted = asked(connection, *some_rows("DELETE", unit, delivery, there)).changed
+    if staged is None:
+        rows = put(connection, table_of(unit), delivery, there, with_marks=False)
+    else:
+        rows, gone = merge(connection, unit, delivery, there, staged)
+        deleted += gone
+    return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
+
+
+def _comment_of(project: str, claim: int) -> str:
+    """Return the mark of a version's table, by which one that was never shown is known."""
+    return f"waterclock {hashlib.sha256(project.encode()).hexdigest()[:16]} {claim}"
+
+
+def _drop_unrecorded(connection: Connection, unit: Unit, project: str, claim: int) -> None:
+    """Drop the table of a version whose delivery did not come to its end."""
+    tables, part = Tables(connection), part_of(unit, part_name(unit, claim=claim))
+    if tables.comment_at(part) == _comment_of(project, claim):
+        stands = record_in(connection).find(project, claim)
+        if all(each.outcome is not Outcome.DELIVERED for each in stands):
+            tables.drop(part)
+
+
+def _show_what_stands(connection: Connection, unit: Unit, first: Delivery, stands: Sequence[Delivered]) -> None:
+    if is_behind(unit) and any(each.outcome is Outcome.DELIVERED for each in stands):
+        _show_newest(connection, unit, first.project, first.publish)
+
+
+def _show_newest(connection: Connection, unit: Unit, project: str, publish: str) -> None:
+    """Have the view show what the record says: whoever brought it may have ended before."""
+    tables, newest = Tables(connection), record_in(connection).newest(project, publish)
+    if newest is None:
+        return
+    version = part_of(unit, part_name(unit, claim=newest.claim))
+    if re.fullmatch(r"waterclock \w{16} \d+", tables.comment_at(version)):
+        tables.show(unit, {"": version})
+        return
+    parts = {
+        label: part_of(unit, part_name(unit, label=label)) for label in labels_there(tables, unit, project, publish)
+    }
+    if parts:
+        tables.show(unit, parts)

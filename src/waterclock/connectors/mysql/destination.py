@@ -1,0 +1,263 @@
+"""Makes a table of a MariaDB or MySQL database fit what is delivered there, and refuses what is somebody else's.
+
+All of it happens before the transaction of the delivery: a statement that makes or alters a table would end it. What a
+delivery that fails leaves of it is an empty table, or columns that are NULL.
+
+The destination is created by the first delivery, of InnoDB and in utf8mb4, with an index on its keys or on `timelabel`;
+columns that it lacks are added. One that is there keeps its own types. Types of what is made: whole numbers, FLOAT,
+DOUBLE, DECIMAL(p,s), BOOLEAN, DATE, DATETIME(6), in UTC for instants, LONGBLOB, JSON for what is nested, LONGTEXT; a
+text or bytes by which rows are told are VARCHAR and VARBINARY, whose letters and blanks at the end all count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.delivering import Delivery
+from waterclock.connectors.foreign_rows import foreign_rows
+from waterclock.connectors.mysql.behind import record_in
+from waterclock.connectors.mysql.database import asked, place_of, quoted, table_of
+from waterclock.connectors.overwrites import Dialect, rows_of
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    from waterclock.connectors.mysql.database import Connection
+
+_ENGINE = "InnoDB"
+_LONGEST_NAME = 64  # characters
+_LONGEST_KEY = 3072  # bytes, of all columns of an index together
+_LONGEST_TEXT_OF_KEY = 255
+# of these the blanks at the end of a text count; utf8mb4_bin is everywhere
+_COLLATIONS = ("utf8mb4_nopad_bin", "utf8mb4_0900_bin", "utf8mb4_bin")
+_WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
+_LONG = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json"})
+_SIMPLE = {
+    **dict.fromkeys(("tinyint", "byte"), "TINYINT"),
+    **dict.fromkeys(("smallint", "short"), "SMALLINT"),
+    **dict.fromkeys(("int", "integer"), "INT"),
+    **dict.fromkeys(("bigint", "long"), "BIGINT"),
+    **dict.fromkeys(("float", "real"), "FLOAT"),
+    **dict.fromkeys(("timestamp", "timestamp_ltz", "timestamp_ntz"), "DATETIME(6)"),
+    "double": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "binary": "LONGBLOB",
+}
+
+
+def sql_type(spark_type: str) -> str:
+    """Return the type of a column that takes values of a Spark type."""
+    kind = spark_type.strip().lower()
+    if decimal := re.fullmatch(r"(?:decimal|dec|numeric)(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", kind):
+        return f"DECIMAL({int(decimal[1] or 10)},{int(decimal[2] or 0)})"
+    return _SIMPLE.get(kind, "JSON" if kind.startswith(("array", "struct", "map", "variant")) else "LONGTEXT")
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """A column of the destination. `kind` is the server's name of its type, `sql` the type as it is written.
+
+    `places` is how many digits behind the point it keeps of a number or of a second, None for all; a date keeps -1.
+    """
+
+    name: str
+    kind: str
+    sql: str
+    is_text: bool = False
+    places: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it holds whole numbers."""
+        return self.kind in _WHOLE
+
+    @property
+    def is_indexable(self) -> bool:
+        """Whether an index takes all of a value."""
+        return self.kind not in _LONG
+
+
+def settle_table(
+    connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool, comment: str = ""
+) -> Mapping[str, There]:
+    """Make the destination fit; give its columns by their names in lower case.
+
+    Raises  E813 for a name that is too long, E820 for a table that is somebody else's, E875 for one whose changes no
+            transaction holds together
+    """
+    _refuse_long(unit, delivery)
+    table, known = table_of(unit), columns_there(connection, unit)
+    collation = _collation(connection)
+    wanted = _wanted(delivery, collation)
+    if not known:
+        listed = ", ".join(f"{quoted(column)} {kind}" for column, kind in wanted.items())
+        asked(
+            connection,
+            f"CREATE TABLE {table} ({listed}{_index_of(delivery)}) ENGINE = {_ENGINE} DEFAULT CHARACTER SET utf8mb4"
+            f" COLLATE {collation} COMMENT = '{comment}'",
+        )
+        return columns_there(connection, unit)
+    refuse_engine(connection, unit, delivery)
+    _refuse_foreign(connection, unit, delivery, is_ours=is_ours)
+    for column, kind in wanted.items():
+        if column.lower() not in known:
+            asked(connection, f"ALTER TABLE {table} ADD COLUMN {quoted(column)} {kind}")
+    known = columns_there(connection, unit)
+    if delivery.mode is Mode.MERGE:
+        _index(connection, unit, delivery.keys, known, is_unique=True)
+    elif delivery.is_by_label:
+        _index(connection, unit, (TIMELABEL,), known, is_unique=False)
+    return known
+
+
+def _wanted(delivery: Delivery, collation: str) -> dict[str, str]:
+    """Return the columns that a delivery brings, as they are made."""
+    wanted = {name: sql_type(kind) for name, kind in delivery.columns}
+    if delivery.is_by_label:
+        wanted[TIMELABEL] = "LONGTEXT"
+    of_key = (*delivery.keys, *([TIMELABEL] if delivery.is_by_label else []))
+    long = [name for name in of_key if wanted[name] in {"LONGTEXT", "LONGBLOB"}]
+    for name in long:
+        longest = min(_LONGEST_TEXT_OF_KEY, _LONGEST_KEY // 4 // len(long) - 8)
+        is_text = wanted[name] == "LONGTEXT"
+        wanted[name] = (
+            f"VARCHAR({longest}) CHARACTER SET utf8mb4 COLLATE {collation}" if is_text else f"VARBINARY({longest})"
+        )
+    return {name: f"{kind} NULL DEFAULT NULL" for name, kind in wanted.items()}
+
+
+def _index_of(delivery: Delivery) -> str:
+    if delivery.mode is Mode.MERGE:
+        return f", UNIQUE KEY ({', '.join(map(quoted, delivery.keys))})"
+    return f", KEY ({quoted(TIMELABEL)})" if delivery.is_by_label else ""
+
+
+def columns_there(connection: Connection, unit: Unit) -> dict[str, There]:
+    """Return the table's columns by their names in lower case."""
+    rows = asked(
+        connection,
+        "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, NUMERIC_SCALE,"
+        " DATETIME_PRECISION FROM information_schema.COLUMNS"
+        " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
+        place_of(unit),
+    ).rows
+    return {str(row[0]).lower(): _there(*row) for row in rows}
+
+
+def _there(
+    name: str, kind: str, sql: str, letters: str | None, collation: str | None, scale: int | None, second: int | None
+) -> There:
+    kind = kind.lower()
+    places = -1 if kind == "date" else 0 if kind in _WHOLE else second if second is not None else None
+    if kind == "decimal":
+        places = scale
+    spelt = f"{sql} CHARACTER SET {letters} COLLATE {collation}" if letters else sql
+    return There(name, kind, spelt, is_text=letters is not None, places=None if places is None else int(places))
+
+
+def some_rows(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> tuple[str, list[Any]]:
+    """Return a statement over the rows that a delivery replaces, `SELECT 1` or `DELETE`, and its values."""
+    spelt = {name: column.name for name, column in there.items()}
+    condition, values = rows_of(delivery, _DIALECT, spelt)
+    where = f" WHERE {condition}" if delivery.where else ""
+    return f"{verb} FROM {table_of(unit)}".replace("%", "%%") + where, values
+
+
+# texts are the same where Spark says so, by each of their letters, and not by the column's own rules
+_DIALECT = Dialect(
+    lambda name: quoted(name).replace("%", "%%"),
+    "%s",
+    "CAST(CONVERT({} USING utf8mb4) AS BINARY)",
+    lambda value: int(value) if isinstance(value, bool) else value,
+)
+
+
+def _collation(connection: Connection) -> str:
+    rows = asked(
+        connection,
+        "SELECT COLLATION_NAME FROM information_schema.COLLATIONS WHERE COLLATION_NAME IN (%s, %s, %s)",
+        _COLLATIONS,
+    ).rows
+    known = {str(row[0]) for row in rows}
+    return next(name for name in _COLLATIONS if name in known)
+
+
+def refuse_engine(connection: Connection, unit: Unit, delivery: Delivery) -> None:
+    """Refuse a table whose rows would stay as they are when a delivery is undone.
+
+    Raises  E875
+    """
+    row = asked(
+        connection,
+        "SELECT TABLE_TYPE, ENGINE FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s",
+        place_of(unit),
+    ).fetchone()
+    if row is None or str(row[1] or "").lower() == _ENGINE.lower():
+        return
+    is_view = "VIEW" in str(row[0])
+    raise WaterclockError(
+        "E875",
+        f"{unit} is {'a view' if is_view else f'a table of {row[1]}'}, which takes no delivery",
+        where=f"{unit}@{delivery.label_text}",
+        why="the rows and the record of a delivery share a transaction, which"
+        + (" tables behind a view may not hold together" if is_view else f" {row[1]} does not hold together")
+        + "; nothing was changed",
+        fix="publish to the table behind it, or to another name"
+        if is_view
+        else f"ALTER TABLE {unit.path} ENGINE = {_ENGINE}, or publish to another name",
+    )
+
+
+def _refuse_long(unit: Unit, delivery: Delivery) -> None:
+    names = [*unit.path.split("."), *(name for name, _ in delivery.columns)]
+    long = [name for name in names if len(name) > _LONGEST_NAME]
+    if long:
+        raise WaterclockError(
+            "E813",
+            f"{unit} cannot be there: {', '.join(long)} {'is' if len(long) == 1 else 'are'} too long a name",
+            where=f"{unit}@{delivery.label_text}",
+            why=f"MariaDB and MySQL know names of up to {_LONGEST_NAME} characters",
+            fix="give the column a shorter name in the transform, or publish to a table of a shorter one",
+        )
+
+
+def _refuse_foreign(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
+    other = record_in(connection).other_project(delivery)
+    rows, values = some_rows("SELECT 1", unit, delivery, columns_there(connection, unit))
+    has_rows = is_ours or asked(connection, f"{rows} LIMIT 1", values).fetchone()
+    if not other and (is_ours or not has_rows or unit.options.get("adopt")):
+        return
+    raise foreign_rows(unit, delivery, of=other)
+
+
+def _index(
+    connection: Connection, unit: Unit, columns: Sequence[str], known: Mapping[str, There], *, is_unique: bool
+) -> None:
+    """Make an index on columns where no whole one does as well, and they are not too long for one."""
+    there = [known[column.lower()] for column in columns]
+    if not all(column.is_indexable for column in there):
+        return
+    spelt = [column.name for column in there]
+    rows = asked(
+        connection,
+        "SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
+        " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s ORDER BY INDEX_NAME, SEQ_IN_INDEX",
+        place_of(unit),
+    ).rows
+    members: dict[str, list[str]] = {}
+    uniques: set[str] = set()
+    for index, is_not_unique, column, part in rows:
+        members.setdefault(index, []).append(str(column) if part is None else "")
+        uniques |= set() if int(is_not_unique) else {index}
+    for index, names in members.items():
+        if (index in uniques and set(names) == set(spelt)) if is_unique else names[:1] == spelt:
+            return
+    kind = "UNIQUE KEY" if is_unique else "KEY"
+    asked(connection, f"ALTER TABLE {table_of(unit)} ADD {kind} ({', '.join(map(quoted, spelt))})")

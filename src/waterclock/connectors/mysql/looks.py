@@ -1,0 +1,58 @@
+"""Asks a MariaDB or MySQL database which windows hold rows that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.changed_minutes import Asked, ChangedIn, Row
+from waterclock.connectors.changed_rows import Bounds, Tallies, change_column_of, no_time_of_change
+from waterclock.connectors.mysql import database
+from waterclock.connectors.mysql.database import quoted, source_of
+from waterclock.connectors.mysql.extract import bound, micros, within
+from waterclock.connectors.mysql.types import SqlColumn
+from waterclock.connectors.values import Times
+from waterclock.connectors.window_bounds import WindowFilter
+from waterclock.flow.declarations import Unit
+
+if TYPE_CHECKING:
+    from waterclock.connectors.mysql.database import Connection
+
+
+def tallying(
+    connection: Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
+) -> Callable[[Bounds], Tallies]:
+    """Return what adds up what lies in each window at or above its bound."""
+    return ChangedIn(by_window, change, times, partial(_rows, connection, unit, by_window, change, times)).tally
+
+
+def _rows(
+    connection: Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times, asked: Asked
+) -> Iterator[Row]:
+    name, changed, own = quoted(change.time_column), micros(change), micros(by_window)
+    above = " + ".join(f"COALESCE({changed} >= {limit}, 0)" for limit in asked.limits) or "0"
+    condition = f"{within(by_window, times)} AND {own} IS NOT NULL"
+    if asked.since is not None:
+        # a time that is no day of a calendar comes before all others, and is one that nobody said
+        low = bound(asked.since, change, times)
+        condition += f" AND ({name} >= {low} OR {name} IS NULL OR {changed} IS NULL)"
+    yield from database.asked(
+        connection,
+        f"SELECT FLOOR({own} / {asked.step}) * {asked.step} AS minute, {above} AS above,"
+        f" COUNT({changed}), SUM({changed}), COUNT(*) - COUNT({changed}),"
+        f" COALESCE(MAX(CASE WHEN {changed} <= {asked.clock} THEN {changed} END), MAX({changed}))"
+        f" FROM {source_of(unit)} WHERE {condition} GROUP BY minute, above",
+    ).rows
+
+
+def changed_by(name: str, there: Sequence[SqlColumn], unit: Unit) -> WindowFilter:
+    """Return the column of CHANGED BY with its type.
+
+    Raises  E827 where it is not there, or holds no times
+    """
+    spelt = change_column_of(name, [column.name for column in there], unit)
+    column = next(column for column in there if column.name == spelt)
+    if column.time_kind is None:
+        raise no_time_of_change(spelt, f"is of type {column.kind}", unit)
+    return WindowFilter(spelt, column.time_kind, ())

@@ -1,0 +1,175 @@
+"""How the texts that a MariaDB or MySQL server sends become rows of declared types, each with its window's label.
+
+Rows come one by one as they are read, never as a whole: the cursor has no buffer. Columns of them are cast by Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.column_matching import misfit
+from waterclock.connectors.local_times import instants_in, instants_of
+from waterclock.connectors.mysql.extract import Extract, Wanted, query_of
+from waterclock.connectors.values import EPOCH_UNITS, Misfit, Times, arrow_type, column
+from waterclock.connectors.window_bounds import WindowFilter, labels_of
+from waterclock.errors import WaterclockError
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from waterclock.connectors.mysql.database import Connection
+
+BATCH_ROWS = 10_000
+_WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit"})
+# of which types of the server's Arrow reads the texts as they are; a text may say 0x10
+_READ_AS = {
+    "whole": _WHOLE,
+    "floating": _WHOLE | {"decimal", "float", "double"},
+    "decimal": _WHOLE | {"decimal"},
+    "date": frozenset({"date"}),
+}
+
+
+def batches(connection: Connection, extract: Extract, came: list[int] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows wanted, with their labels where they are wanted by window, at most `BATCH_ROWS` at a time.
+
+    `came` counts the rows that the server sent, those too that turn out to lie in no window.
+    Raises  E812 for a value that does not fit its column's type
+    """
+    from pymysql.cursors import SSCursor
+
+    schema = schema_of(extract)
+    cursor = SSCursor(connection)
+    with _as_bytes(connection):
+        cursor.execute(query_of(extract))
+    while rows := cursor.fetchmany(BATCH_ROWS):
+        if came is not None:
+            came[0] += len(rows)
+        batch = _made(rows, extract, schema)
+        if batch.num_rows:
+            yield batch
+
+
+@contextmanager
+def _as_bytes(connection: Connection) -> Iterator[None]:
+    """Have the values of what is asked now come as the bytes that the server sends: Arrow reads them."""
+    before = connection.use_unicode, connection.decoders
+    connection.use_unicode, connection.decoders = False, {}
+    try:
+        yield
+    finally:
+        connection.use_unicode, connection.decoders = before
+
+
+def schema_of(extract: Extract) -> pa.Schema:
+    """Return what the rows have: the columns wanted, and their label where they are wanted by window."""
+    import pyarrow as pa
+
+    fields = [pa.field(one.taken.name, arrow_type(one.taken.type)) for one in extract.wanted]
+    if extract.by_window:
+        fields.append(pa.field(TIMELABEL, pa.string()))
+    return pa.schema(fields)
+
+
+def _made(rows: Sequence[tuple[bytes | None, ...]], extract: Extract, schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = [pa.array(values, pa.binary()) for values in zip(*rows, strict=True)]
+    if not extract.by_window:
+        if not extract.wanted:
+            return pa.RecordBatch.from_arrays([], schema=schema)
+        arrays = [_array(values, one, extract) for values, one in zip(columns, extract.wanted, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    labels, kept = _labels(columns.pop(), extract)
+    arrays = [_array(values.filter(kept), one, extract) for values, one in zip(columns, extract.wanted, strict=True)]
+    return pa.RecordBatch.from_arrays([*arrays, labels.filter(kept)], schema=schema)
+
+
+def _labels(texts: pa.Array, extract: Extract) -> tuple[pa.Array, pa.Array]:
+    """Return each row's label, and whether it lies in a window at all.
+
+    Raises  E812 for a time such as 2013-00-00, which lies between two and is none
+    """
+    import pyarrow as pa
+
+    by_window = extract.by_window
+    if by_window is None:
+        raise AssertionError("rows are labelled by windows")
+    if texts.null_count:
+        raise WaterclockError(
+            "E812",
+            f"{by_window.time_column} holds what is no day of a calendar",
+            where=extract.where,
+            why="a date such as 2013-00-00 lies in no window, and none is left out unseen",
+            fix="mend the value at the source, or make it NULL in a QUERY: such rows are counted and set aside",
+        )
+    micros = texts.cast(pa.string()).cast(pa.int64()).to_numpy(zero_copy_only=False).astype("int64")
+    return labels_of(_instants(micros, by_window, extract.times), by_window.windows)
+
+
+def _instants(micros: Any, by_window: WindowFilter, times: Times) -> Any:
+    if by_window.is_number:
+        return micros * (EPOCH_UNITS[times.epoch] // timedelta(microseconds=1))
+    return instants_of(micros, times.zone) if by_window.is_local else micros
+
+
+def _array(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
+    """Turn what was read into the column's type.
+
+    Raises  E812 for a value that does not fit: none is bent, but for zeros that end a fraction
+    """
+    import pyarrow as pa
+
+    wanted = arrow_type(one.taken.type)
+    if pa.types.is_binary(wanted):
+        return values
+    try:
+        texts = values.cast(pa.string())
+        if pa.types.is_string(wanted):
+            return texts
+        read = _cast(texts, one, wanted, extract.times)
+        return column(texts.to_pylist(), one.taken.type, extract.times) if read is None else read
+    except Misfit as error:
+        raise misfit(one.taken, str(error.value), extract.where) from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError) as error:
+        raise misfit(one.taken, str(error), extract.where) from error
+
+
+def _cast(texts: pa.Array, one: Wanted, wanted: pa.DataType, times: Times) -> pa.Array | None:
+    """Read texts as Arrow does, where that is all there is to do; None where each has to be looked at."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = one.column.kind
+    is_time = pa.types.is_timestamp(wanted)
+    try:
+        if kind in _READ_AS.get(_sort_of(wanted), frozenset()):
+            read = texts.cast(wanted)
+            read.validate(full=True)  # Arrow reads more digits than a DECIMAL has, and Spark breaks off at them
+            return read
+        if pa.types.is_integer(wanted) and kind == "decimal":
+            return pc.replace_substring_regex(texts, r"\.0*$", "").cast(wanted)
+        if is_time and kind in {"timestamp", "datetime", "date"}:
+            read = texts.cast(pa.timestamp("us"))
+            return instants_in(read, "UTC" if kind == "timestamp" else times.zone) if wanted.tz else read
+    except pa.ArrowInvalid:
+        return None
+    if is_time and kind in _WHOLE:
+        return column(texts.cast(pa.int64()).to_pylist(), one.taken.type, times)
+    return None
+
+
+def _sort_of(wanted: pa.DataType) -> str:
+    import pyarrow as pa
+
+    sorts = {
+        "whole": pa.types.is_integer,
+        "floating": pa.types.is_floating,
+        "decimal": pa.types.is_decimal,
+        "date": pa.types.is_date,
+    }
+    return next((name for name, is_so in sorts.items() if is_so(wanted)), "")

@@ -1,0 +1,220 @@
+"""Brings the rows of a slice into a table of a MariaDB or MySQL database, and merges them by their keys.
+
+Rows are written as statements of some hundred kilobytes. The server rounds some values with a note, and some without a
+word: both is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.delivering import Delivery
+from waterclock.connectors.mysql.database import asked, quoted, table_of
+from waterclock.connectors.mysql.destination import There
+from waterclock.connectors.rounding import Kept, refuse_rounded
+from waterclock.connectors.sealed import batches_of, flat
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from waterclock.connectors.mysql.database import Connection
+
+_GONE = "waterclock_gone"
+_STATEMENT = 500_000  # characters: a server takes 16 MB, unless it is told to take less
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A table of our own that ends with the connection; `keys` are the destination's names of the delivery's."""
+
+    name: str
+    keys: tuple[str, ...]
+
+
+def make_staged(connection: Connection, delivery: Delivery, there: Mapping[str, There], number: int) -> Staged:
+    """Make a table of the destination's own types for what is to be merged; before the transaction begins."""
+    table = quoted(f"waterclock_staged_{number}")
+    columns = [there[name.lower()] for name in names_of(delivery)]
+    keys = [there[key.lower()] for key in delivery.keys]
+    listed = ", ".join(f"{quoted(each.name)} {each.sql} NULL DEFAULT NULL" for each in columns)
+    index = f", KEY ({', '.join(quoted(key.name) for key in keys)})" if all(key.is_indexable for key in keys) else ""
+    asked(connection, f"CREATE TEMPORARY TABLE {table} ({listed}, {_GONE} BOOLEAN NOT NULL{index}) ENGINE = InnoDB")
+    return Staged(table, tuple(key.name for key in keys))
+
+
+def names_of(delivery: Delivery) -> list[str]:
+    """Return the columns that a delivery brings."""
+    return [name for name, _ in delivery.columns] + ([TIMELABEL] if delivery.is_by_label else [])
+
+
+def merge(
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There], staged: Staged
+) -> tuple[int, int]:
+    """Put rows in place of those with their keys; give how many, and how many went."""
+    put(connection, staged.name, delivery, there, with_marks=True)
+    _refuse_like_keys(connection, unit, delivery, there, staged)
+    table, own = table_of(unit), staged.name
+    same = " AND ".join(f"s.{quoted(key)} = t.{quoted(key)}" for key in staged.keys)
+    gone = asked(connection, f"DELETE t FROM {table} AS t JOIN {own} AS s ON {same} WHERE s.{_GONE}").changed
+    if delivery.is_whole and not delivery.is_by_label:
+        unmatched = f"LEFT JOIN {own} AS s ON {same} AND NOT s.{_GONE} WHERE s.{_GONE} IS NULL"
+        gone += asked(connection, f"DELETE t FROM {table} AS t {unmatched}").changed
+    rows = int(asked(connection, f"SELECT COUNT(*) FROM {own} WHERE NOT {_GONE}").fetchone()[0])
+    names = [there[name.lower()].name for name in names_of(delivery)]
+    changed = [quoted(name) for name in names if name not in staged.keys]
+    guard = ""
+    if delivery.is_by_label and TIMELABEL not in {key.lower() for key in delivery.keys}:
+        label = quoted(there[TIMELABEL].name)
+        guard = f" AND (t.{label} IS NULL OR t.{label} <= s.{label})"
+    if changed:
+        update = ", ".join(f"t.{name} = s.{name}" for name in changed)
+        asked(connection, f"UPDATE {table} AS t JOIN {own} AS s ON {same} SET {update} WHERE NOT s.{_GONE}{guard}")
+    listed = ", ".join(map(quoted, names))
+    brought = ", ".join(f"s.{quoted(name)}" for name in names)
+    asked(
+        connection,
+        f"INSERT INTO {table} ({listed}) SELECT {brought} FROM {own} AS s"
+        f" WHERE NOT s.{_GONE} AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})",
+    )
+    return rows, gone
+
+
+def _refuse_like_keys(
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There], staged: Staged
+) -> None:
+    """Refuse keys that are two to us, and one by the rules of the destination's columns, such as `a` and `A`.
+
+    Raises  E876
+    """
+    listed = ", ".join(map(quoted, staged.keys))
+    row = asked(
+        connection, f"SELECT {listed} FROM {staged.name} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1"
+    ).fetchone()
+    texts = [key for key in staged.keys if there[key.lower()].is_text]
+    if row is None and texts:
+        same = " AND ".join(f"s.{quoted(key)} = t.{quoted(key)}" for key in staged.keys)
+        other = " OR ".join(f"CAST(s.{quoted(key)} AS BINARY) <> CAST(t.{quoted(key)} AS BINARY)" for key in texts)
+        found = ", ".join(f"s.{quoted(key)}" for key in staged.keys)
+        sql = f"SELECT {found} FROM {staged.name} AS s JOIN {table_of(unit)} AS t ON {same} WHERE {other} LIMIT 1"
+        row = asked(connection, sql).fetchone()
+    if row is None:
+        return
+    key = ", ".join(map(str, row))
+    raise WaterclockError(
+        "E876",
+        f"{unit} takes {key!r} and another key for one",
+        where=f"{unit}@{delivery.label_text}",
+        why="the collation of the column does not tell capitals, accents or blanks at the end apart, or a key is there"
+        " twice; one row would take the other's place, so nothing was delivered",
+        fix=f"give {', '.join(staged.keys)} a collation such as utf8mb4_bin at the destination, or other keys",
+    )
+
+
+def put(connection: Connection, table: str, delivery: Delivery, there: Mapping[str, There], *, with_marks: bool) -> int:
+    """Write the slice's rows into a table, `with_marks` whether they went; give how many.
+
+    Raises  E812 for a value of which the destination's column keeps less
+    """
+    names = [there[name.lower()].name for name in names_of(delivery)] + ([_GONE] if with_marks else [])
+    head = f"INSERT INTO {table} ({', '.join(map(quoted, names))}) VALUES "
+    places = f"({', '.join(['%s'] * len(names))})"
+    rows = 0
+    with connection.cursor() as cursor:
+        held: list[str] = []
+        size = 0
+
+        def write() -> None:
+            cursor.execute(head + ",".join(held))
+            if cursor.warning_count:
+                _refuse_warned(connection, delivery)
+            held.clear()
+
+        for row in _rows(delivery, there, with_marks=with_marks):
+            held.append(cursor.mogrify(places, row))
+            size += len(held[-1])
+            rows += 1
+            if size >= _STATEMENT:
+                write()
+                size = 0
+        if held:
+            write()
+    return rows
+
+
+def _refuse_warned(connection: Connection, delivery: Delivery) -> None:
+    found = asked(connection, "SHOW WARNINGS").rows
+    said = "; ".join(dict.fromkeys(str(row[2]) for row in found))
+    raise WaterclockError(
+        "E812",
+        "a value is more than the destination keeps of it",
+        where=f"{delivery.publish}@{delivery.label_text}",
+        why=f"{said}; the transaction was undone",
+        fix="widen the column at the destination, or round or cast it in the transform",
+    )
+
+
+def _rows(delivery: Delivery, there: Mapping[str, There], *, with_marks: bool) -> Iterator[tuple[Any, ...]]:
+    """Yield the slice's rows as plain values, with their labels, and whether they went `with_marks`."""
+    names = [name for name, _ in delivery.columns]
+    marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
+    where = f"{delivery.publish}@{delivery.label_text}"
+    for batch in batches_of(delivery.files, names + marks):
+        columns = []
+        for at, (name, kind) in enumerate(delivery.columns):
+            _refuse_cut(batch.column(at), there[name.lower()], where)
+            columns.append(flat(batch.column(at), kind).to_pylist())
+        if delivery.is_by_label:
+            said = batch[delivery.label_column].to_pylist() if delivery.label_column else [None] * batch.num_rows
+            columns.append([label or delivery.label_text for label in said])
+        if with_marks:
+            gone = batch[delivery.deleted_column].to_pylist() if delivery.deleted_column else [False] * batch.num_rows
+            columns.append([bool(went) for went in gone])
+        yield from zip(*columns, strict=True)
+
+
+def _refuse_cut(values: pa.Array, into: There, where: str) -> None:
+    """Refuse what the server would round without a word, or has no word for.
+
+    Raises  E812
+    """
+    import pyarrow as pa
+
+    if into.places is not None:
+        refuse_rounded(values, Kept(into.name, into.places, "the database"), where)
+    if pa.types.is_floating(values.type):
+        for value in values.drop_null().to_pylist():
+            if not math.isfinite(value):
+                raise _refused(into, value, "knows neither NaN nor infinity", where)
+            if into.is_whole and value != int(value):
+                raise _refused(into, value, "holds whole numbers", where)
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        _refuse_text(values, into, where)
+
+
+def _refuse_text(values: pa.Array, into: There, where: str) -> None:
+    import pyarrow.compute as pc
+
+    if into.places is None:
+        return
+    # a text is read as a number or a time, of which the places behind the point are rounded without a word
+    digits = max(0, into.places)
+    beyond = rf"\.[0-9]{{{digits}}}[0-9]*[1-9]|[0-9.][eE]"
+    found = values.filter(pc.match_substring_regex(values, beyond).fill_null(False))  # noqa: FBT003 - Arrow's
+    if len(found):
+        raise _refused(into, found[0].as_py(), f"keeps {digits} digits behind the point", where)
+
+
+def _refused(into: There, value: object, why: str, where: str) -> WaterclockError:
+    return WaterclockError(
+        "E812",
+        f"{into.name} is to take {value}",
+        where=where,
+        why=f"the destination's column is {into.kind}, which {why}; nothing was delivered",
+        fix="widen the column at the destination, or round or cast it in the transform",
+    )
