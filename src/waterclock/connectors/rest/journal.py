@@ -67,6 +67,8 @@ class Journal:
     def accept(self, claim: int, accepted: Accepted) -> None:
         """Note a request that was accepted; it is on the disk when this returns."""
         line = json.dumps([accepted.label, accepted.chunk, "".join(accepted.digests)])
+        # begun anew, too: a line that a crash cut off is not to take this one with it
+        left = memoryview(f"\n{line}\n".encode())
         if is_remote(self.folder):
             put_if_absent(self.folder / f"{claim}.accepted" / f"{accepted.label}-{accepted.chunk}.json", line)
             return
@@ -75,7 +77,8 @@ class Journal:
             is_new = not path.exists()
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             try:
-                os.write(descriptor, f"{line}\n".encode())
+                while left:
+                    left = left[os.write(descriptor, left) :]
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
