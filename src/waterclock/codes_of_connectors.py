@@ -281,7 +281,8 @@ FILES_AT_WORK: Mapping[str, Code] = {
     "E884": Code(
         "a part of a workbook that is not there",
         "The sheet that is named is not in the workbook, it is empty, or the first row of what is read holds no names; "
-        "or a row holds a value in a column without a name. `sheet` and `range` say what is data.",
+        "or a row holds a value in a column without a name, or a formula without its value. `sheet` and `range` say "
+        "what is data.",
     ),
     "E885": Code(
         "merged cells among the data",

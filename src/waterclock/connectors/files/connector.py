@@ -67,7 +67,7 @@ _READING_OPTIONS = {
     "outer": Option(help="what JSON records take along of what encloses them: orders.id AS order_id, exported_at"),
     "positions": Option(help="the fields of .txt, .dat and .fwf files, of fixed width: id 1-6, name 7-30, note 31-"),
     "stamp_zone": Option(help="the zone of the stamps in the names; UTC"),
-    "sheet": Option(help="the sheet of an Excel file, by its name or a glob that fits one; the first"),
+    "sheet": Option(help="the sheet of an Excel file, by its name or a glob that fits one; the first that is shown"),
     "range": Option(help="the part of the sheet that is data, its header first: B3:F100, B3:F or B3; all that is used"),
     "merged": Option(choices=("refuse", "fill"), help="what becomes of merged cells: refused, or each has the value"),
     "member": Option(help="which members of a zip are read, as a glob such as *.csv; all"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 from bz2 import BZ2File
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from waterclock.object_stores import is_remote
 from waterclock.spark_sql import column_name
 
 _LOOKED_THROUGH = 8 << 20
+_HEAD, _HEADS = 64 << 10, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ def shapes_of(
     """Put files together that one scan can read, in the order given.
 
     JSON has no head: up to 8 MB of files are read through for their keys; beyond, `keys_of_many` is asked if the list
-    is open, and if it is closed, what it leaves out is not known.
+    is open, or if it does not show at once that all its columns are spelt as they are declared: Spark would find no
+    other spelling. Else what a closed list leaves out is not known.
     Raises  E807 for a file whose head cannot be read, E809 for formats that do not go together
     """
     formats = {FORMATS[kind[0]] for path in paths if (kind := format_of(Path(path).name))}
@@ -187,7 +190,7 @@ def _json_shape(
     is_whole = True
     if keys_of_many is None or sum(each_of(paths, _size_of, at=paths[0])) <= _LOOKED_THROUGH:
         keys = _json_keys(paths, reading)
-    elif columns.is_open:
+    elif columns.is_open or not _are_spelt_so(paths, reading, declared):
         keys = keys_of_many("json", paths)
     else:
         is_whole = False
@@ -196,6 +199,21 @@ def _json_shape(
     asked = [*declared, *(outer.name for outer in reading.outer)]
     found = tuple(Found(name) for name in [*known, *dict.fromkeys(d for d in asked if d.lower() not in lower)])
     return Shape("json", "", found, is_whole)
+
+
+def _are_spelt_so(paths: Sequence[str], reading: Reading, declared: Sequence[str]) -> bool:
+    """Tell whether each declared column is a key as it is declared, as far as files show where they begin."""
+    lacking = set(declared)
+    for path in paths[:_HEADS]:
+        try:
+            with text_of(path, reading.encoding) as file:
+                head = file.read(_HEAD)
+        except (OSError, EOFError, UnicodeError) as error:
+            raise unreadable(path, error) from error
+        lacking -= {name for name in lacking if re.search(rf'"{re.escape(name)}"\s*:', head)}
+        if not lacking:
+            return True
+    return not lacking
 
 
 def _apart(keys: Iterable[str], declared: Iterable[str]) -> set[str]:

@@ -139,6 +139,17 @@ class TestJsonDocuments:
         assert (first["id"], first["x"], first["l"]) == (1, {"a": ["1", "b"]}, [{"n": 1}])
         assert second == {"id": 2, "x": None, "l": None}
 
+    @pytest.mark.parametrize("is_whole", [False, True])
+    def test_no_digit_of_a_number_is_lost(self, spark: SparkSession, folder: LandingFolder, is_whole: bool) -> None:
+        drop(folder, "a.jsonl", '{"money": 12345678901234567.89, "text": 1.10, "in": {"x":0.10}}\n')
+        found = read(spark, folder, "a.jsonl", declared(("money", "DECIMAL(20,2)")), multiline=is_whole)
+        assert found == [{"money": Decimal("12345678901234567.89"), "text": "1.10", "in": '{"x":0.10}'}]
+
+    def test_a_text_that_begins_as_a_list_is_a_row(self, spark: SparkSession, folder: LandingFolder) -> None:
+        drop(folder, "a.jsonl", '{"tags": "[draft] fix"}\n{"tags": ["[old", "x"]}\n')
+        found = read(spark, folder, "a.jsonl", declared(), rows="tags")
+        assert sorted(row["value"] for row in found) == ["[draft] fix", "[old", "x"]
+
     @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
     def test_a_document_may_begin_with_a_byte_order_mark(
         self, spark: SparkSession, folder: LandingFolder, encoding: str
