@@ -164,7 +164,7 @@ after the other:
 
 | `paging` | The next page | The last one |
 |---|---|---|
-| `page` | its number, `page_param` | is empty; not full (`stop 'short'`); `more` is false; `total` records have come |
+| `page` | its number, `page_param` | says by `more`, if that is said, that it is; else is empty, is not full (`stop 'short'`), or `total` records have come |
 | `offset` | as many records further as came | the same |
 | `cursor` | the cursor at `next` | names no cursor |
 | `link` | the address at `next`, or in the header Link | names none |
@@ -177,7 +177,8 @@ source's clock is the server's, from the header Date of one answer; `clock 'mach
 
 **Pages are kept** below the storage's `archive/<connection>/`, each record as it was written, before anything is read
 of them; nobody removes them. A collect that was stopped, by a kill or an API that went away, goes on behind the last
-page that is there, if that is not older than `resume` seconds. What failed for good, or was read to its end, is asked
+page that is there, if that is not older than `resume` seconds. Without `since` it does so for the same newest window
+alone, and a snapshot only where its last page was not there yet. What failed for good, or was read to its end, is asked
 for anew. A source that moves while its pages are turned may bring a record twice, or leave one out, as with any
 reader: [KEY](../howto/keep-each-key-once.md) keeps one of them.
 
