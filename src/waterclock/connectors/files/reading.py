@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class Reading:
     has_header: bool = True
     delimiter: str | None = None
     quote: str = '"'
-    escape: str = "\\"
+    escape: str = '"'
     encoding: str = "UTF-8"
     null: str = ""
     timestamp_format: str | None = None
@@ -73,6 +74,14 @@ class Reading:
     most_bytes: int = _MOST_MB << 20
     room: Path | None = None
     keeps_unread: bool = False
+
+    @property
+    def dialect(self) -> dict[str, Any]:
+        """How Python's own reader of CSV is to take quotes, as Spark's does."""
+        if not self.quote:
+            return {"quoting": csv.QUOTE_NONE}
+        escape = None if self.escape == self.quote else self.escape or None
+        return {"quotechar": self.quote, "doublequote": escape is None, "escapechar": escape}
 
     def delimiter_of(self, path: str) -> str:
         """The declared delimiter, else a tab in .tsv files and a comma in others."""
@@ -97,7 +106,7 @@ def reading_of(options: Mapping[str, Any]) -> Reading:
         has_header=bool(options.get("header", True)),
         delimiter=text("delimiter") or None,
         quote=text("quote", '"'),
-        escape=text("escape", "\\"),
+        escape=text("escape", text("quote", '"')),  # a quote within quotes is said twice (RFC 4180)
         encoding=text("encoding", "UTF-8"),
         null=text("null"),
         timestamp_format=text("timestamp_format") or None,
