@@ -10,7 +10,8 @@ CONNECTIONS: Mapping[str, Code] = {
     "E313": Code(
         "credentials that do not go together",
         "A request to an API is authorized in one way: by a token, a key, a user with a password, or a client with a "
-        "secret for which tokens are had. What is secret is named, `auth.token SECRET 'api'`, and never written.",
+        "secret for which tokens are had. What is secret is named, `auth.token SECRET 'api'`, and never written. Nor "
+        "does a receiver keep a header that says who may send.",
     ),
     "E314": Code(
         "an option that is not understood",
