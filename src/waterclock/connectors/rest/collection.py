@@ -116,13 +116,13 @@ def _series(reading: Reading, windows: Sequence[Window | None]) -> _Found:
 
 def _of_all(reading: Reading, newest: Window) -> Series:
     """Return the pages that serve all windows: others where a window is to be read that was not over at those."""
-    return _series_of(reading, None, newest=newest.label)
+    return _series_of(reading, None, until=newest.end.isoformat())
 
 
-def _series_of(reading: Reading, window: Window | None, *, newest: str = "", goes_on_whole: bool = True) -> Series:
+def _series_of(reading: Reading, window: Window | None, *, until: str = "", goes_on_whole: bool = True) -> Series:
     resource = reading.resource
     asked = [resource.method, resource.path, resource.params, _span_params(resource.asked, window), resource.rows]
-    asked += [repr(resource.paging), *([newest] if newest else [])]
+    asked += [repr(resource.paging), *([until] if until else [])]
     label = window.label if window else ""
     archive = at(reading.setting.archive)
     folder = pages.folder_of(archive, reading.setting.name, reading.unit.path, label, asked)

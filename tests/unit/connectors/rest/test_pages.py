@@ -182,6 +182,10 @@ def test_pages_that_serve_all_windows_serve_none_that_was_not_over_then(space: S
     space.set(rows=rows(5))  # two came in the hour in which nobody could read
     assert len(ids_of(reading, collection._of_all(reading, first))) == 3, "goes on"
     assert len(ids_of(reading, collection._of_all(reading, second))) == 5
+    longer = Window(first.start, second.end)  # of another table
+    space.set(rows=rows(6))
+    assert len(ids_of(reading, collection._of_all(reading, longer))) == 5, "as far as that one"
+    assert len(ids_of(reading, collection._of_all(reading, Window(first.start, DAY + timedelta(hours=3))))) == 6
 
 
 def test_a_snapshot_is_never_that_of_an_earlier_batch(space: Space, tmp_path: Path) -> None:
