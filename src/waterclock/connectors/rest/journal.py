@@ -86,8 +86,11 @@ class Journal:
                 flush_folder(self.folder)
 
     def accepted(self, claim: int) -> Iterator[Accepted]:
-        """Yield what was accepted of a claim; a line that a crash cut off was not."""
-        for line in self._lines(claim):
+        """Yield what was accepted of a claim; a line that a crash cut off was not.
+
+        Two runners that went forward with one claim have both noted a request that both have sent: it is one.
+        """
+        for line in dict.fromkeys(self._lines(claim)):
             with suppress(ValueError):
                 label, chunk, digests = json.loads(line)
                 yield Accepted(label, chunk, tuple(digests[at : at + 16] for at in range(0, len(digests), 16)))

@@ -328,6 +328,8 @@ def test_a_line_that_a_crash_cut_off_takes_no_other_with_it(tmp_path: Path) -> N
     for line in lines[1:]:
         journal.accept(1, line)
     assert list(journal.accepted(1)) == lines
+    journal.accept(1, lines[2])  # another runner, which had sent it as well
+    assert journal.carried(LABEL, [1]) == Counter(f"{at:016}" for at in range(3))
 
 
 KILLED = """
