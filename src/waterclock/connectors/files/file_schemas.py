@@ -22,7 +22,7 @@ from waterclock.connectors.files import avro_files, workbooks
 from waterclock.connectors.files.documents import found_in
 from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.connectors.files.markup import columns_in, refuse_entities
-from waterclock.connectors.files.reading import Reading
+from waterclock.connectors.files.reading import Reading, wrong_of_xml
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import each_of, look, opened
 from waterclock.flow.declarations import Columns
@@ -246,6 +246,8 @@ def _xml_shape(
             why="an XML document does not say which of its elements are rows",
             fix="say OPTIONS (rows 'order')",
         )
+    if (wrong := wrong_of_xml(reading)) is not None:
+        raise wrong
 
     def look_at(path: str) -> None:
         try:

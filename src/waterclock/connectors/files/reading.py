@@ -216,6 +216,11 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
     wanted = _NEEDS.get(kind[0]) if kind else None
     if wanted and not options.get(wanted[0]):
         yield Wrong("E338", "", f"{path} without {wanted[0]}", wanted[1], wanted[2])
+    if kind and kind[0] == "xml" and not found:
+        reading = reading_of({name: options[name] for name in ("rows", "outer") if options.get(name)})
+        if (wrong := wrong_of_xml(reading)) is not None:
+            option = "rows" if len(reading.rows) > 1 else "outer"
+            yield Wrong(wrong.code, option, wrong.what, wrong.why or "", wrong.fix or "")
 
 
 _FIXED = ("positions", "lines of fixed width have no delimiter", "say OPTIONS (positions 'id 1-6, name 7-30')")
@@ -223,6 +228,17 @@ _NEEDS = {
     "xml": ("rows", "an XML document does not say which of its elements are rows", "say OPTIONS (rows 'order')"),
     **dict.fromkeys(("txt", "dat", "fwf"), _FIXED),
 }
+
+
+def wrong_of_xml(reading: Reading) -> WaterclockError | None:
+    """Say what of a reading XML does not know: its rows are elements of one name, wherever they stand."""
+    text = ".".join(reading.rows)
+    if len(reading.rows) > 1:
+        why = "in XML the elements of one name are the rows, wherever they stand"
+        return _unsaid("rows", text, why, f"say rows '{reading.rows[-1]}', if all of these are meant")
+    if reading.outer:
+        return _unsaid("outer", reading.outer[0].name, "rows of XML take nothing along", "leave it out")
+    return None
 
 
 def _unsaid(option: str, text: str, why: str, fix: str) -> WaterclockError:
