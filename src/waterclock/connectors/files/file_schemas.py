@@ -317,7 +317,7 @@ def json_documents(path: str, reading: Reading) -> Iterator[dict[str, Any]]:
             for text in texts:
                 try:
                     parsed = json.loads(text) if text.strip() else None
-                except ValueError:
+                except (ValueError, RecursionError):
                     continue
                 for document in parsed if isinstance(parsed, list) else [parsed]:
                     if isinstance(document, dict):
