@@ -166,7 +166,7 @@ after the other:
 
 | `paging` | The next page | The last one |
 |---|---|---|
-| `page` | its number, `page_param` | says by `more`, if that is said, that it is; else is empty, is not full (`stop 'short'`), or `total` records have come |
+| `page` | its number, `page_param` | `more` is false; unsaid: empty, not full (`stop 'short'`), or ends `total` |
 | `offset` | as many records further as came | the same |
 | `cursor` | the cursor at `next` | names no cursor |
 | `link` | the address at `next`, or in the header Link | names none |
