@@ -31,8 +31,8 @@ Shown = Counter[Told]
 LABELS = [datetime(2013, 1, day, tzinfo=UTC) for day in range(1, 5)]
 TEXTS = ("", None, "a", 'b,"c\n', "é\r\n", "NULL")
 COLUMNS = (("id", "STRING"), ("amount", "INT"), ("text", "STRING"))
-LIVES = 6
-STEPS = 14
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20))]
+STEPS = 12
 
 
 class Struck(Exception):
@@ -252,7 +252,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(LIVES))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("make", "kind"), CASES)
 def test_a_destination_holds_what_it_was_brought(
     tmp_path: Path, make: Callable[[Path], Destination], kind: str, seed: int
