@@ -69,7 +69,9 @@ mirrors the landing folder and is never overwritten. A snapshot reads the files 
 before the run's now.
 
 Columns are matched by name, not by place; a column of CSV, of a sheet or of fixed width is text unless it is declared
-otherwise. A broken row stops its batch, naming file and line.
+otherwise. A broken row stops its batch, naming file and line. Within quotes CSV has a quote twice, and a backslash is
+a sign like any other (RFC 4180); `escape '\\'` takes files that have `\\"` instead. What of JSON is text is as it is
+written there, numbers and nested values too; but for records at `rows`, whose numbers beyond 15 digits may be rounded.
 
 What could harm who reads it is refused: XML that declares entities (E880), zips whose members lead elsewhere (E881) or
 would grow too large (E882). Zips are unpacked below the archive while they are read. Avro and Excel are read by Spark's
@@ -198,7 +200,7 @@ after the other:
 
 | `paging` | The next page | The last one |
 |---|---|---|
-| `page` | its number, `page_param` | is empty; not full (`stop 'short'`); `more` is false; `total` records have come |
+| `page` | its number, `page_param` | `more` is false; unsaid: empty, not full (`stop 'short'`), or ends `total` |
 | `offset` | as many records further as came | the same |
 | `cursor` | the cursor at `next` | names no cursor |
 | `link` | the address at `next`, or in the header Link | names none |
@@ -211,7 +213,8 @@ source's clock is the server's, from the header Date of one answer; `clock 'mach
 
 **Pages are kept** below the storage's `archive/<connection>/`, each record as it was written, before anything is read
 of them; nobody removes them. A collect that was stopped, by a kill or an API that went away, goes on behind the last
-page that is there, if that is not older than `resume` seconds. What failed for good, or was read to its end, is asked
+page that is there, if that is not older than `resume` seconds. Without `since` it does so for the same newest window
+alone, and a snapshot only where its last page was not there yet. What failed for good, or was read to its end, is asked
 for anew. A source that moves while its pages are turned may bring a record twice, or leave one out, as with any
 reader: [KEY](../howto/keep-each-key-once.md) keeps one of them.
 

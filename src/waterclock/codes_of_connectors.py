@@ -10,7 +10,8 @@ CONNECTIONS: Mapping[str, Code] = {
     "E313": Code(
         "credentials that do not go together",
         "A request to an API is authorized in one way: by a token, a key, a user with a password, or a client with a "
-        "secret for which tokens are had. What is secret is named, `auth.token SECRET 'api'`, and never written.",
+        "secret for which tokens are had. What is secret is named, `auth.token SECRET 'api'`, and never written. Nor "
+        "does a receiver keep a header that says who may send.",
     ),
     "E314": Code(
         "an option that is not understood",
@@ -302,7 +303,8 @@ FILES_AT_WORK: Mapping[str, Code] = {
     "E884": Code(
         "a part of a workbook that is not there",
         "The sheet that is named is not in the workbook, it is empty, or the first row of what is read holds no names; "
-        "or a row holds a value in a column without a name. `sheet` and `range` say what is data.",
+        "or a row holds a value in a column without a name, or a formula without its value. `sheet` and `range` say "
+        "what is data.",
     ),
     "E885": Code(
         "merged cells among the data",

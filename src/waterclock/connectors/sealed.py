@@ -84,7 +84,7 @@ def plain_text(value: Any) -> str:
     try:
         return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        return json.dumps(_without_nan(value), default=_plain, ensure_ascii=False)
+        return json.dumps(without_nan(value), default=_plain, ensure_ascii=False)
 
 
 def instant_text(value: datetime) -> str:
@@ -105,11 +105,12 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-def _without_nan(value: object) -> object:
+def without_nan(value: object) -> object:
+    """Return a value with what is no number of JSON, in it or in what it holds, as text: NaN, Infinity, -Infinity."""
     if isinstance(value, dict):
-        return {key: _without_nan(one) for key, one in value.items()}
+        return {key: without_nan(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_nan(one) for one in value]
+        return [without_nan(one) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value

@@ -106,4 +106,5 @@ def instant(value: str, type_name: str, zone: str) -> str:
     )
 
 
-_OFFSET = r":.*(?:[Zz]|[+-]\d{2}:?\d{2})\s*$"
+# whatever stands behind a time of day says its zone: Z, +01:00, +01, UTC, Asia/Tokyo
+_OFFSET = r":[0-9:.]*\s*[A-Za-z+-]"

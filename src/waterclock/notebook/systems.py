@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _FOLDER = "notebook"
 _MINUTE = timedelta(minutes=1)
+_IN_PART = frozenset({"E847", "E848"})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -179,7 +180,12 @@ def _delivered(
         files=files,
         keys=how[1],
     )
-    delivered = deliverer.deliver(opened, [delivery])[-1]
+    try:
+        delivered = deliverer.deliver(opened, [delivery])[-1]
+    except WaterclockError as error:
+        if error.code in _IN_PART:  # no later run sends the rest: there is none
+            error.fix = "what was accepted stays there: write again only the rows that were not"
+        raise
     if delivered.outcome is not Outcome.DELIVERED:
         why = "somebody else wrote there at the same time, and theirs is the newer"
         raise _not_so(f"{unit} was not written", why, "write again")

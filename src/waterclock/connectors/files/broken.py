@@ -148,7 +148,7 @@ def _looked_at_csv(
     path: str, reading: Reading, names: list[str], types: Mapping[str, str]
 ) -> Iterator[tuple[int, str | None]]:
     with text_of(path, reading.encoding) as file:
-        rows = csv.reader(file, delimiter=reading.delimiter_of(path), quotechar=reading.quote or None)
+        rows = csv.reader(file, delimiter=reading.delimiter_of(path), **reading.dialect)
         head = reading.has_header
         for row in rows:
             if not row:
@@ -168,9 +168,9 @@ def _looked_at_json(path: str, reading: Reading, types: Mapping[str, str]) -> It
     for number, line in _numbered(path, reading):
         try:
             document = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if not reading.keeps_unread:
-                yield number, f"it is no JSON: {error}"
+                yield number, f"it is no JSON: {error}" if isinstance(error, ValueError) else "it is nested too deep"
             continue
         if not isinstance(document, dict):
             if not reading.keeps_unread:
@@ -186,6 +186,8 @@ def _looked_at_document(path: str, reading: Reading) -> Iterator[tuple[int, str 
             json.load(file)
         except json.JSONDecodeError as error:
             yield error.lineno, f"it is no JSON: {error}"
+        except RecursionError:
+            yield 1, "it is nested too deep"
 
 
 def _looked_at_fixed(path: str, reading: Reading, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:

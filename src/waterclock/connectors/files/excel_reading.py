@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.files.by_python import NUMBER
+from waterclock.connectors.files.formulas import unreckoned
 from waterclock.connectors.files.reading_options import Cells, Reading
 from waterclock.errors import WaterclockError, did_you_mean
 
@@ -21,7 +22,7 @@ _BATCH = 10_000
 _MOST_BYTES = 512 << 20
 _MOST_RATIO = 250
 _SMALL = 16 << 20
-_SECONDS_A_MINUTE, _SECONDS_AN_HOUR = 60, 3600
+_NO_TIME, _MINUTE, _HOUR = timedelta(0), timedelta(minutes=1), timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +96,11 @@ def _sheet(file: IO[bytes], reading: Reading, declared: Sequence[str]) -> Sheet:
     library = _library()
     try:
         book = library.CalamineWorkbook.from_filelike(file)
-        name = _name_of(book.sheet_names, reading.sheet)
+        name = _name_of(_shown_first(book, library), reading.sheet)
         found = book.get_sheet_by_name(name)
     except library.CalamineError as error:
         raise ValueError(f"it is no workbook that can be read: {error}") from error
+    _refuse_unreckoned(file, name)
     if found.start is None:
         raise _without_header(name, "the sheet is empty")
     offset = found.start[1]
@@ -128,6 +130,25 @@ def _sheet(file: IO[bytes], reading: Reading, declared: Sequence[str]) -> Sheet:
     width = max(found.end[1], right) - cells.left + 1 if cells.right is None else cells.right - cells.left + 1
     told = [*declared[:width], *(_unnamed(at) for at in range(len(declared[:width]), width))]
     return Sheet(tuple(told), cells, rows)
+
+
+def _shown_first(book: Any, library: Any) -> list[str]:
+    """Return the names of sheets: a hidden one is read only where it is named, or where all are hidden."""
+    hidden = {one.name for one in book.sheets_metadata if one.visible != library.SheetVisibleEnum.Visible}
+    return sorted(book.sheet_names, key=lambda name: name in hidden)
+
+
+def _refuse_unreckoned(file: IO[bytes], name: str) -> None:
+    """Refuse a sheet with a formula that has no value: it would be read as empty. Raises  E884."""
+    file.seek(0)
+    place = unreckoned(file, name)
+    if place is not None:
+        raise WaterclockError(
+            "E884",
+            f"the cell {place} of {name} holds a formula without its value",
+            why="who wrote the workbook has not reckoned it, and formulas are not reckoned here: it would be empty",
+            fix="open the workbook and save it, or have it written with values",
+        )
 
 
 def _unnamed(at: int) -> str:
@@ -230,10 +251,10 @@ def _text(value: Any) -> str | None:  # noqa: PLR0911 - a return a type
     if isinstance(value, datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, timedelta):
-        seconds = value.total_seconds()
-        hours, rest = divmod(abs(seconds), _SECONDS_AN_HOUR)
-        minutes, rest = divmod(rest, _SECONDS_A_MINUTE)
-        return f"{'-' if seconds < 0 else ''}{int(hours):02}:{int(minutes):02}:{rest:02g}"
+        hours, rest = divmod(abs(value), _HOUR)
+        minutes, rest = divmod(rest, _MINUTE)
+        fraction = f".{rest.microseconds:06}".rstrip("0") if rest.microseconds else ""
+        return f"{'-' if value < _NO_TIME else ''}{hours:02}:{minutes:02}:{rest.seconds:02}{fraction}"
     return value.isoformat() if isinstance(value, date | time_of_day) else str(value)
 
 

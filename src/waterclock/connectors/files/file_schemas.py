@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 from bz2 import BZ2File
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from waterclock.connectors.column_matching import Found
 from waterclock.connectors.files import avro_reading, excel_reading
 from waterclock.connectors.files.json_records import found_in
 from waterclock.connectors.files.landed_names import FORMATS, format_of
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import Reading, wrong_of_xml
 from waterclock.connectors.files.xml_documents import columns_in, refuse_entities
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import each_of, look, opened
@@ -29,6 +30,7 @@ from waterclock.object_stores import is_remote
 from waterclock.spark_sql import column_name
 
 _LOOKED_THROUGH = 8 << 20
+_HEAD, _HEADS = 64 << 10, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ def shapes_of(
     """Put files together that one scan can read, in the order given.
 
     JSON has no head: up to 8 MB of files are read through for their keys; beyond, `keys_of_many` is asked if the list
-    is open, and if it is closed, what it leaves out is not known.
+    is open, or if it does not show at once that all its columns are spelt as they are declared: Spark would find no
+    other spelling. Else what a closed list leaves out is not known.
     Raises  E807 for a file whose head cannot be read, E809 for formats that do not go together
     """
     formats = {FORMATS[kind[0]] for path in paths if (kind := format_of(Path(path).name))}
@@ -138,7 +141,7 @@ def _csv_shape(path: str, reading: Reading, columns: Columns) -> Shape:
     delimiter = reading.delimiter_of(path)
     try:
         with text_of(path, reading.encoding) as file:
-            first = next(csv.reader(_lines(file), delimiter=delimiter, quotechar=reading.quote or None), None)
+            first = next(csv.reader(_lines(file), delimiter=delimiter, **reading.dialect), None)
     except (OSError, EOFError, UnicodeError, csv.Error) as error:
         raise unreadable(path, error) from error
     if not first:
@@ -187,7 +190,7 @@ def _json_shape(
     is_whole = True
     if keys_of_many is None or sum(each_of(paths, _size_of, at=paths[0])) <= _LOOKED_THROUGH:
         keys = _json_keys(paths, reading)
-    elif columns.is_open:
+    elif columns.is_open or not _are_spelt_so(paths, reading, declared):
         keys = keys_of_many("json", paths)
     else:
         is_whole = False
@@ -196,6 +199,21 @@ def _json_shape(
     asked = [*declared, *(outer.name for outer in reading.outer)]
     found = tuple(Found(name) for name in [*known, *dict.fromkeys(d for d in asked if d.lower() not in lower)])
     return Shape("json", "", found, is_whole)
+
+
+def _are_spelt_so(paths: Sequence[str], reading: Reading, declared: Sequence[str]) -> bool:
+    """Tell whether each declared column is a key as it is declared, as far as files show where they begin."""
+    lacking = set(declared)
+    for path in paths[:_HEADS]:
+        try:
+            with text_of(path, reading.encoding) as file:
+                head = file.read(_HEAD)
+        except (OSError, EOFError, UnicodeError) as error:
+            raise unreadable(path, error) from error
+        lacking -= {name for name in lacking if re.search(rf'"{re.escape(name)}"\s*:', head)}
+        if not lacking:
+            return True
+    return not lacking
 
 
 def _apart(keys: Iterable[str], declared: Iterable[str]) -> set[str]:
@@ -228,6 +246,8 @@ def _xml_shape(
             why="an XML document does not say which of its elements are rows",
             fix="say OPTIONS (rows 'order')",
         )
+    if (wrong := wrong_of_xml(reading)) is not None:
+        raise wrong
 
     def look_at(path: str) -> None:
         try:
@@ -297,7 +317,7 @@ def json_documents(path: str, reading: Reading) -> Iterator[dict[str, Any]]:
             for text in texts:
                 try:
                     parsed = json.loads(text) if text.strip() else None
-                except ValueError:
+                except (ValueError, RecursionError):
                     continue
                 for document in parsed if isinstance(parsed, list) else [parsed]:
                     if isinstance(document, dict):

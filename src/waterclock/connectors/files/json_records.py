@@ -36,7 +36,8 @@ def records(read: Callable[[str], DataFrame], reading: Reading, types: Mapping[s
         *(f"{now.get(at, 'CAST(NULL AS STRING)')} AS {name}" for at, name in enumerate(kept)),
     )
     for depth in range(1, len(reading.rows) + 1):
-        each = f"CASE WHEN {_AT} LIKE '[%' THEN from_json({_AT}, 'ARRAY<STRING>') ELSE array({_AT}) END"
+        # a text may begin as a list does, and is none
+        each = f"coalesce(CASE WHEN {_AT} LIKE '[%' THEN from_json({_AT}, 'ARRAY<STRING>') END, array({_AT}))"
         frame = frame.selectExpr(PATH, f"explode({each}) AS {_AT}", *kept).where(f"{_AT} IS NOT NULL")
         if depth < len(reading.rows):
             frame = _step(frame, reading, depth, kept)

@@ -211,8 +211,9 @@ def _options(format_name: str, reading: Reading, zone: str, delimiter: str) -> d
         "mode": "PERMISSIVE" if keeps_unread else "FAILFAST",
         "columnNameOfCorruptRecord": UNREAD if keeps_unread else None,
         "columnPruning": False,
-        # of a whole document Spark finds out itself which Unicode it is, and passes over its mark; told so it does not
-        "encoding": None if is_whole and format_name == "json" and reading.is_utf8 else reading.encoding,
+        # told how JSON is encoded, Spark makes text of its numbers by way of a double, which loses digits; untold it
+        # takes their own signs. Of a whole document it finds out itself which Unicode it is, and passes over its mark
+        "encoding": None if format_name == "json" and reading.is_utf8 else reading.encoding,
         "timeZone": zone,
         "multiLine": is_whole if format_name != "xml" else None,  # told anything, Spark forgets the tag of rows
         "timestampFormat": reading.timestamp_format,

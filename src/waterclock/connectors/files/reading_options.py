@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class Reading:
     has_header: bool = True
     delimiter: str | None = None
     quote: str = '"'
-    escape: str = "\\"
+    escape: str = '"'
     encoding: str = "UTF-8"
     null: str = ""
     timestamp_format: str | None = None
@@ -73,6 +74,14 @@ class Reading:
     most_bytes: int = _MOST_MB << 20
     room: Path | None = None
     keeps_unread: bool = False
+
+    @property
+    def dialect(self) -> dict[str, Any]:
+        """How Python's own reader of CSV is to take quotes, as Spark's does."""
+        if not self.quote:
+            return {"quoting": csv.QUOTE_NONE}
+        escape = None if self.escape == self.quote else self.escape or None
+        return {"quotechar": self.quote, "doublequote": escape is None, "escapechar": escape}
 
     def delimiter_of(self, path: str) -> str:
         """The declared delimiter, else a tab in .tsv files and a comma in others."""
@@ -97,7 +106,7 @@ def reading_of(options: Mapping[str, Any]) -> Reading:
         has_header=bool(options.get("header", True)),
         delimiter=text("delimiter") or None,
         quote=text("quote", '"'),
-        escape=text("escape", "\\"),
+        escape=text("escape", text("quote", '"')),  # a quote within quotes is said twice (RFC 4180)
         encoding=text("encoding", "UTF-8"),
         null=text("null"),
         timestamp_format=text("timestamp_format") or None,
@@ -207,6 +216,11 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
     wanted = _NEEDS.get(kind[0]) if kind else None
     if wanted and not options.get(wanted[0]):
         yield Wrong("E338", "", f"{path} without {wanted[0]}", wanted[1], wanted[2])
+    if kind and kind[0] == "xml" and not found:
+        reading = reading_of({name: options[name] for name in ("rows", "outer") if options.get(name)})
+        if (wrong := wrong_of_xml(reading)) is not None:
+            option = "rows" if len(reading.rows) > 1 else "outer"
+            yield Wrong(wrong.code, option, wrong.what, wrong.why or "", wrong.fix or "")
 
 
 _OF_RAW = frozenset({"format", "stamp_zone", "settle"})
@@ -226,6 +240,17 @@ _NEEDS = {
     "xml": ("rows", "an XML document does not say which of its elements are rows", "say OPTIONS (rows 'order')"),
     **dict.fromkeys(("txt", "dat", "fwf"), _FIXED),
 }
+
+
+def wrong_of_xml(reading: Reading) -> WaterclockError | None:
+    """Say what of a reading XML does not know: its rows are elements of one name, wherever they stand."""
+    text = ".".join(reading.rows)
+    if len(reading.rows) > 1:
+        why = "in XML the elements of one name are the rows, wherever they stand"
+        return _unsaid("rows", text, why, f"say rows '{reading.rows[-1]}', if all of these are meant")
+    if reading.outer:
+        return _unsaid("outer", reading.outer[0].name, "rows of XML take nothing along", "leave it out")
+    return None
 
 
 def _unsaid(option: str, text: str, why: str, fix: str) -> WaterclockError:

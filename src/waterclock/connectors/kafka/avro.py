@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from waterclock.connectors.sealed import without_nan
 from waterclock.errors import WaterclockError
 
 _MAGIC = 0
@@ -29,7 +30,12 @@ _TYPES = {
     "string": "STRING", "bytes": "BINARY", "int": "INT", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
     "boolean": "BOOLEAN", "enum": "STRING", "fixed": "BINARY", "null": "STRING",
 }  # fmt: skip
-_LOGICAL = {"date": "DATE", "timestamp-millis": "TIMESTAMP", "timestamp-micros": "TIMESTAMP", "uuid": "STRING"}
+_LOGICAL = {
+    "date": "DATE", "timestamp-millis": "TIMESTAMP", "timestamp-micros": "TIMESTAMP", "uuid": "STRING",
+    "local-timestamp-millis": "TIMESTAMP_NTZ", "local-timestamp-micros": "TIMESTAMP_NTZ",
+    "time-millis": "STRING", "time-micros": "STRING",
+}  # fmt: skip
+_MOST_DIGITS = 38
 
 
 @dataclass(slots=True)
@@ -67,7 +73,7 @@ class Decoder:
             read = fastavro.schemaless_reader(body, writer, self.parsed)
         except (*_UNFIT, SchemaResolutionError) as error:
             raise unreadable(self.where, self.topic, partition, offset, f"no Avro of its schema: {error}") from error
-        return json.dumps(read, default=_plain, ensure_ascii=False).encode()
+        return json.dumps(without_nan(read), default=_plain, ensure_ascii=False).encode()
 
     def columns(self) -> dict[str, str]:
         """Return the fields of the schema with their Spark types; nested ones are STRING, as JSON."""
@@ -120,7 +126,8 @@ def _asked(registry: Mapping[str, str], path: str, where: str) -> Mapping[str, A
     request = urllib.request.Request(address, headers={"Accept": "application/vnd.schemaregistry.v1+json"})  # noqa: S310
     if "registry_user" in registry:
         said = f"{registry['registry_user']}:{registry.get('registry_password', '')}"
-        request.add_header("Authorization", "Basic " + base64.b64encode(said.encode()).decode())
+        # not to where the registry sends us: that may be anybody's
+        request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(said.encode()).decode())
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - the user's own registry
             told: Mapping[str, Any] = json.load(answer)
@@ -150,7 +157,8 @@ def _spark_type(kind: Any) -> str:
     if isinstance(kind, dict):
         logical = kind.get("logicalType")
         if logical == "decimal":
-            return f"DECIMAL({kind['precision']}, {kind.get('scale', 0)})"
+            is_kept = kind["precision"] <= _MOST_DIGITS
+            return f"DECIMAL({kind['precision']}, {kind.get('scale', 0)})" if is_kept else "STRING"
         return _LOGICAL.get(str(logical)) or _spark_type(kind["type"])
     return _TYPES.get(str(kind), "STRING")
 

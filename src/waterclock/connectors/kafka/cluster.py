@@ -105,13 +105,20 @@ class Cluster:
             return Log(topic, str(found.topic_id), *looked)
 
     def since(self, log: Log, at: datetime, where: str) -> dict[int, int]:
-        """Return by partition the offset of the first record with a time at or after `at`; its end without one."""
-        from confluent_kafka import TopicPartition
+        """Return by partition the offset of the first record with a time at or after `at`; its end without one.
+
+        Raises  E854 to E856 where a partition does not answer
+        """
+        from confluent_kafka import KafkaException, TopicPartition
 
         with self.told(where, log.name), self.reading() as consumer:
             milliseconds = int(at.timestamp() * 1000)
             asked = [TopicPartition(log.name, part, milliseconds) for part in log.ends]
-            found = {part.partition: part.offset for part in consumer.offsets_for_times(asked, timeout=self.timeout)}
+            answers = consumer.offsets_for_times(asked, timeout=self.timeout)
+            for answer in answers:
+                if answer.error is not None:  # its offset is still the time that was asked for
+                    raise KafkaException(answer.error)
+            found = {answer.partition: answer.offset for answer in answers}
             return {part: found[part] if found[part] >= 0 else end for part, end in log.ends.items()}
 
     def kept_minutes(self) -> int:

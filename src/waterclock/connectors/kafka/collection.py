@@ -24,6 +24,7 @@ DIRECT_RECORDS = 50_000
 _DIRECT_BYTES = 64 * 1024 * 1024
 _RECORD = "waterclock-record:"
 _NESTED = ("STRUCT", "ARRAY", "MAP", "TIMESTAMP", "BINARY", "VARIANT")
+_EXACT = ("DECIMAL", "DEC", "NUMERIC")
 BESIDE = {f"kafka_{name}": name for name in RAW if name != "value"}
 """The columns that `metadata` puts beside those of a value, and what they tell."""
 
@@ -113,13 +114,20 @@ class Shape:
 
 
 def _parsed_as(kind: str) -> str:
-    """Return as what a field is parsed: what has one text is taken as text, and cast as every column is."""
+    """Return as what a field is parsed: what has one text is taken as text, and cast as every column is.
+
+    Spark makes the text of a number by way of a double; a VARIANT keeps the digits that a DECIMAL is declared for.
+    """
+    if kind.upper().startswith(_EXACT):
+        return "VARIANT"
     return kind if kind.upper().startswith(_NESTED) else "STRING"
 
 
 def _cast(taken: Taken) -> str:
     """Return SQL for a field; of the type that a schema says, where no declaration says another."""
     read = f"_waterclock_read.{quoted(taken.source)}"
+    if taken.type.upper().startswith(_EXACT):
+        read = f"CAST({read} AS STRING)"
     is_read = taken.is_typed or _parsed_as(taken.type) == taken.type
     return read if is_read else f"CAST({read} AS {taken.type})"
 
@@ -130,7 +138,7 @@ def _text(*, is_object: bool) -> str:
     checks = [(f"NOT is_valid_utf8({text})", "its value is no text in UTF-8")]
     if is_object:
         checks.append(
-            (f"ltrim({text}) NOT LIKE '{{%' OR try_parse_json({text}) IS NULL", "its value is no JSON object")
+            (f"{text} NOT RLIKE '^[ \\t\\r\\n]*[{{]' OR try_parse_json({text}) IS NULL", "its value is no JSON object")
         )
     cases = " ".join(
         f"WHEN value IS NOT NULL AND ({check}) THEN raise_error(concat('{_RECORD}', partition, '/', offset, '/{why}'))"

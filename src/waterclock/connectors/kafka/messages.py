@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.sealed import batches_of, flat
+from waterclock.connectors.sealed import batches_of, flat, without_nan
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
@@ -73,7 +73,7 @@ class Writing:
             name = next(name for name in self.columns if name not in {*self.key, *self.headers})
             return Sent(key, _bytes(row[name]), (*headers, *own))
         shown = {name: value for name, value in row.items() if name not in self.headers}
-        return Sent(key, json.dumps(shown, ensure_ascii=False, default=str).encode(), (*headers, *own))
+        return Sent(key, json.dumps(without_nan(shown), ensure_ascii=False, default=str).encode(), (*headers, *own))
 
     def _key_of(self, row: Mapping[str, Any]) -> bytes | None:
         if not self.key:

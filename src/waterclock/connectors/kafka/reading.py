@@ -99,13 +99,17 @@ def _messages(consumer: Consumer, extract: Extract, span: Span) -> Iterator[list
         came = consumer.consume(_AT_ONCE, _WAIT)
         for message in came:
             error, offset = message.error(), message.offset() or 0
+            is_end = error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 - its public name
+            is_elsewhere = message.partition() != span.partition and (error is None or is_end)
+            if is_elsewhere or (error is None and offset < reached):
+                continue  # the client had fetched it before it was sent here
             if error is None:
                 if offset < span.high:
                     found.append(message)
                     size += len(message.value() or b"") + len(message.key() or b"")
                     reached = offset + 1
                 is_over = is_over or offset >= span.high - 1
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+            elif is_end:
                 is_over = is_over or offset >= span.high
             else:
                 told = _unless_final(error, extract, replace(span, low=reached), told)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.files.connector import FilesCollector
@@ -14,7 +14,7 @@ from waterclock.connectors.interface import Collected, Item, Listing, Report, Se
 from waterclock.connectors.receiver import spool
 from waterclock.connectors.receiver.events import OWN
 from waterclock.errors import WaterclockError
-from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.capabilities import Capabilities, Option, Wrong
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.flow.origins import TYPES
@@ -24,6 +24,21 @@ if TYPE_CHECKING:
 
 MAX_BODY = 1 << 20
 MAX_WAITING = 64 << 20
+_SECRET = frozenset({"authorization", "proxy-authorization", "cookie"})
+
+
+def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
+    del path
+    kept = {name.strip().lower() for name in str(options.get("headers") or "").split(",")}
+    if what == "connection" and (secret := sorted(kept & _SECRET)):
+        yield Wrong(
+            "E313",
+            "headers",
+            f"headers keeps {secret[0]}",
+            "who may send would stand in the table, with the token itself",
+            "leave it out; say a header of its own for who sends",
+        )
+
 
 CAPABILITIES = Capabilities(
     type="receiver",
@@ -42,6 +57,7 @@ CAPABILITIES = Capabilities(
     collects=frozenset({Batching.ARRIVAL_TIME}),
     tells=frozenset(TYPES),
     seals=True,
+    wrong_options=_wrong_options,
 )
 
 

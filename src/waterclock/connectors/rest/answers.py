@@ -61,6 +61,6 @@ def date_of(text: str | None) -> datetime | None:
     """Read a date as HTTP writes it; None for what is none."""
     try:
         found = parsedate_to_datetime(text or "")
-    except (TypeError, ValueError):
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
         return None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)

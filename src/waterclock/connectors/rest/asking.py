@@ -17,8 +17,9 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from html import escape
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, quote_plus, urlencode, urljoin, urlsplit, urlunsplit
 
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.rest.answers import Answer
@@ -153,9 +154,9 @@ class Api:
             text = text.replace(secret, "***")
         return text
 
-    def without_key(self, link: str) -> str:
-        """Return a link without the parameter that bears the key, and whole: a server may give it below its own."""
-        whole = urljoin(self._url + "/", link)
+    def without_key(self, link: str, request: Request) -> str:
+        """Return a link without the parameter that bears the key, and whole: it may be relative to what was asked."""
+        whole = urljoin(self._place(request), link)
         parts = urlsplit(whole)
         hidden = str(self._options.get("auth.param", ""))
         kept = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != hidden]
@@ -163,8 +164,7 @@ class Api:
 
     def is_own(self, link: str) -> bool:
         """Tell whether an address is of the API's own scheme, host and port: credentials go nowhere else."""
-        own, other = urlsplit(self._url), urlsplit(link)
-        return (own.scheme, own.hostname, own.port) == (other.scheme, other.hostname, other.port)
+        return _origin(self._url) == _origin(link)
 
     def _has(self, name: str) -> bool:
         return name in self._options
@@ -246,10 +246,14 @@ class Api:
         except httpx2.HTTPError as error:
             raise Passing("E840", self.hide(str(error)) or type(error).__name__) from None
 
-    def _address(self, request: Request) -> str:
-        is_whole = urlsplit(request.path).scheme in {"http", "https"}
+    def _place(self, request: Request) -> str:
+        if urlsplit(request.path).scheme in {"http", "https"}:
+            return request.path
         tail = quote(request.path.lstrip("/"), safe="/:@!$&'()*+,;=~-._%")
-        address = request.path if is_whole else f"{self._url}/{tail}" if tail else self._url
+        return f"{self._url}/{tail}" if tail else self._url
+
+    def _address(self, request: Request) -> str:
+        address = self._place(request)
         params = dict(request.params)
         if self._has("auth.key") and self._has("auth.param"):
             params[self._text("auth.param")] = self._text("auth.key")
@@ -317,12 +321,10 @@ class Api:
         }
         if self._has("auth.password"):
             plain.add(_basic(self._text("auth.user"), self._text("auth.password")))
-        if self._tokens is not None and self._tokens.current:
-            plain.add(self._tokens.current)
-            plain.add(_basic(self._text("auth.client_id"), self._text("auth.client_secret")))
-        return {
-            form for secret in plain if secret for form in (secret, quote(secret, safe=""), json.dumps(secret)[1:-1])
-        }
+        if self._tokens is not None:
+            client = self._text("auth.client_id"), self._text("auth.client_secret")
+            plain |= {self._tokens.current, _basic(*client), _basic(*(quote(part, safe="") for part in client))}
+        return {form for secret in plain if secret for form in _forms(secret)}
 
     def _said(self, answer: Answer) -> str:
         # cut last: a secret that was cut in two would not be found
@@ -378,6 +380,16 @@ class Api:
             why=why,
             fix="see auth.token_url, auth.client_id, auth.client_secret and auth.scope",
         )
+
+
+def _origin(address: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(address)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    """Return how a server may tell back what it was sent: as it is, in an address, in JSON, in a page."""
+    return secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], escape(secret)
 
 
 def _basic(user: str, password: str) -> str:

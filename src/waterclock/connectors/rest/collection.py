@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SAME = 3  # the same page so often in a row: the source does not turn pages
+_MOST_EMPTY = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def read_windows(
 ) -> Collected:
     """Collect windows. Raises  E805 for a time column that is not there; E840 to E845."""
     is_asked = bool(reading.resource.asked.since)
-    found = _series(reading, request.windows if is_asked else [None])
+    found = _series(reading, request.windows) if is_asked else [(_of_all(reading, request.windows[-1]), None)]
     with _closing_what_fails(found):
         read = _read(reading, found)
         time = request.time_column
@@ -78,7 +79,7 @@ def read_windows(
 
 def read_snapshot(spark: SparkSession, reading: Reading, columns: Columns, zone: str) -> Collected:
     """Collect all there is; pages are asked for one after the other, each as of its own moment."""
-    found = _series(reading, [None])
+    found = [(_series_of(reading, None, goes_on_whole=False), None)]
     with _closing_what_fails(found):
         read = _read(reading, found)
         if not read.rows:
@@ -113,14 +114,19 @@ def _series(reading: Reading, windows: Sequence[Window | None]) -> _Found:
     return [(_series_of(reading, window), window) for window in windows]
 
 
-def _series_of(reading: Reading, window: Window | None) -> Series:
+def _of_all(reading: Reading, newest: Window) -> Series:
+    """Return the pages that serve all windows: others where a window is to be read that was not over at those."""
+    return _series_of(reading, None, until=newest.end.isoformat())
+
+
+def _series_of(reading: Reading, window: Window | None, *, until: str = "", goes_on_whole: bool = True) -> Series:
     resource = reading.resource
     asked = [resource.method, resource.path, resource.params, _span_params(resource.asked, window), resource.rows]
-    asked += [repr(resource.paging)]
+    asked += [repr(resource.paging), *([until] if until else [])]
     label = window.label if window else ""
     archive = at(reading.setting.archive)
     folder = pages.folder_of(archive, reading.setting.name, reading.unit.path, label, asked)
-    return pages.open_series(folder, resource.resume)
+    return pages.open_series(folder, resource.resume, goes_on_whole=goes_on_whole)
 
 
 @contextmanager
@@ -165,7 +171,7 @@ def _collect(reading: Reading, series: Series, window: Window | None) -> Iterato
     Raises  E843 where pages do not end
     """
     place: Place | None = first_place(reading.resource.paging)
-    before, number, digests = 0, 0, [""] * _SAME
+    before, number, digests, empty = 0, 0, [""] * _SAME, 0
     places: set[str] = set()
     kept = series.pages()
     while place is not None:
@@ -178,6 +184,11 @@ def _collect(reading: Reading, series: Series, window: Window | None) -> Iterato
         if page is None:
             page = _asked_for(reading, series, place, window, number + 1, before)
         digests = [*digests[1:], page.digest if page.rows else ""]
+        empty = 0 if page.rows else empty + 1
+        if empty == _MOST_EMPTY and reading.resource.paging.style == "page":
+            raise _endless(
+                reading, f"{empty} pages in a row were empty, and it says each time that there is more", where
+            )
         if digests[0] and len(set(digests)) == 1 and reading.resource.paging.style in {"page", "offset"}:
             raise _endless(reading, f"it gave the same page {_SAME} times: it may not know the parameter", where)
         yield page
@@ -217,7 +228,7 @@ def _ask(
             fix="say where the records are by rows, as data.items, and what tells of the next page",
         ) from None
     if following and "link" in following:
-        link = api.without_key(following["link"])
+        link = api.without_key(following["link"], request)
         if not api.is_own(link):
             raise _endless(
                 reading, "the next page is said to be at another host, where our credentials do not go", where
@@ -265,6 +276,8 @@ def time_text(instant: datetime, asked: Asked, *, is_end: bool = False) -> str:
     if asked.format == "iso":
         return local.isoformat().replace("+00:00", "Z")
     pattern = "%Y-%m-%d" if asked.format == "date" else asked.format
+    if "%z" not in pattern.lower():
+        local = _outwards(local, is_end=is_end)
     text = local.strftime(pattern)
     if not is_end or (local - timedelta(seconds=1)).strftime(pattern) != text:
         return text
@@ -274,6 +287,14 @@ def time_text(instant: datetime, asked: Asked, *, is_end: bool = False) -> str:
         if later != text:
             return later
     return text
+
+
+def _outwards(local: datetime, *, is_end: bool) -> datetime:
+    """Return a local time that, in whichever pass of a repeated hour it is taken for, cuts nothing off."""
+    offsets = [local.replace(fold=fold).utcoffset() or timedelta(0) for fold in (0, 1)]
+    if offsets[0] == offsets[1]:
+        return local
+    return (local.astimezone(UTC) + (max(offsets) if is_end else min(offsets))).replace(tzinfo=None)
 
 
 def _known_columns(reading: Reading, seen: Sequence[str], rows: int) -> list[Found]:

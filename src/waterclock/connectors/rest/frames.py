@@ -53,7 +53,8 @@ def frame_of(  # noqa: PLR0913 - each is a part of what is read
     types = {found.name: _type_to_read(by_source.get(found.name), epoch) for found in known}
     asked = by_source.keys() | {found.name for found in known if time and found.name.lower() == time.lower()}
     ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in types.items() if name in asked)
-    reader = spark.read.options(mode="FAILFAST", timeZone=zone, encoding="UTF-8").schema(ddl)
+    # no encoding: told one, Spark makes text of numbers by way of a double
+    reader = spark.read.options(mode="FAILFAST", timeZone=zone).schema(ddl)
     frame = reader.json([literal_path(path) for path in paths])
     values = [
         f"{_as_type(quoted(one.source), types[one.source], one, zone, epoch)} AS {quoted(one.name)}" for one in taken

@@ -67,6 +67,8 @@ class Journal:
     def accept(self, claim: int, accepted: Accepted) -> None:
         """Note a request that was accepted; it is on the disk when this returns."""
         line = json.dumps([accepted.label, accepted.chunk, "".join(accepted.digests)])
+        # begun anew, too: a line that a crash cut off is not to take this one with it
+        left = memoryview(f"\n{line}\n".encode())
         if is_remote(self.folder):
             put_if_absent(self.folder / f"{claim}.accepted" / f"{accepted.label}-{accepted.chunk}.json", line)
             return
@@ -75,7 +77,8 @@ class Journal:
             is_new = not path.exists()
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             try:
-                os.write(descriptor, f"{line}\n".encode())
+                while left:
+                    left = left[os.write(descriptor, left) :]
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -83,8 +86,11 @@ class Journal:
                 flush_folder(self.folder)
 
     def accepted(self, claim: int) -> Iterator[Accepted]:
-        """Yield what was accepted of a claim; a line that a crash cut off was not."""
-        for line in self._lines(claim):
+        """Yield what was accepted of a claim; a line that a crash cut off was not.
+
+        Two runners that went forward with one claim have both noted a request that both have sent: it is one.
+        """
+        for line in dict.fromkeys(self._lines(claim)):
             with suppress(ValueError):
                 label, chunk, digests = json.loads(line)
                 yield Accepted(label, chunk, tuple(digests[at : at + 16] for at in range(0, len(digests), 16)))

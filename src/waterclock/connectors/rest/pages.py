@@ -18,6 +18,7 @@ import hashlib
 import json
 import re
 import uuid
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -111,12 +112,16 @@ class Series:
             return None
 
 
-def open_series(folder: Path, resume: float, now: datetime | None = None) -> Series:
-    """Return the newest series of what is asked, where it is to go on, or else a new one."""
+def open_series(folder: Path, resume: float, now: datetime | None = None, *, goes_on_whole: bool = True) -> Series:
+    """Return the newest series of what is asked, where it is to go on, or else a new one.
+
+    Not `goes_on_whole`: one that came to its last page is not gone on with. Whoever read it may have committed it, and
+    was killed before it could be closed: what is asked now is how things stand now.
+    """
     numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
     if numbers:
         newest = Series(folder / f"{numbers[-1]:06d}")
-        if not newest.is_closed and _is_young(newest, resume, now or datetime.now(UTC)):
+        if not newest.is_closed and _goes_on(newest, resume, now or datetime.now(UTC), goes_on_whole=goes_on_whole):
             return newest
     return Series(folder / f"{(numbers or [0])[-1] + 1:06d}")
 
@@ -156,9 +161,12 @@ def lines_of(path: Path) -> Iterator[str]:
         yield from (line.rstrip("\n") for line in lines)
 
 
-def _is_young(series: Series, resume: float, now: datetime) -> bool:
-    asked = [page.asked_at for page in series.pages()]
-    return not asked or (now - datetime.fromisoformat(asked[-1])).total_seconds() <= resume
+def _goes_on(series: Series, resume: float, now: datetime, *, goes_on_whole: bool) -> bool:
+    last = deque(series.pages(), 1)
+    if not last:
+        return True
+    is_young = (now - datetime.fromisoformat(last[0].asked_at)).total_seconds() <= resume
+    return is_young and (goes_on_whole or last[0].next is not None)
 
 
 def _page(told: dict[str, Any]) -> Page:

@@ -54,7 +54,9 @@ def next_place(paging: Paging, place: Mapping[str, Any], body: Body, *, before: 
 def _following(paging: Paging, place: Mapping[str, Any], body: Body, before: int) -> Place | None:
     """Return the next page or offset, which an API does not name itself."""
     count = len(body.lines)
-    if not count or (paging.stops_short and paging.size is not None and count < paging.size):
+    is_short = paging.stops_short and paging.size is not None and count < paging.size
+    # a source that says that there is more may filter the records of a page after it has cut it
+    if not paging.more and (not count or is_short):
         return None
     total = _told(body, paging.total) if paging.total else None
     if total is not None and before + count >= int(total):

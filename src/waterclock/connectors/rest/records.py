@@ -51,9 +51,11 @@ def body_of(content: bytes, path: Sequence[str]) -> Body:
         start = _start_of(text, path)
         if start is not None and text[start] in "[{":
             return _body(text, start, path)
+        return _without_records(text, path)
     except (StopIteration, IndexError):
         raise ValueError("it ends too early") from None
-    return _without_records(text, path)
+    except RecursionError:
+        raise NoRecords("its values are nested too deep") from None
 
 
 def _body(text: str, start: int, path: Sequence[str]) -> Body:

@@ -158,7 +158,7 @@ def test_a_broken_line_of_json_names_file_and_line(spark: SparkSession, folder: 
 def test_numbers_of_json_may_be_quoted(spark: SparkSession, folder: LandingFolder) -> None:
     drop(folder, "a.json", '{"id": "1", "x": {"y": [1]}}\n{"id": 2, "x": "z"}\n')
     read = snapshot(spark, folder, "a.json", declared(("id", "BIGINT")))
-    assert read == [{"id": 1, "x": '{"y":[1]}'}, {"id": 2, "x": "z"}]
+    assert read == [{"id": 1, "x": '{"y": [1]}'}, {"id": 2, "x": "z"}]
 
 
 def test_a_key_that_only_a_late_line_has_is_a_column(spark: SparkSession, folder: LandingFolder) -> None:

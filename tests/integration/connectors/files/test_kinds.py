@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import fastavro
 import openpyxl
+import pyarrow as pa
 import pytest
+from pyarrow import csv as pa_csv
 
 from tests.systems import HERE, LandingFolder, unit_of
 from waterclock.connectors.files.connector import FilesCollector
@@ -90,6 +92,39 @@ def by(key: str, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: str(row[key]))
 
 
+class TestQuotes:
+    """Texts with quotes and backslashes, as everybody writes CSV (RFC 4180), this project's PUBLISH among them."""
+
+    TEXTS = ("a", '"', '""', 'a "b" c', 'a "b, c" d', 'ends "q"', "back\\slash", "c:\\", "\\\\host\\x", '\\"', "it's")
+
+    def test_what_stands_in_quotes_comes_back_as_it_was(self, spark: SparkSession, folder: LandingFolder) -> None:
+        written = io.BytesIO()
+        table = pa.table({"id": [f"{at:02}" for at in range(len(self.TEXTS))], "t": self.TEXTS, "z": self.TEXTS[::-1]})
+        pa_csv.write_csv(table, written)
+        drop(folder, "a.csv", written.getvalue())
+        found = by("id", read(spark, folder, "a.csv", declared()))
+        assert [(row["t"], row["z"]) for row in found] == list(zip(self.TEXTS, self.TEXTS[::-1], strict=True))
+
+    @pytest.mark.parametrize(
+        ("line", "options"),
+        [
+            ('"x \\"y\\", z"', {"escape": "\\"}),
+            ("'x \"y\", z'", {"quote": "'"}),
+            ("'x \"y\"'', z'", {"quote": "'"}),
+        ],
+    )
+    def test_other_quotes_are_said(
+        self, spark: SparkSession, folder: LandingFolder, line: str, options: dict[str, Value]
+    ) -> None:
+        drop(folder, "a.csv", f"t,n\n{line},1\n")
+        (row,) = read(spark, folder, "a.csv", declared(), "UTC", **options)
+        assert (row["t"].replace("'", ""), row["n"]) == ('x "y", z', "1")
+
+    def test_a_file_without_quotes_has_them_as_signs(self, spark: SparkSession, folder: LandingFolder) -> None:
+        drop(folder, "a.csv", 't,n\nsay "hi",1\n')
+        assert read(spark, folder, "a.csv", declared(), quote="") == [{"t": 'say "hi"', "n": "1"}]
+
+
 class TestJsonDocuments:
     def test_records_lie_along_a_path_through_lists(self, spark: SparkSession, folder: LandingFolder) -> None:
         drop(folder, "a.json", json.dumps(ORDERS, indent=1))
@@ -138,6 +173,17 @@ class TestJsonDocuments:
         first, second = by("id", read(spark, folder, "a.json", columns, multiline=True))
         assert (first["id"], first["x"], first["l"]) == (1, {"a": ["1", "b"]}, [{"n": 1}])
         assert second == {"id": 2, "x": None, "l": None}
+
+    @pytest.mark.parametrize("is_whole", [False, True])
+    def test_no_digit_of_a_number_is_lost(self, spark: SparkSession, folder: LandingFolder, is_whole: bool) -> None:
+        drop(folder, "a.jsonl", '{"money": 12345678901234567.89, "text": 1.10, "in": {"x":0.10}}\n')
+        found = read(spark, folder, "a.jsonl", declared(("money", "DECIMAL(20,2)")), multiline=is_whole)
+        assert found == [{"money": Decimal("12345678901234567.89"), "text": "1.10", "in": '{"x":0.10}'}]
+
+    def test_a_text_that_begins_as_a_list_is_a_row(self, spark: SparkSession, folder: LandingFolder) -> None:
+        drop(folder, "a.jsonl", '{"tags": "[draft] fix"}\n{"tags": ["[old", "x"]}\n')
+        found = read(spark, folder, "a.jsonl", declared(), rows="tags")
+        assert sorted(row["value"] for row in found) == ["[draft] fix", "[old", "x"]
 
     @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
     def test_a_document_may_begin_with_a_byte_order_mark(

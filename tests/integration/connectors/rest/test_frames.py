@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -12,7 +13,9 @@ import pytest
 
 from tests.apis import Space, collector, in_pages
 from tests.systems import unit_of
+from waterclock.connectors.column_matching import Found, Taken
 from waterclock.connectors.interface import WindowRequest
+from waterclock.connectors.rest import frames
 from waterclock.errors import WaterclockError
 from waterclock.testing.connectors import declared, hours
 
@@ -64,6 +67,7 @@ def test_values_are_of_the_types_that_are_declared_and_text_where_none_is(
     read = made.read_snapshot(spark, unit, columns, "UTC")
     frame = read.frame.selectExpr("*", "to_json(free) AS free_text").drop("free")
     first = next(row.asDict(recursive=True) for row in frame.collect() if row["whole"] is not None)
+    assert json.loads(first.pop("open")) == record["open"], "as the source wrote it"
     assert first == {
         "whole": 12345678901234567,
         "quoted": 42,
@@ -74,12 +78,23 @@ def test_values_are_of_the_types_that_are_declared_and_text_where_none_is(
         "day": datetime(2013, 1, 1).date(),  # noqa: DTZ001
         "deep": {"a": {"b": [1, 2]}, "c": "x"},
         "list": [{"k": 1}, {"k": 2}],
-        "open": '{"z":[1,{"y":null}]}',
         "plain": "1.5",
         "Größe_1": "é\nline",
         "free_text": '{"any":[1,"two"]}',
     }
     assert set(read.seen) == set(record)
+
+
+def test_no_digit_of_a_number_is_lost(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "page-000001-0.ndjson.gz"
+    record = '{"money": 12345678901234567.89, "many": 123456789012345678901234567890, "text": 1.10, "in": [0.10]}\n'
+    path.write_bytes(gzip.compress(record.encode()))
+    kinds = {"money": "DECIMAL(20,2)", "many": "DECIMAL(38,0)", "text": "STRING", "in": "STRING"}
+    taken = [Taken(name, name, kind, is_typed=True) for name, kind in kinds.items()]
+    frame = frames.frame_of(spark, [str(path)], [Found(name) for name in kinds], taken, "UTC", "")
+    assert [tuple(map(str, row)) for row in frame.collect()] == [
+        ("12345678901234567.89", "123456789012345678901234567890", "1.10", "[0.10]")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,8 @@ def test_a_range_is_its_corners(text: str, cells: Cells) -> None:
         ({}, "in/*.xml", "", "E338"),
         ({}, "in/*.xml.gz", "", "E338"),
         ({"rows": "order"}, "in/*.txt", "", "E338"),
+        ({"rows": "orders.order"}, "x/*.xml", "rows", "E335"),
+        ({"rows": "order", "outer": "id"}, "x/*.xml", "outer", "E335"),
     ],
 )
 def test_options_of_another_form_are_refused(options: dict[str, Value], path: str, option: str, code: str) -> None:

@@ -6,10 +6,12 @@ import io
 import json
 import pickle
 import struct
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, ClassVar
 
 import fastavro
 import pytest
@@ -88,3 +90,57 @@ def test_a_registry_that_is_away_is_asked_again_later_and_its_password_is_shown_
     assert caught.value.transient
     assert "s3cret" not in caught.value.render()
     assert "s3cret" not in repr(Decoder("orders", "w", "{}", registry))
+
+
+NUMBERS: dict[str, Any] = {
+    "type": "record",
+    "name": "r",
+    "fields": [
+        {"name": "x", "type": "double"},
+        {"name": "local", "type": {"type": "long", "logicalType": "local-timestamp-millis"}},
+        {"name": "clock", "type": {"type": "int", "logicalType": "time-millis"}},
+        {"name": "long", "type": {"type": "bytes", "logicalType": "decimal", "precision": 50, "scale": 2}},
+    ],
+}
+
+
+def test_what_json_has_no_number_for_is_text() -> None:
+    read = Decoder("orders", "w", json.dumps(NUMBERS))
+    record = {"x": float("nan"), "local": datetime(2026, 1, 1, 8), "clock": time(1, 2), "long": Decimal("1.50")}  # noqa: DTZ001 - it has no zone
+    told = {"x": "NaN", "local": "2026-01-01T08:00:00", "clock": "01:02:00", "long": "1.50"}
+    assert json.loads(read.json_of(encoded(NUMBERS, record), 0, 0) or b"", parse_constant=pytest.fail) == told
+    assert read.columns() == {"x": "DOUBLE", "local": "TIMESTAMP_NTZ", "clock": "STRING", "long": "STRING"}
+
+
+class Registry(BaseHTTPRequestHandler):
+    """A registry that sends everybody elsewhere, and notes who they said they were."""
+
+    said: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        self.said.append(self.headers["Authorization"])
+        if self.path.startswith("/subjects"):
+            self.send_response(302)
+            self.send_header("Location", f"http://localhost:{self.headers['Host'].rpartition(':')[2]}/elsewhere")
+            self.end_headers()
+        else:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"schema": json.dumps(OLD)}).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_password_does_not_go_where_a_registry_sends_us() -> None:
+    with HTTPServer(("127.0.0.1", 0), Registry) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        try:
+            registry = {"registry": address, "registry_user": "u", "registry_password": "s3cret"}
+            assert decoder_of("orders", "bus.orders", registry, None).columns() == {"id": "BIGINT"}
+        finally:
+            server.shutdown()
+            thread.join()
+    assert [said is None for said in Registry.said] == [False, True]

@@ -126,3 +126,9 @@ def test_a_record_keeps_the_newest_claims_and_fits_an_offset(tmp_path: Path) -> 
     assert records.find(1_795_434_094_967 + 99) is None
     assert records.last is not None
     assert records.last.label_text == "20200139000000"
+
+
+def test_what_is_no_number_of_json_is_sent_as_text(tmp_path: Path) -> None:
+    table = pa.table({"id": ["a"], "x": [float("nan")], "y": [float("-inf")]})
+    (one,) = sent(delivery(tmp_path, table, {"id": "string", "x": "double", "y": "double"}))
+    assert one.value == b'{"id": "a", "x": "NaN", "y": "-Infinity"}'

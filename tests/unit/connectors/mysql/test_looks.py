@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.systems import MysqlDatabase
-from waterclock.connectors.interface import Looking, Looked, LookRequest, Mark
+from waterclock.connectors.interface import Looked, Looking, LookRequest, Mark
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
 from waterclock.timelabel.window import Window

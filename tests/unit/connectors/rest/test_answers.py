@@ -17,6 +17,9 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
         ({"retry-after": "Thu, 01 Jan 2026 00:00:09 GMT"}, 9.0),
         ({"retry-after": "Wed, 31 Dec 2025 00:00:00 GMT"}, 0.0),
         ({"retry-after": "soon"}, None),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "9" * 400}, float("inf")),
+        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 -0100"}, None),
         ({}, None),
         # a server whose clock is a year off asks for nine seconds all the same
         ({"retry-after": "Fri, 01 Jan 2027 00:00:09 GMT", "date": "Fri, 01 Jan 2027 00:00:00 GMT"}, 9.0),

@@ -158,7 +158,31 @@ def test_a_client_that_is_refused_is_told_without_its_secret(space: Space, tmp_p
         ask(space, tmp_path, None, **{**CLIENT, "auth.client_secret": "wr0ng-secret"})
     assert caught.value.code == "E844"
     assert "wr0ng" not in caught.value.render()
-    assert "Y2xpZW50Ondyb25nLXNlY3JldA" not in caught.value.render()
+    assert "Y2xpZW50Ondyb25nLXNlY3JldA" not in str(caught.value.why), "the words of an error may be broken into lines"
+
+
+def test_a_secret_is_hidden_however_it_is_told_back(space: Space, tmp_path: Path) -> None:
+    api = patient(space.setting(tmp_path, **{**CLIENT, "auth.client_secret": "a&b c/d"}))
+    for told in ("a&b c/d", "a&amp;b c/d", "a%26b%20c%2Fd", "a%26b+c%2Fd", "Y2xpZW50OmElMjZiJTIwYyUyRmQ="):
+        assert api.hide(f"you sent {told}") == "you sent ***"
+
+
+@pytest.mark.parametrize(
+    ("link", "whole"),
+    [
+        ("?page=2", "/v1/shop/orders?page=2"),
+        ("orders?page=2", "/v1/shop/orders?page=2"),
+        ("/v1/shop/orders?page=2", "/v1/shop/orders?page=2"),
+        ("https://api.example:443/v1/x?key=k3y&a=b+c", "/v1/x?a=b+c"),
+    ],
+)
+def test_a_link_is_relative_to_what_was_asked(space: Space, tmp_path: Path, link: str, whole: str) -> None:
+    options = {"url": "https://api.example/v1", "auth.key": "k3y", "auth.param": "key"}
+    api = patient(space.setting(tmp_path, **options))
+    found = api.without_key(link, Request("GET", "shop/orders", {}))
+    assert found.removeprefix("https://api.example").removeprefix(":443") == whole
+    assert api.is_own(found)
+    assert not api.is_own(found.replace("https:", "http:"))
 
 
 def test_a_library_that_is_not_there_is_told_with_what_installs_it(

@@ -19,6 +19,7 @@ from tests.apis import Space, patient
 from tests.systems import HERE
 from waterclock.connectors.delivering import Delivery, Outcome
 from waterclock.connectors.rest.delivery import RestDeliverer
+from waterclock.connectors.rest.journal import Accepted, Journal
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow.choices import Mode
@@ -316,6 +317,19 @@ def test_whatever_fails_all_rows_are_there_once_and_in_order(
     if "per" in ordered:
         assert_in_order(kept)
         assert space.told()["overlaps"] == 0
+
+
+def test_a_line_that_a_crash_cut_off_takes_no_other_with_it(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    lines = [Accepted(LABEL, at, (f"{at:016}",)) for at in range(3)]
+    journal.accept(1, lines[0])
+    with (tmp_path / "1.accepted").open("a") as file:
+        file.write('["20130101000000", 1, "00000')  # and the power went
+    for line in lines[1:]:
+        journal.accept(1, line)
+    assert list(journal.accepted(1)) == lines
+    journal.accept(1, lines[2])  # another runner, which had sent it as well
+    assert journal.carried(LABEL, [1]) == Counter(f"{at:016}" for at in range(3))
 
 
 KILLED = """

@@ -11,6 +11,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -19,8 +20,10 @@ from hypothesis import strategies as st
 from tests.apis import Space, in_pages
 from waterclock.connectors.rest import collection
 from waterclock.connectors.rest.collection import Reading, time_text
-from waterclock.connectors.rest.declared import Asked
-from waterclock.connectors.rest.pages import lines_of
+from waterclock.connectors.rest.declared import Asked, Paging
+from waterclock.connectors.rest.pages import Series, lines_of
+from waterclock.connectors.rest.paging import next_place
+from waterclock.connectors.rest.records import Body
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.timelabel.window import Window
@@ -166,6 +169,55 @@ def test_what_lay_too_long_is_asked_anew(space: Space, tmp_path: Path) -> None:
     assert len(collect(reading)) == 4
 
 
+def ids_of(reading: Reading, series: Series) -> list[str]:
+    pages = collection._collect(reading, series, None)
+    return [json.loads(line)["id"] for page in pages for line in lines_of(Path(series.path_of(page)))]
+
+
+def test_pages_that_serve_all_windows_serve_none_that_was_not_over_then(space: Space, tmp_path: Path) -> None:
+    first, second = (Window(DAY + timedelta(hours=at), DAY + timedelta(hours=at + 1)) for at in (0, 1))
+    reading = space.reading(tmp_path, "page", in_pages("page", 2))
+    space.set(rows=rows(3))
+    assert len(ids_of(reading, collection._of_all(reading, first))) == 3
+    space.set(rows=rows(5))  # two came in the hour in which nobody could read
+    assert len(ids_of(reading, collection._of_all(reading, first))) == 3, "goes on"
+    assert len(ids_of(reading, collection._of_all(reading, second))) == 5
+    longer = Window(first.start, second.end)  # of another table
+    space.set(rows=rows(6))
+    assert len(ids_of(reading, collection._of_all(reading, longer))) == 5, "as far as that one"
+    assert len(ids_of(reading, collection._of_all(reading, Window(first.start, DAY + timedelta(hours=3))))) == 6
+
+
+def test_a_snapshot_is_never_that_of_an_earlier_batch(space: Space, tmp_path: Path) -> None:
+    reading = space.reading(tmp_path, "page", in_pages("page", 2))
+    space.set(rows=rows(3))
+    with striking(after(1, "page.kept")), pytest.raises(Stopped):
+        ids_of(reading, collection._series_of(reading, None, goes_on_whole=False))
+    assert ids_of(reading, collection._series_of(reading, None, goes_on_whole=False)) == ["0", "1", "2"]
+    assert len(space.asked) == 3, "it goes on where it stopped"
+    space.set(rows=rows(1))  # it is killed when its batch is committed, before the series is closed
+    assert ids_of(reading, collection._series_of(reading, None, goes_on_whole=False)) == ["0"]
+
+
+def test_a_page_of_which_nothing_is_left_is_not_the_last_where_there_is_more() -> None:
+    says_more = Paging("page", "page", more=("more",))
+    for more, following in ((True, {"page": 2}), (False, None)):
+        body = Body((), (), {"more": more})
+        assert next_place(says_more, {"page": 1}, body, before=0, link=None) == following
+    assert next_place(Paging("page", "page"), {"page": 1}, Body((), (), {}), before=0, link=None) is None
+
+
+def test_a_source_that_says_without_end_that_there_is_more_is_told(
+    space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space.set(rows=[])
+    monkeypatch.setattr(collection, "_MOST_EMPTY", 3)
+    monkeypatch.setattr(collection, "next_place", lambda _, place, *__, **___: {"page": place["page"] + 1})
+    with pytest.raises(WaterclockError) as caught:
+        collect(space.reading(tmp_path, "page", in_pages("page", 3)))
+    assert caught.value.code == "E843"
+
+
 def test_windows_and_other_questions_have_pages_of_their_own(space: Space, tmp_path: Path) -> None:
     space.set(rows=[{"id": str(at), "at": f"2013-01-01T0{at}:30:00Z"} for at in range(4)])
     windows = [Window(DAY + timedelta(hours=at), DAY + timedelta(hours=at + 1)) for at in range(2)]
@@ -192,6 +244,23 @@ def test_a_window_is_asked_for_whole_however_times_are_written(form: str, zone: 
     asked = Asked("since", "until", form, zone)
     first, last = DAY + timedelta(hours=5), DAY + timedelta(hours=6, minutes=30)
     assert (time_text(first, asked), time_text(last, asked, is_end=True)) == (start, end)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC"])
+def test_whichever_pass_of_an_hour_a_source_means_a_window_is_asked_for_whole(zone: str) -> None:
+    asked = Asked("since", "until", "%Y-%m-%d %H:%M", zone)
+    for month, day in ((3, 29), (4, 5), (10, 25), (11, 1)):
+        for half_hours in range(-30, 50):
+            start = datetime(2026, month, day, tzinfo=UTC) + timedelta(minutes=30 * half_hours)
+            for end in (start + timedelta(minutes=30), start + timedelta(hours=1), start + timedelta(days=1)):
+                for fold in (0, 1):
+                    since, until = (
+                        datetime.fromisoformat(time_text(at, asked, is_end=at is end)).replace(
+                            tzinfo=ZoneInfo(zone), fold=fold
+                        )
+                        for at in (start, end)
+                    )
+                    assert since.astimezone(UTC) <= start < end <= until.astimezone(UTC), (since, start, end, until)
 
 
 def test_a_day_ends_where_the_next_begins() -> None:

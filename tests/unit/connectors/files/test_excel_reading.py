@@ -1,0 +1,87 @@
+"""Cells become the texts that typed columns are read from."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from datetime import timedelta
+from typing import Any
+
+import openpyxl
+import pytest
+
+from waterclock.connectors.files.excel_reading import _text, columns_of, reader_of
+from waterclock.connectors.files.reading_options import reading_of
+from waterclock.errors import WaterclockError
+
+
+def book(*sheets: tuple[str, list[list[Any]]], hidden: str = "") -> io.BytesIO:
+    made = openpyxl.Workbook()
+    made.remove(made.worksheets[0])
+    for name, rows in sheets:
+        sheet = made.create_sheet(name)
+        sheet.sheet_state = "hidden" if name == hidden else "visible"
+        for row in rows:
+            sheet.append(row)
+    if hidden:
+        made.active = 1
+    file = io.BytesIO()
+    made.save(file)
+    return file
+
+
+def rows_of(file: io.BytesIO, **options: str) -> list[dict[str, Any]]:
+    reading = reading_of(options)
+    names = columns_of(file, reading, ())
+    file.seek(0)
+    return [dict(zip(names, row.values(), strict=False)) for batch in reader_of(reading, names)(file)
+            for row in batch.to_pylist()]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (timedelta(hours=30, seconds=1.5), "30:00:01.5"),
+        (timedelta(seconds=9), "00:00:09"),
+        (timedelta(seconds=59, microseconds=999_999), "00:00:59.999999"),
+        (timedelta(hours=-1, minutes=-2), "-01:02:00"),
+        (3.0, "3"),
+        (0.5, "0.5"),
+        (1e22, "1e+22"),
+        ("", None),
+    ],
+)
+def test_a_cell_is_the_text_that_says_the_same(cell: object, text: str | None) -> None:
+    assert _text(cell) == text
+
+
+def test_a_hidden_sheet_is_read_where_it_is_named_alone() -> None:
+    file = book(("old", [["a"], [1]]), ("new & old", [["b"], [2]]), hidden="old")
+    assert rows_of(file) == [{"b": "2"}]
+    file.seek(0)
+    assert rows_of(file, sheet="old") == [{"a": "1"}]
+
+
+@pytest.mark.parametrize("rows", [[["a", "b"], [1, "=A2+1"]], [["a"], ["=1+1"]]])
+def test_a_formula_that_nobody_reckoned_is_no_empty_cell(rows: list[list[Any]]) -> None:
+    file = book(("else", [["a"], [1]]), ("a & b", rows))
+    with pytest.raises(WaterclockError) as caught:
+        rows_of(file, sheet="a & b")
+    assert caught.value.code == "E884"
+    assert ("B2" if len(rows[0]) == 2 else "A2") in caught.value.what
+    file.seek(0)
+    assert rows_of(file, sheet="else") == [{"a": "1"}], "of another sheet nothing is said"
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [('<c r="A2"><f>1+1</f><v>2</v></c>', "2"), ('<c r="A2" t="str"><f>B1&amp;""</f><v></v></c>', None)],
+)
+def test_a_formula_with_its_value_is_that_value(cell: str, value: str | None) -> None:
+    file = book(("s", [["a", "b"], [7, 5]]))
+    changed = io.BytesIO()
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            new.writestr(name, content.replace(b'<c r="A2" t="n"><v>7</v></c>', cell.encode()))
+    assert rows_of(changed) == [{"a": value, "b": "5"}]
