@@ -96,7 +96,8 @@ def _messages(consumer: Consumer, extract: Extract, span: Span) -> Iterator[list
     found: list[Message] = []
     size, heard, is_over, told, reached = 0, time.monotonic(), False, "", span.low
     while not is_over:
-        came = consumer.consume(_AT_ONCE, _WAIT)
+        # no more than may be left: for more the client would wait, once at the end of every partition
+        came = consumer.consume(min(_AT_ONCE, max(1, span.high - reached)), _WAIT)
         for message in came:
             error, offset = message.error(), message.offset() or 0
             if error is None:
