@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
 from waterclock.connectors.kafka.cluster import Cluster
-from waterclock.connectors.kafka.ranges import Span
-from waterclock.connectors.kafka.reading import Extract, _messages
+from waterclock.connectors.kafka.ranges import Log, Span
+from waterclock.connectors.kafka.reading import Extract, Part, _messages
+from waterclock.errors import WaterclockError
+from waterclock.timelabel.instant import EPOCH
 
 
 @dataclass
 class Told:
-    """A record, or the word that the log ends at an offset."""
+    """A record, the word that the log ends at an offset, or an error."""
 
     at: int
-    is_end: bool = False
+    code: int | None = None
+    part: int | None = 0
 
     def error(self) -> KafkaError | None:
-        return KafkaError(KafkaError._PARTITION_EOF) if self.is_end else None
+        return None if self.code is None else KafkaError(self.code)
 
     def offset(self) -> int:
         return self.at
+
+    def partition(self) -> int | None:
+        return self.part
 
     def value(self) -> bytes:
         return b"{}"
 
     def key(self) -> None:
         return None
+
+
+END = KafkaError._PARTITION_EOF
 
 
 @dataclass
@@ -40,33 +51,89 @@ class Client:
     held: list[Told]
     waited: int = 0
     calls: int = 0
-    left: list[Told] = field(default_factory=list)
+    assigned: list[dict[int, int]] = field(default_factory=list)
+    paused: list[int] = field(default_factory=list)
+    at: int = 0
 
-    def assign(self, _: Any) -> None:
-        self.left = list(self.held)
+    def assign(self, places: Any) -> None:
+        self.assigned.append({place.partition: place.offset for place in places})
+
+    def pause(self, places: Any) -> None:
+        self.paused += [place.partition for place in places]
 
     def unassign(self) -> None:
-        self.left = []
+        self.at = len(self.held)
 
     def consume(self, most: int, _: float) -> list[Told]:
         self.calls += 1
-        given, self.left = self.left[:most], self.left[most:]
+        given = self.held[self.at : self.at + most]
+        self.at += len(given)
         self.waited += len(given) < most
         return given
+
+
+def read(client: Any, *spans: Span, timeout: float = 5) -> dict[int, list[int]]:
+    extract = Extract(Cluster("bus", "127.0.0.1:9", timeout=timeout), "orders", "bus.orders", ())
+    found: dict[int, list[int]] = {span.partition: [] for span in spans}
+    for messages, part in _messages(client, extract, [Part(EPOCH, span) for span in spans]):
+        assert {message.partition() for message in messages} == {part.span.partition}
+        found[part.span.partition] += [message.offset() or 0 for message in messages]
+    return found
+
+
+def turns(*parts: list[Told]) -> list[Told]:
+    return [one for each in zip_longest(*parts) for one in each if one is not None]
 
 
 @pytest.mark.parametrize(
     "held",
     [
-        pytest.param([Told(at) for at in range(30)], id="to the end of the log"),
-        pytest.param([Told(at) for at in range(900)], id="within the log"),
-        pytest.param([*(Told(at) for at in range(29)), Told(30, is_end=True)], id="a transaction's end comes last"),
+        pytest.param(lambda part: [Told(at, part=part) for at in range(30)], id="to the end of the log"),
+        pytest.param(lambda part: [Told(at, part=part) for at in range(90)], id="within the log"),
+        pytest.param(
+            lambda part: [*(Told(at, part=part) for at in range(29)), Told(30, END, part)], id="a transaction ends it"
+        ),
     ],
 )
-def test_a_small_range_is_read_without_waiting_for_what_never_comes(held: list[Told]) -> None:
-    client: Any = Client(held)
-    extract = Extract(Cluster("bus", "127.0.0.1:9"), "orders", "bus.orders", ())
-    for partition in range(3):
-        found = [m.offset() for part in _messages(client, extract, Span(partition, 0, 30)) for m in part]
-        assert found == [one.at for one in held if one.at < 30 and not one.is_end]
-    assert (client.waited, client.calls) == (0, 3)
+@pytest.mark.parametrize("partitions", [1, 40])
+def test_however_many_partitions_there_are_they_are_asked_for_together(
+    held: Callable[[int], list[Told]], partitions: int
+) -> None:
+    of_each = [held(part) for part in range(partitions)]
+    client = Client(turns(*of_each))
+    found = read(client, *(Span(part, 0, 30) for part in range(partitions)))
+    assert found == {
+        part: [one.at for one in all_ if one.at < 30 and not one.code] for part, all_ in enumerate(of_each)
+    }
+    assert (client.waited, len(client.assigned)) == (0, 1)
+    assert client.calls <= 2 + partitions // 8
+
+
+def test_a_partition_that_is_over_is_not_fetched_any_more() -> None:
+    client = Client(turns([Told(0), Told(1), Told(2)], [Told(at, part=1) for at in range(9)]))
+    assert read(client, Span(0, 0, 2), Span(1, 0, 9)) == {0: [0, 1], 1: list(range(9))}
+    assert client.paused == [0]
+
+
+def test_a_place_that_was_lost_is_taken_up_where_it_was_and_no_record_comes_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Cluster, "log_of", lambda *_: Log("orders", "id", {0: 0, 1: 0}, {0: 9, 1: 9}))
+    lost = Told(0, KafkaError._AUTO_OFFSET_RESET, 1)
+    again = [Told(1, part=1), Told(2, part=1)]  # this one was under way already when the place was lost
+    client = Client([Told(0), Told(0, part=1), lost, Told(1, part=1), Told(1), *again, Told(2)])
+    assert read(client, Span(0, 0, 3), Span(1, 0, 3)) == {0: [0, 1, 2], 1: [0, 1, 2]}
+    assert client.assigned == [{0: 0, 1: 0}, {0: 1, 1: 1}]
+
+
+@pytest.mark.parametrize("part", [None, 0])
+def test_an_error_that_waiting_does_not_mend_is_told_whatever_it_is_about(part: int | None) -> None:
+    client = Client([Told(0), Told(0, KafkaError.TOPIC_AUTHORIZATION_FAILED, part)])
+    with pytest.raises(WaterclockError, match="E855"):
+        read(client, Span(0, 0, 3), Span(1, 0, 3))
+
+
+def test_one_partition_that_stands_still_is_named() -> None:
+    client = Client([Told(0), Told(0, part=1), Told(1)])
+    with pytest.raises(WaterclockError, match=r"offsets 1:0-3 .* did not come whole"):
+        read(client, Span(0, 0, 2), Span(1, 0, 3), timeout=0)
