@@ -110,7 +110,7 @@ class Landing:
 
     def __init__(self, folder: Path, kind: str, rows: int) -> None:
         self.kind = kind
-        self.name = kind.replace(".", "_")
+        self.name = f"as_{kind.replace('.', '_')}"  # a name that ends as files do is a file
         self.kept, self.landing = folder / "kept" / self.name, folder / "new" / "web" / self.name
         self.kept.mkdir(parents=True)
         self.landing.mkdir(parents=True)
