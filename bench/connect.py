@@ -381,7 +381,7 @@ def line(case: Case, costs: dict[str, list[Cost]]) -> list[Any]:
         f"{case.rows / hand.wall:,.0f}",
         case.hand,
         ratio(hand.wall, ours.wall),
-        ratio(ours.cpu, hand.cpu),
+        ratio(ours.cpu, hand.cpu) if ours.cpu > 0 else "–",  # a worker that ends takes its CPU with it
         f"{case.rows / dlt.wall:,.0f}" if dlt else "",
         ratio(dlt.wall, ours.wall) if dlt else "",
         ours.jobs,
