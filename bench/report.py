@@ -33,6 +33,7 @@ BENCHES = (
     "service",
     "quality",
     "receive",
+    "connect",
     "restate",
     "temporal",
     "timelines",

@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Protocol
 
-from waterclock.connectors.behind import kept_since, part_name, part_of, written_twice
+from waterclock.connectors.behind import Columns, kept_since, part_name, part_of, written_twice
 from waterclock.connectors.delivering import Delivery
 from waterclock.flow.declarations import Unit
+
+Shown = tuple[Unit, Columns]
 
 
 class Tables(Protocol):
@@ -24,7 +26,10 @@ class Tables(Protocol):
     def versions(self, project: str, publish: str) -> Sequence[tuple[int, datetime]]:
         """Return the claims that delivered, and when, oldest first."""
 
-    def show(self, unit: Unit, parts: Mapping[str, Unit]) -> None:
+    def columns(self, parts: Sequence[Unit]) -> Mapping[str, Columns]:
+        """Return the columns of tables by their paths, of those that are there. Cost: one statement for all."""
+
+    def show(self, unit: Unit, parts: Mapping[str, Shown]) -> None:
         """Have the unit's view show tables by their labels, "" for a version. Of none there is no view."""
 
     def drop(self, part: Unit) -> None:
@@ -45,7 +50,7 @@ def begin_part(tables: Tables, unit: Unit, delivery: Delivery) -> tuple[Unit, bo
 def show(tables: Tables, unit: Unit, delivery: Delivery, part: Unit) -> None:
     """Have the view show the version, or all labels and this one."""
     if not delivery.is_by_label:
-        tables.show(unit, {"": part})
+        tables.show(unit, {"": (part, tables.columns([part])[part.path])})
         return
     labels = {*tables.labels(delivery.project, delivery.publish), delivery.label_text}
     tables.show(unit, _there(tables, unit, sorted(labels)))
@@ -63,7 +68,7 @@ def drop_labels(tables: Tables, unit: Unit, project: str, publish: str, labels: 
     if gone:
         tables.show(unit, {label: part for label, part in there.items() if label not in gone})
         for label in gone:
-            tables.drop(there[label])
+            tables.drop(there[label][0])
     return len(gone)
 
 
@@ -75,6 +80,7 @@ def drop_old_versions(tables: Tables, unit: Unit, project: str, publish: str) ->
             tables.drop(part_of(unit, part_name(unit, claim=claim)))
 
 
-def _there(tables: Tables, unit: Unit, labels: Sequence[str]) -> dict[str, Unit]:
+def _there(tables: Tables, unit: Unit, labels: Sequence[str]) -> dict[str, Shown]:
     parts = {label: part_of(unit, part_name(unit, label=label)) for label in labels}
-    return {label: part for label, part in parts.items() if tables.kind_at(part) == "table"}
+    columns = tables.columns(list(parts.values()))
+    return {label: (part, columns[part.path]) for label, part in parts.items() if part.path in columns}

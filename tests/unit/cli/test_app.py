@@ -55,6 +55,33 @@ def test_what_touches_no_data_never_loads_spark(busy_shop: Shop) -> None:
     assert "pyspark" not in found
 
 
+def test_tables_of_every_connector_are_checked_and_planned_without_their_libraries(tmp_path: Path) -> None:
+    reached = {
+        "files": 'path = "new"', "duckdb": 'path = "d.duckdb"', "sqlite": 'path = "l.sqlite"', "receiver": 'path = "d"',
+        "postgres": 'url = "postgresql://u@127.0.0.1:1/x"', "kafka": 'servers = "127.0.0.1:1"',
+        "rest": 'url = "http://127.0.0.1:1"',
+    }  # fmt: skip
+    by_time = {"sqlite", "postgres", "rest"}
+    said = [f"CREATE CONNECTION {kind} TYPE {kind};" for kind in reached]
+    for number, kind in enumerate(list(reached) * 3):
+        how = "" if kind == "duckdb" else "BY DATA TIME at" if kind in by_time else "BY ARRIVAL TIME"
+        said.append(f"COLLECT raw.t{number} (id KEY, at TIMESTAMP, *) FROM {kind}.t{number} EVERY DAY {how};")
+        if kind != "receiver":
+            said.append(f"PUBLISH raw.t{number} TO {kind}.o{number} APPEND;")
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "all.dpl").write_text("\n".join(said), encoding="utf-8")
+    connections = "\n".join(f"connections.{kind} = {{ {how} }}" for kind, how in reached.items())
+    (tmp_path / "waterclock.toml").write_text(
+        f'[project]\nname = "all"\n[defaults]\nstart = "2013-01-01"\n[env.dev]\npublish = true\n{connections}\n',
+        encoding="utf-8",
+    )
+    here = ["--project", str(tmp_path), "--now", "2013-01-03"]
+    found = imported_by(*([command, *here] for command in ("check", "plan", "status")))
+    libraries = {"pyspark", "pyarrow", "numpy", "duckdb", "psycopg", "confluent_kafka", "fastavro", "httpx2"}
+    assert "sqlalchemy" in found
+    assert not found & (libraries | {"openpyxl", "python_calamine", "granian", "uvicorn", "starlette", "tenacity"})
+
+
 def test_a_large_project_that_did_not_change_is_neither_parsed_nor_validated_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

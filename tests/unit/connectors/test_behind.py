@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.counting import calls_named
 from tests.systems import DuckDatabase, MysqlDatabase, PostgresDatabase, SqliteDatabase, unit_of
 from waterclock.connectors.behind import BEHIND
 from waterclock.connectors.delivering import Deliverer, Delivery, Outcome, PartKeeper
@@ -102,6 +104,24 @@ def test_the_view_switches_to_the_newest_version_and_the_old_one_stays_as_it_was
     assert database.run("SELECT id FROM _totals_v1") == [("a",)]
     deliver(database, tmp_path, 2, [("z", 9)])  # the claim stands: a version is never written again
     assert shown(database) == [("b", 2), ("c", 3)]
+
+
+def test_a_label_behind_a_view_of_many_takes_no_more_statements(database: Database, tmp_path: Path) -> None:
+    counts = []
+    for low, high in ((0, 3), (3, 12)):
+        for day in range(low, high):
+            deliver(database, tmp_path, day + 1, [("a", day)], day=day)
+        claim = 100 + high
+        _, asked = calls_named(partial(deliver, database, tmp_path, claim, [("b", 1)], day=1), "execute", "sql")
+        counts.append(asked)
+        _, dropped = calls_named(
+            lambda: keeper_of(database).drop(unit_of("ops", "totals", behind="view"), "ours", "ops.totals", ["none"]),
+            "execute",
+            "sql",
+        )
+        counts.append(dropped)
+    assert counts[:2] == counts[2:]
+    assert len(shown(database)) == 12
 
 
 def test_what_fails_before_its_end_leaves_no_version_and_a_retry_makes_a_new_one(

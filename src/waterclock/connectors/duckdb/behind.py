@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.behind import Writing, query_of
+from waterclock.connectors.behind import Columns, Writing, query_of
 from waterclock.connectors.duckdb.database import kind_at, quoted, record_in, rows_of, table_of
+from waterclock.connectors.parts import Shown
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
@@ -35,9 +36,27 @@ class Tables:
         """Return the claims that delivered, and when, oldest first."""
         return record_in(self.connection).versions(project, publish)
 
-    def show(self, unit: Unit, parts: Mapping[str, Unit]) -> None:
+    def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
+        """Return the columns of tables by their paths, of those that are there, by one statement."""
+        paths = {part.path.lower(): part.path for part in parts}
+        found: dict[str, list[tuple[str, str]]] = {}
+        if paths:
+            schema, dot, _ = parts[0].path.rpartition(".")
+            rows = rows_of(
+                self.connection,
+                "SELECT table_name, column_name, data_type FROM duckdb_columns() SEMI JOIN duckdb_tables()"
+                " USING (database_oid, table_oid) WHERE database_name = current_database()"
+                " AND lower(schema_name) = lower(?) AND list_contains(?, lower(table_name))"
+                " ORDER BY table_name, column_index",
+                (schema or "main", [path.rpartition(".")[2] for path in paths]),
+            )
+            for table, name, kind in rows:
+                found.setdefault(paths[f"{schema}{dot}{table}".lower()], []).append((name, kind))
+        return {**found}
+
+    def show(self, unit: Unit, parts: Mapping[str, Shown]) -> None:
         """Have the unit's view show tables by their labels, "" for a version. Of none there is no view."""
-        found = {table_of(part): (label, self._columns(part)) for label, part in parts.items()}
+        found = {table_of(part): (label, columns) for label, (part, columns) in parts.items()}
         rows_of(self.connection, f"DROP VIEW IF EXISTS {table_of(unit)}")
         if found:
             rows_of(self.connection, f"CREATE VIEW {table_of(unit)} AS {query_of(found, _WRITING)}")
@@ -45,7 +64,3 @@ class Tables:
     def drop(self, part: Unit) -> None:
         """Drop a table, if it is there."""
         rows_of(self.connection, f"DROP TABLE IF EXISTS {table_of(part)}")
-
-    def _columns(self, unit: Unit) -> list[tuple[str, str]]:
-        relation = self.connection.sql(f"SELECT * FROM {table_of(unit)} LIMIT 0")
-        return [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]

@@ -7,8 +7,9 @@ So neither markers of transactions nor what compaction took leaves a reader wait
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Consumer, Message, TopicPartition
 
 _AT_ONCE = 5_000
 _WAIT = 0.05
@@ -84,45 +85,119 @@ def batches(extract: Extract) -> Iterator[pa.RecordBatch]:
     Raises  E852 where the brokers drop them meanwhile, E854 to E856 as the cluster, E857 for a value that is no Avro
     """
     with extract.cluster.told(extract.where, extract.topic), extract.cluster.reading() as consumer:
-        for part in extract.parts:
-            for messages in _messages(consumer, extract, part.span):
+        for parts in _side_by_side(extract.parts):
+            for messages, part in _messages(consumer, extract, parts):
                 yield _batch(messages, part, extract)
 
 
-def _messages(consumer: Consumer, extract: Extract, span: Span) -> Iterator[list[Message]]:
+def _side_by_side(parts: Sequence[Part]) -> list[list[Part]]:
+    """Put parts together that are read at once, each of a partition of its own: those of one come in their order."""
+    rounds: list[list[Part]] = []
+    met: Counter[int] = Counter()
+    for part in parts:
+        at = met[part.span.partition]
+        met[part.span.partition] += 1
+        if at == len(rounds):
+            rounds.append([])
+        rounds[at].append(part)
+    return rounds
+
+
+@dataclass(slots=True)
+class _Open:
+    """A part that is being read: how far it was, and what came of it and is not passed on yet."""
+
+    part: Part
+    reached: int
+    found: list[Message] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def left(self) -> Span:
+        """What is still to come."""
+        return replace(self.part.span, low=self.reached)
+
+    @property
+    def most(self) -> int:
+        """How many messages may still come, the word of the log's end among them."""
+        return max(1, self.part.span.high - self.reached)
+
+    def take(self, message: Message, *, is_end: bool) -> bool:
+        """Take a record, or the word that the log ends; tell whether the part is over."""
+        offset, high = message.offset() or 0, self.part.span.high
+        if is_end:
+            return offset >= high
+        if self.reached <= offset < high:
+            self.found.append(message)
+            self.size += len(message.value() or b"") + len(message.key() or b"")
+            self.reached = offset + 1
+        return offset >= high - 1
+
+    def passed_on(self) -> list[Message]:
+        """Give what came, and forget it."""
+        found, self.found, self.size = self.found, [], 0
+        return found
+
+
+def _messages(consumer: Consumer, extract: Extract, parts: Sequence[Part]) -> Iterator[tuple[list[Message], Part]]:
+    """Yield the messages of parts, each of a partition of its own; they are fetched together, and none waits for one.
+
+    Raises  as `batches`
+    """
     from confluent_kafka import KafkaError, TopicPartition
 
-    consumer.assign([TopicPartition(extract.topic, span.partition, span.low)])
-    found: list[Message] = []
-    size, heard, is_over, told, reached = 0, time.monotonic(), False, "", span.low
-    while not is_over:
-        came = consumer.consume(_AT_ONCE, _WAIT)
+    still = {part.span.partition: _Open(part, part.span.low) for part in parts}
+    consumer.assign(_places(extract, still))
+    heard, told = time.monotonic(), ""
+    while still:
+        # no more than may be left: for more the client would wait, at the end of each range
+        came = consumer.consume(min(_AT_ONCE, sum(one.most for one in still.values())), _WAIT)
+        over: list[_Open] = []
         for message in came:
-            error, offset = message.error(), message.offset() or 0
+            error, partition = message.error(), message.partition()
             is_end = error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 - its public name
-            is_elsewhere = message.partition() != span.partition and (error is None or is_end)
-            if is_elsewhere or (error is None and offset < reached):
-                continue  # the client had fetched it before it was sent here
-            if error is None:
-                if offset < span.high:
-                    found.append(message)
-                    size += len(message.value() or b"") + len(message.key() or b"")
-                    reached = offset + 1
-                is_over = is_over or offset >= span.high - 1
-            elif is_end:
-                is_over = is_over or offset >= span.high
-            else:
-                told = _unless_final(error, extract, replace(span, low=reached), told)
-                if error.code() in _LOST_PLACE:
-                    consumer.assign([TopicPartition(extract.topic, span.partition, reached)])
+            if error is not None and not is_end:
+                told = _troubled(consumer, extract, still, message, told)
                 continue
             heard = time.monotonic()
-        if found and (is_over or not came or len(found) >= _AT_ONCE or size >= _BATCH_BYTES):
-            yield found
-            found, size, heard = [], 0, time.monotonic()  # whoever takes them may take long
-        if time.monotonic() - heard > extract.cluster.timeout:
-            raise _stalled(extract, span, told)
+            # what comes behind the end of a range that is over is passed over
+            if partition in still and still[partition].take(message, is_end=is_end):
+                over.append(still.pop(partition))
+        if over and still:
+            consumer.pause([TopicPartition(extract.topic, one.part.span.partition) for one in over])
+        for one in [*over, *(still.values() if _is_enough(still.values()) or not came else ())]:
+            if one.found:
+                yield one.passed_on(), one.part
+                heard = time.monotonic()  # whoever takes them may take long
+        if still and time.monotonic() - heard > extract.cluster.timeout:
+            raise _stalled(extract, next(iter(still.values())).part.span, told)
     consumer.unassign()
+
+
+def _is_enough(parts: Iterable[_Open]) -> bool:
+    counts = [(len(one.found), one.size) for one in parts]
+    return sum(count for count, _ in counts) >= _AT_ONCE or sum(size for _, size in counts) >= _BATCH_BYTES
+
+
+def _places(extract: Extract, still: Mapping[int, _Open]) -> list[TopicPartition]:
+    from confluent_kafka import TopicPartition
+
+    return [TopicPartition(extract.topic, partition, one.reached) for partition, one in still.items()]
+
+
+def _troubled(consumer: Consumer, extract: Extract, still: Mapping[int, _Open], message: Message, told: str) -> str:
+    """Go on behind an error that passes: of a partition that is still read, or of the client as a whole.
+
+    Raises  as `_unless_final`
+    """
+    error, partition = message.error(), message.partition()
+    one = next(iter(still.values()), None) if partition is None or partition < 0 else still.get(partition)
+    if error is None or one is None:
+        return told
+    told = _unless_final(error, extract, one.left, told)
+    if error.code() in _LOST_PLACE:
+        consumer.assign(_places(extract, still))
+    return told
 
 
 def _unless_final(error: Any, extract: Extract, span: Span, told: str) -> str:

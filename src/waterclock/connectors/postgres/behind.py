@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.behind import Writing, query_of
+from waterclock.connectors.behind import Columns, Writing, query_of
 from waterclock.connectors.delivery_record import Record
+from waterclock.connectors.parts import Shown
 from waterclock.connectors.postgres.database import quoted, table_of
 from waterclock.flow.declarations import Unit
 
@@ -39,9 +40,23 @@ class Tables:
         """Return the claims that delivered, and when, oldest first."""
         return Record(self.connection.execute, "%s").versions(project, publish)
 
-    def show(self, unit: Unit, parts: Mapping[str, Unit]) -> None:
+    def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
+        """Return the columns of tables by their paths, of those that are there, by one statement."""
+        paths = {table_of(part): part.path for part in parts}
+        rows = self.connection.execute(
+            "SELECT said, attname::text, format_type(atttypid, atttypmod) FROM unnest(%s::text[]) AS said"
+            " JOIN pg_class AS c ON c.oid = to_regclass(said) AND relkind IN ('r', 'p', 'f')"
+            " JOIN pg_attribute ON attrelid = c.oid AND attnum > 0 AND NOT attisdropped ORDER BY said, attnum",
+            (list(paths),),
+        )
+        found: dict[str, list[tuple[str, str]]] = {}
+        for said, name, kind in rows:
+            found.setdefault(paths[str(said)], []).append((str(name), str(kind)))
+        return {**found}
+
+    def show(self, unit: Unit, parts: Mapping[str, Shown]) -> None:
         """Have the unit's view show tables by their labels, "" for a version. Of none there is no view."""
-        found = {table_of(part): (label, self._columns(part)) for label, part in parts.items()}
+        found = {table_of(part): (label, columns) for label, (part, columns) in parts.items()}
         if not found:
             self.connection.execute(f"DROP VIEW IF EXISTS {table_of(unit)}")
             return
@@ -50,14 +65,6 @@ class Tables:
     def drop(self, part: Unit) -> None:
         """Drop a table, if it is there."""
         self.connection.execute(f"DROP TABLE IF EXISTS {table_of(part)}")
-
-    def _columns(self, unit: Unit) -> list[tuple[str, str]]:
-        rows = self.connection.execute(
-            "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute"
-            " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
-            (table_of(unit),),
-        )
-        return [(str(name), str(kind)) for name, kind in rows]
 
 
 def _replace_view(connection: Connection, view: str, query: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from waterclock.connectors.behind import Writing, query_of
+from waterclock.connectors.behind import Columns, Writing, query_of
 from waterclock.connectors.delivery_record import Record
+from waterclock.connectors.parts import Shown
 from waterclock.connectors.sqlite.database import quoted, table_of
 from waterclock.flow.declarations import Unit
 
@@ -37,9 +39,25 @@ class Tables:
         rows = Record(self.connection.execute, "?").versions(project, publish)
         return [(claim, datetime.fromisoformat(delivered).replace(tzinfo=UTC)) for claim, delivered in rows]
 
-    def show(self, unit: Unit, parts: Mapping[str, Unit]) -> None:
+    def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
+        """Return the columns of tables by their paths, of those that are there, by one statement."""
+        paths = {part.path.lower(): part.path for part in parts}
+        found: dict[str, list[tuple[str, str]]] = {}
+        if paths:
+            schema, dot, _ = parts[0].path.rpartition(".")
+            rows = self.connection.execute(
+                f"SELECT m.name, x.name, x.type FROM {quoted(schema or 'main')}.sqlite_master AS m"
+                " JOIN pragma_table_xinfo(m.name, ?) AS x WHERE m.type = 'table'"
+                " AND lower(m.name) IN (SELECT lower(value) FROM json_each(?)) ORDER BY m.name, x.cid",
+                (schema or "main", json.dumps([path.rpartition(".")[2] for path in paths])),
+            )
+            for table, name, kind in rows:
+                found.setdefault(paths[f"{schema}{dot}{table}".lower()], []).append((str(name), str(kind)))
+        return {**found}
+
+    def show(self, unit: Unit, parts: Mapping[str, Shown]) -> None:
         """Have the unit's view show tables by their labels, "" for a version. Of none there is no view."""
-        found = {table_of(part): (label, self._columns(part)) for label, part in parts.items()}
+        found = {table_of(part): (label, columns) for label, (part, columns) in parts.items()}
         self.connection.execute(f"DROP VIEW IF EXISTS {table_of(unit)}")
         if found:
             self.connection.execute(f"CREATE VIEW {table_of(unit)} AS {query_of(found, _WRITING)}")
@@ -47,9 +65,3 @@ class Tables:
     def drop(self, part: Unit) -> None:
         """Drop a table, if it is there."""
         self.connection.execute(f"DROP TABLE IF EXISTS {table_of(part)}")
-
-    def _columns(self, unit: Unit) -> list[tuple[str, str]]:
-        *schema, name = unit.path.split(".")
-        prefix = f"{quoted(schema[0])}." if schema else ""
-        rows = self.connection.execute(f"PRAGMA {prefix}table_xinfo({quoted(name)})")
-        return [(str(row[1]), str(row[2])) for row in rows]

@@ -102,6 +102,7 @@ _TAKEN = sa.select(items.c.item, items.c.label).where(
     items.c.table_name == sa.bindparam("of"), items.c.item.in_(sa.bindparam("names", expanding=True))
 )
 _ADD_ITEMS = sa.insert(items)
+_NAMES_AT_ONCE = 10_000
 
 # How much the newest claim weighs in the mean of seconds per batch.
 _NEWEST_WEIGHS = 0.2
@@ -288,22 +289,32 @@ def _count_codes(write: Write, held: Claim, before: Mapping[datetime, AnyRow]) -
 
 
 def _take_items(write: Write, held: Claim, results: Sequence[BatchResult]) -> None:
-    """Note which items of the source are taken; those that an older revision had and this one has not are free."""
+    """Note which items of the source are taken; those that an older revision had and this one has not are free.
+
+    Cost: one question, and one more for each 10,000 items of all labels together
+    """
     table = held.request.table
-    for found in results:
-        taken = {str(item["name"]): dict(item) for item in found.source.get("items", ())}
-        if not taken and "items" not in found.source:
-            continue
-        write.later(_FORGET_ITEMS, {"of": table, "at": found.label})
-        other = write.execute(_TAKEN, {"of": table, "names": list(taken)}).first()
+    found = [(one.label, item) for one in results for item in one.source.get("items", ())]
+    labels = {label for label, _ in found} | {one.label for one in results if "items" in one.source}
+    if not labels:
+        return
+    taken: dict[str, tuple[datetime, dict[str, Any]]] = {}
+    for label, item in found:
+        by, _ = taken.setdefault(str(item["name"]), (label, dict(item)))
+        if by != label:
+            raise refusals.taken_twice(table, label, str(item["name"]), by)
+    write.later(_FORGET_ITEMS, [{"of": table, "at": label} for label in sorted(labels)])
+    names = list(taken)
+    for at in range(0, len(names), _NAMES_AT_ONCE):
+        other = write.execute(_TAKEN, {"of": table, "names": names[at : at + _NAMES_AT_ONCE]}).first()
         if other is not None:
-            raise refusals.taken_twice(table, found.label, other.item, other.label)
-        rows = [
-            {"table_name": table, "item": name, "label": found.label, "claim": held.number, "data": data}
-            for name, data in taken.items()
-        ]
-        if rows:
-            write.later(_ADD_ITEMS, rows)
+            raise refusals.taken_twice(table, taken[other.item][0], other.item, other.label)
+    rows = [
+        {"table_name": table, "item": name, "label": label, "claim": held.number, "data": data}
+        for name, (label, data) in taken.items()
+    ]
+    if rows:
+        write.later(_ADD_ITEMS, rows)
 
 
 def _log(write: Write, held: Claim, results: Sequence[BatchResult], changed: Sequence[datetime]) -> None:

@@ -1,87 +1,160 @@
-"""Records of a range, and of no other, however the client brings them."""
+"""How often a reader of a range waits, against a client of the test's own."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError
 
 from waterclock.connectors.kafka.cluster import Cluster
 from waterclock.connectors.kafka.ranges import Log, Span
 from waterclock.connectors.kafka.reading import Extract, Part, _messages
 from waterclock.errors import WaterclockError
-
-DAY = datetime(2026, 1, 1, tzinfo=UTC)
+from waterclock.timelabel.instant import EPOCH
 
 
 @dataclass
-class Record:
-    """A record, or an event of its partition, as the client gives it."""
+class Told:
+    """A record, the word that the log ends at an offset, or an error."""
 
-    on: int
     at: int
-    fault: KafkaError | None = None
+    code: int | None = None
+    part: int | None = 0
 
     def error(self) -> KafkaError | None:
-        return self.fault
-
-    def partition(self) -> int:
-        return self.on
+        return None if self.code is None else KafkaError(self.code)
 
     def offset(self) -> int:
         return self.at
 
+    def partition(self) -> int | None:
+        return self.part
+
     def value(self) -> bytes:
-        return b"v"
+        return b"{}"
 
     def key(self) -> None:
         return None
 
 
+END = KafkaError._PARTITION_EOF
+
+
+@dataclass
 class Client:
-    """A consumer that gives what it is told to, batch by batch."""
+    """Gives what it has, and waits as librdkafka does where it has less than is asked for."""
 
-    def __init__(self, *batches: list[Record]) -> None:
-        self.batches = list(batches)
+    held: list[Told]
+    waited: int = 0
+    calls: int = 0
+    assigned: list[dict[int, int]] = field(default_factory=list)
+    paused: list[int] = field(default_factory=list)
+    at: int = 0
 
-    def assign(self, _: Any) -> None:
-        pass
+    def assign(self, places: Any) -> None:
+        self.assigned.append({place.partition: place.offset for place in places})
+
+    def pause(self, places: Any) -> None:
+        self.paused += [place.partition for place in places]
 
     def unassign(self) -> None:
-        pass
+        self.at = len(self.held)
 
-    def consume(self, _count: int, _wait: float) -> list[Record]:
-        return self.batches.pop(0) if self.batches else []
+    def consume(self, most: int, _: float) -> list[Told]:
+        self.calls += 1
+        given = self.held[self.at : self.at + most]
+        self.at += len(given)
+        self.waited += len(given) < most
+        return given
 
 
-def offsets(client: Client, low: int, high: int) -> list[int]:
-    span = Span(1, low, high)
-    extract = Extract(
-        Cluster("bus", "nowhere:9", timeout=0.3), "t", "t", (Part(datetime(2026, 1, 1, tzinfo=UTC), span),)
-    )
-    return [record.offset() for found in _messages(client, extract, span) for record in found]  # type: ignore[arg-type, misc]
+def read(client: Any, *spans: Span, timeout: float = 5) -> dict[int, list[int]]:
+    extract = Extract(Cluster("bus", "127.0.0.1:9", timeout=timeout), "orders", "bus.orders", ())
+    found: dict[int, list[int]] = {span.partition: [] for span in spans}
+    for messages, part in _messages(client, extract, [Part(EPOCH, span) for span in spans]):
+        assert {message.partition() for message in messages} == {part.span.partition}
+        found[part.span.partition] += [message.offset() or 0 for message in messages]
+    return found
+
+
+def turns(*parts: list[Told]) -> list[Told]:
+    return [one for each in zip_longest(*parts) for one in each if one is not None]
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        pytest.param(lambda part: [Told(at, part=part) for at in range(30)], id="to the end of the log"),
+        pytest.param(lambda part: [Told(at, part=part) for at in range(90)], id="within the log"),
+        pytest.param(
+            lambda part: [*(Told(at, part=part) for at in range(29)), Told(30, END, part)], id="a transaction ends it"
+        ),
+    ],
+)
+@pytest.mark.parametrize("partitions", [1, 40])
+def test_however_many_partitions_there_are_they_are_asked_for_together(
+    held: Callable[[int], list[Told]], partitions: int
+) -> None:
+    of_each = [held(part) for part in range(partitions)]
+    client = Client(turns(*of_each))
+    found = read(client, *(Span(part, 0, 30) for part in range(partitions)))
+    assert found == {
+        part: [one.at for one in all_ if one.at < 30 and not one.code] for part, all_ in enumerate(of_each)
+    }
+    assert (client.waited, len(client.assigned)) == (0, 1)
+    assert client.calls <= 2 + partitions // 8
+
+
+def test_a_partition_that_is_over_is_not_fetched_any_more() -> None:
+    client = Client(turns([Told(0), Told(1), Told(2)], [Told(at, part=1) for at in range(9)]))
+    assert read(client, Span(0, 0, 2), Span(1, 0, 9)) == {0: [0, 1], 1: list(range(9))}
+    assert client.paused == [0]
+
+
+def test_a_place_that_was_lost_is_taken_up_where_it_was_and_no_record_comes_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Cluster, "log_of", lambda *_: Log("orders", "id", {0: 0, 1: 0}, {0: 9, 1: 9}))
+    lost = Told(0, KafkaError._AUTO_OFFSET_RESET, 1)
+    again = [Told(1, part=1), Told(2, part=1)]  # this one was under way already when the place was lost
+    client = Client([Told(0), Told(0, part=1), lost, Told(1, part=1), Told(1), *again, Told(2)])
+    assert read(client, Span(0, 0, 3), Span(1, 0, 3)) == {0: [0, 1, 2], 1: [0, 1, 2]}
+    assert client.assigned == [{0: 0, 1: 0}, {0: 1, 1: 1}]
+
+
+@pytest.mark.parametrize("part", [None, 0])
+def test_an_error_that_waiting_does_not_mend_is_told_whatever_it_is_about(part: int | None) -> None:
+    client = Client([Told(0), Told(0, KafkaError.TOPIC_AUTHORIZATION_FAILED, part)])
+    with pytest.raises(WaterclockError, match="E855"):
+        read(client, Span(0, 0, 3), Span(1, 0, 3))
+
+
+def test_one_partition_that_stands_still_is_named() -> None:
+    client = Client([Told(0), Told(0, part=1), Told(1)])
+    with pytest.raises(WaterclockError, match=r"offsets 1:0-3 .* did not come whole"):
+        read(client, Span(0, 0, 2), Span(1, 0, 3), timeout=0)
 
 
 def test_what_was_fetched_for_another_range_is_left_out() -> None:
-    stale = [Record(0, 12), Record(1, 3), Record(1, 9)]
-    client = Client([*stale, Record(1, 10), Record(1, 12)], [Record(1, 12), Record(1, 11), Record(1, 14)])
-    assert offsets(client, 10, 15) == [10, 12, 14]
+    stale = [Told(12), Told(3, part=1), Told(9, part=1)]
+    came = [Told(10, part=1), Told(12, part=1), Told(12, part=1), Told(11, part=1), Told(14, part=1)]
+    assert read(Client([*stale, *came]), Span(1, 10, 15)) == {1: [10, 12, 14]}
 
 
 def test_an_end_told_of_another_partition_ends_nothing() -> None:
-    end = KafkaError(KafkaError._PARTITION_EOF)
-    client = Client([Record(1, 10), Record(0, 99, end), Record(0, 99)], [Record(1, 11), Record(1, 13, end)])
-    assert offsets(client, 10, 13) == [10, 11]
+    came = [Told(10, part=1), Told(99, END, 0), Told(99), Told(11, part=1), Told(13, END, 1)]
+    assert read(Client(came), Span(1, 10, 13)) == {1: [10, 11]}
 
 
-def test_a_partition_that_does_not_answer_for_a_time_is_told_and_not_begun_at_its_end(monkeypatch: Any) -> None:
-    answer = TopicPartition("t", 0, 1_767_225_600_000)
-
+def test_a_partition_that_does_not_answer_for_a_time_is_told_and_not_begun_at_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Answer:
-        partition, offset, error = 0, answer.offset, KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
+        partition, offset, error = 0, 1_767_225_600_000, KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
 
     class Asked(Client):
         def offsets_for_times(self, *_: Any, **__: Any) -> list[Any]:
@@ -90,8 +163,8 @@ def test_a_partition_that_does_not_answer_for_a_time_is_told_and_not_begun_at_it
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr(Cluster, "consumer", lambda _self, **_more: Asked())
+    monkeypatch.setattr(Cluster, "consumer", lambda _self, **_more: Asked([]))
     log = Log("t", "id", {0: 0}, {0: 100})
     with pytest.raises(WaterclockError) as caught:
-        Cluster("bus", "nowhere:9").since(log, DAY, "t")
+        Cluster("bus", "nowhere:9").since(log, EPOCH, "t")
     assert (caught.value.code, caught.value.transient) == ("E854", True)

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from tests.ledgers import DAY, Desk, day, result, table
 from waterclock.batches.facts import BEGINNING
@@ -220,6 +222,33 @@ def test_an_item_belongs_to_one_batch(at_desk: Desk) -> None:
         at_desk.ledger.claims.record_done(held, [result(1, source=items("f1", "f2"))])
     assert refused.value.code == "E414"
     assert at_desk.ledger.reads.taken_items("raw.a") == {"f1"}
+
+
+def test_an_item_belongs_to_one_label_of_a_claim(at_desk: Desk) -> None:
+    held = at_desk.claim("raw.a", 0, 1)
+    found = [result(0, source=items("f1")), result(1, source=items("f2", "f1"))]
+    with pytest.raises(WaterclockError, match=r"f1 was taken by raw\.a@20130101000000") as refused:
+        at_desk.ledger.claims.record_done(held, found)
+    assert refused.value.code == "E414"
+    assert at_desk.ledger.reads.taken_items("raw.a") == set()
+
+
+def test_items_of_many_labels_are_asked_for_by_one_question(at_desk: Desk) -> None:
+    asked: list[str] = []
+    held = at_desk.claim("raw.a", *range(30))
+    found = [result(at, source=items(f"f{at}", f"g{at}")) for at in range(30)]
+
+    def heard(*given: Any) -> None:
+        asked.append(given[2])
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", heard)
+    try:
+        at_desk.ledger.claims.record_done(held, found)
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", heard)
+    assert len([sql for sql in asked if sql.startswith("SELECT items")]) == 1
+    assert len([sql for sql in asked if sql.startswith("DELETE FROM items")]) <= 1
+    assert len(at_desk.ledger.reads.taken_items("raw.a")) == 60
 
 
 def test_a_restated_batch_frees_the_items_it_no_longer_has(at_desk: Desk) -> None:
