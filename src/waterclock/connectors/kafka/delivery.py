@@ -23,6 +23,7 @@ from waterclock.connectors.delivering import Delivered, Delivery, Outcome
 from waterclock.connectors.kafka.cluster import Cluster
 from waterclock.connectors.kafka.messages import Sent, writing_of
 from waterclock.connectors.kafka.ranges import Log
+from waterclock.connectors.kafka.refusals import Heard
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.declarations import Unit
@@ -224,11 +225,8 @@ class KafkaDeliverer:
 
     @contextmanager
     def _group(self, project: str, publish: str) -> Iterator[Consumer]:
-        consumer = self.cluster.consumer(**{"group.id": name_of(project, publish)})
-        try:
+        with self.cluster.reading(**{"group.id": name_of(project, publish)}) as (consumer, _):
             yield consumer
-        finally:
-            consumer.close()
 
     @contextmanager
     def _transacting(self, unit: Unit, project: str, publish: str, in_flight: object) -> Iterator[_Held]:
@@ -245,7 +243,8 @@ class KafkaDeliverer:
         where = str(unit)
         with self.cluster.told(where, unit.path), self._group(project, publish) as consumer:
             log = self.cluster.log_of(unit.path, where)
-            producer = self.cluster.producer(**config)
+            heard = Heard()
+            producer = self.cluster.producer(heard, **config)
             try:
                 producer.init_transactions(self._patience)
                 yield _Held(self.cluster, unit, log, producer, consumer)
@@ -255,7 +254,7 @@ class KafkaDeliverer:
                 with suppress(KafkaException):
                     producer.abort_transaction(_ABORT_PATIENCE)
                 if isinstance(error, KafkaException):
-                    raise self._as_told(error, unit) from None
+                    raise self._as_told(heard.better(error), unit) from None
                 raise
 
     def _as_told(self, error: KafkaException, unit: Unit) -> WaterclockError:
