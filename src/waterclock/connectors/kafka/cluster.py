@@ -147,6 +147,25 @@ class Cluster:
         except (KafkaException, KeyError, StopIteration, ValueError):
             return _KEPT_MINUTES
 
+    def kept_by(self, topic: str, log: Log, where: str) -> tuple[dict[str, str], dict[int, int]]:
+        """Return how a topic is configured, and its ends with what is not committed yet. Cost: two requests."""
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]
+
+        with self.told(where, topic):
+            heard = Heard()
+            admin = self.admin(heard)
+            asked = admin.describe_configs(
+                [ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=self.timeout
+            )
+            ends = admin.list_offsets(
+                {TopicPartition(topic, part): OffsetSpec.latest() for part in log.ends},  # type: ignore[no-untyped-call]
+                request_timeout=self.timeout,
+            )
+            [config] = _answers(admin, heard, asked).values()
+            found = {part.partition: answer.offset for part, answer in _answers(admin, heard, ends).items()}
+            return {name: str(entry.value) for name, entry in config.items()}, found
+
     @contextmanager
     def reading(self, **more: Any) -> Iterator[tuple[Consumer, Heard]]:
         """Open a consumer, and close it; beside it what it hears."""

@@ -98,7 +98,7 @@ def batches(extract: Extract) -> Iterator[pa.RecordBatch]:
             no Avro
     """
     with extract.cluster.told(extract.where, extract.topic), extract.cluster.reading() as (consumer, heard):
-        for parts in _waves(extract.parts):
+        for parts in waves(extract.parts):
             for records in _side_by_side(consumer, heard, extract, parts):
                 yield _batch(records, extract)
 
@@ -134,7 +134,7 @@ class _Came:
         self.size += len(message.value() or b"") + len(message.key() or b"")
 
 
-def _waves(parts: Sequence[Part]) -> list[list[Part]]:
+def waves(parts: Sequence[Part]) -> list[list[Part]]:
     """Return parts in as few lists as hold each partition once, for a consumer is at one place of each."""
     found: list[list[Part]] = []
     seen: Counter[int] = Counter()

@@ -14,10 +14,13 @@ from typing import Any
 import fastavro
 import pytest
 
+from tests.certificates import Authority
+from tests.schema_registry import Registry, serving
 from waterclock.connectors.kafka import avro
 from waterclock.connectors.kafka.avro import Decoder, decoder_of
 from waterclock.errors import WaterclockError
 
+WORD = "Pass'w0rd/+%ä"
 OLD: dict[str, Any] = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}
 NEW: dict[str, Any] = {
     "type": "record",
@@ -88,3 +91,34 @@ def test_a_registry_that_is_away_is_asked_again_later_and_its_password_is_shown_
     assert caught.value.transient
     assert "s3cret" not in caught.value.render()
     assert "s3cret" not in repr(Decoder("orders", "w", "{}", registry))
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # of a refused handshake
+def test_a_registry_that_asks_for_a_login_gets_it_over_tls(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    with serving(Registry([OLD, NEW], login=f"ann:{WORD}"), authority.pair("registry")) as registry:
+        said = {"registry": registry.address, "registry_user": "ann", "registry_password": WORD}
+        trusting = {**said, "registry_ca": str(authority.certificate)}
+        found = decoder_of("orders", "bus.orders", trusting, None)
+        assert json.loads(found.json_of(encoded(OLD, {"id": 1}, 1), 0, 0) or b"")["id"] == 1
+        refused = {}
+        for name, wrong in {"ca": said, "word": {**trusting, "registry_password": "other"}}.items():
+            with pytest.raises(WaterclockError) as caught:
+                decoder_of("orders", "bus.orders", wrong, None)
+            refused[name] = caught.value
+        assert (refused["ca"].code, refused["ca"].transient) == ("E857", False)
+        assert "registry_ca" in str(refused["ca"].fix)
+        assert (refused["word"].code, refused["word"].transient) == ("E857", True)
+        assert "registry_password are right" in str(refused["word"].fix)
+        assert WORD not in "".join(error.render() for error in refused.values())
+
+
+def test_a_login_goes_to_no_other_host() -> None:
+    with serving(Registry([OLD])) as other, serving(Registry([OLD], leads_to=other.address)) as registry:
+        said = {"registry": registry.address, "registry_user": "ann", "registry_password": WORD}
+        with pytest.raises(WaterclockError) as caught:
+            decoder_of("orders", "bus.orders", said, None)
+    assert (caught.value.code, "302" in str(caught.value.why)) == ("E857", True)
+    assert (len(registry.heard), other.heard) == (1, [])
