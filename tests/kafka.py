@@ -297,6 +297,7 @@ _PLAIN = {
     "group.initial.rebalance.delay.ms": "0",
     "log.retention.ms": "-1",  # tests send records of long ago
     "auto.create.topics.enable": "false",
+    "broker.session.timeout.ms": "60000",  # a busy machine is no outage
     "offsets.retention.minutes": "1000000000",  # claims of the suites are numbered from 1, as if made in 1970
 }
 
@@ -397,7 +398,8 @@ def _escaped(word: str) -> str:
 def _format(folder: Path, properties: dict[str, str], *how: str, cluster: str = "") -> None:
     """Write a node's settings and make its folder ready, with the users of SCRAM."""
     text = "".join(f"{name}={value}\n" for name, value in properties.items())
-    (folder / "server.properties").write_text(text.encode("ascii", "backslashreplace").decode().replace("\\x", "\\u00"))
+    ascii_text = text.encode("ascii", "backslashreplace").decode().replace("\\x", "\\u00")
+    (folder / "server.properties").write_text(ascii_text)
     tool = [
         "kafka.tools.StorageTool",
         "format",

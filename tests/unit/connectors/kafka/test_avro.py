@@ -93,9 +93,7 @@ def test_a_registry_that_is_away_is_asked_again_later_and_its_password_is_shown_
     assert "s3cret" not in repr(Decoder("orders", "w", "{}", registry))
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # of a refused handshake
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of a refused handshake
 def test_a_registry_that_asks_for_a_login_gets_it_over_tls(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     with serving(Registry([OLD, NEW], login=f"ann:{WORD}"), authority.pair("registry")) as registry:
