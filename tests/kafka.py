@@ -142,13 +142,15 @@ class Broker:
 
     def topic(self, name: str = "", partitions: int = 1, copies: int = 1, **config: str) -> str:
         """Make a topic; gives its name."""
-        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
         name = name or f"t-{uuid.uuid4().hex[:10]}"
         admin = self.admin()  # a client that goes takes its answers with it
         for made in admin.create_topics([NewTopic(name, partitions, copies, config=config)]).values():
             made.result(30)
-        _until(lambda: name in admin.list_topics(timeout=3).topics)
+        asked = {TopicPartition(name, part): OffsetSpec.latest() for part in range(partitions)}
+        _until(lambda: [found.result(3) for found in admin.list_offsets(asked).values()])
         return name
 
     def delete_topic(self, name: str) -> None:
