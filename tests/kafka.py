@@ -147,7 +147,8 @@ class Broker:
         admin = self.admin()  # a client that goes takes its answers with it
         for made in admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
             made.result(30)
-        asked = {TopicPartition(name, part): OffsetSpec.latest() for part in range(partitions)}
+        newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(name, part): newest for part in range(partitions)}
         _until(lambda: [found.result(3) for found in admin.list_offsets(asked).values()])
         return name
 
