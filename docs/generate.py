@@ -189,7 +189,8 @@ value; `json` the fields of an object, as text unless they are declared otherwis
 
 A claim is delivered in one transaction, the record of it within. Values are JSON objects of all columns but those that
 are `headers`; `text` is one column beside key and headers, `raw` takes the columns `key`, `value` and, if there,
-`headers`. [Collect from Kafka, and publish to it](../howto/collect-kafka.md) tells more.""",
+`headers`. With `ends` each partition is told where a label ends. What is secret is named and never written out
+(`E322`). [Collect from Kafka, and publish to it](../howto/collect-kafka.md) tells more.""",
     "rest": """\
 It needs a library: `pip install 'waterclock[rest]'`. Secrets are named and never written out (`E313`); what is said
 of pages on the connection holds for all that is collected from it, a COLLECT says otherwise for itself.

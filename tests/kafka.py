@@ -27,12 +27,25 @@ from typing import Any
 
 import pytest
 
+from tests.certificates import Authority
 from waterclock.engine.spark.jars import _ivy_jar, _proxy_options, cache_directory
 from waterclock.engine.spark.java import find_java
 
 _HERE = Path(__file__).parent
 _VERSION = "4.2.1"
-_PATIENCE = 60
+_PATIENCE = 120
+WORD = "Pass'w0rd/+%ä"
+"""The password of `ann` and of `bob`, who may read no topic that is named `kept-from-bob...`."""
+_DOORS = {
+    "PLAINTEXT": "PLAINTEXT",
+    "SSL": "SSL",
+    "MUTUAL": "SSL",  # asks for a client's certificate
+    "STALE": "SSL",  # shows a certificate that is over
+    "ELSEWHERE": "SSL",  # shows one of another host
+    "SASL_PLAINTEXT": "SASL_PLAINTEXT",
+    "SASL_SSL": "SASL_SSL",
+}
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _SETTINGS = Path(_ivy_jar.__code__.co_filename).with_name("ivysettings.xml")
 Message = tuple[bytes | None, bytes | None]
 
@@ -84,7 +97,8 @@ class Broker:
 
     folder: Path
     port: int
-    controller: int
+    doors: dict[str, str]
+    authority: Authority
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -126,13 +140,16 @@ class Broker:
 
     def topic(self, name: str = "", partitions: int = 1, **config: str) -> str:
         """Make a topic; gives its name."""
-        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
         name = name or f"t-{uuid.uuid4().hex[:10]}"
         admin = self.admin()  # a client that goes takes its answers with it
         for made in admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
             made.result(30)
-        _until(lambda: name in admin.list_topics(timeout=3).topics)
+        newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(name, part): newest for part in range(partitions)}
+        _until(lambda: [found.result(3) for found in admin.list_offsets(asked).values()])
         return name
 
     def delete_topic(self, name: str) -> None:
@@ -224,7 +241,12 @@ def _until(is_so: Callable[[], Any]) -> None:
 
 
 def _java() -> list[str]:
-    tuned = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    tuned = [
+        "-Xmx384m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    ]
     return [find_java(), *tuned, "-cp", f"{_folder()}/*"]
 
 
@@ -245,35 +267,12 @@ def broker() -> Broker:
     if not has_broker():
         pytest.skip("the jars of a Kafka broker are not there: bin/_servers")
     folder = Path(tempfile.mkdtemp(prefix="waterclock-kafka-"))
-    port, controller = _free_ports(2)
-    listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}"
-    properties = {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
-        "listeners": listeners,
-        "advertised.listeners": listeners,
-        "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-        "log.dirs": str(folder / "data"),
-        "offsets.topic.replication.factor": "1",
-        "offsets.topic.num.partitions": "1",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
-        "transaction.state.log.num.partitions": "1",
-        "share.coordinator.state.topic.replication.factor": "1",
-        "share.coordinator.state.topic.min.isr": "1",
-        "group.initial.rebalance.delay.ms": "0",
-        "log.retention.ms": "-1",  # tests send records of long ago
-        "auto.create.topics.enable": "false",
-        "offsets.retention.minutes": "1000000000",  # claims of the suites are numbered from 1, as if made in 1970
-    }
-    (folder / "server.properties").write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-    identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    tool = ["kafka.tools.StorageTool", "format", "--standalone", "-t", identity]
-    subprocess.run([*_java(), *tool, "-c", str(folder / "server.properties")], check=True, capture_output=True)
-    made = Broker(folder, port, controller)
+    ports = _free_ports(len(_DOORS) + 1)
+    doors = {name: f"127.0.0.1:{port}" for name, port in zip((*_DOORS, "CONTROLLER"), ports, strict=True)}
+    authority = Authority(folder / "certificates")
+    properties = {**_PLAIN, **_listening(doors), **_secured(authority), "log.dirs": str(folder / "data")}
+    _format(folder, properties, "--standalone")
+    made = Broker(folder, ports[0], doors, authority)
 
     def end() -> None:
         made.kill()
@@ -282,6 +281,100 @@ def broker() -> Broker:
     atexit.register(end)
     made.start()
     return made
+
+
+_PLAIN = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.retention.ms": "-1",  # tests send records of long ago
+    "auto.create.topics.enable": "false",
+    "broker.session.timeout.ms": "60000",  # a busy machine is no outage
+    "offsets.retention.minutes": "1000000000",  # claims of the suites are numbered from 1, as if made in 1970
+}
+
+
+def _listening(doors: dict[str, str]) -> dict[str, str]:
+    listeners = ",".join(f"{name}://{address}" for name, address in doors.items())
+    protocols = {**_DOORS, "CONTROLLER": "PLAINTEXT"}
+    return {
+        "controller.quorum.bootstrap.servers": doors["CONTROLLER"],
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": ",".join(f"{name}:{protocols[name]}" for name in doors),
+        "num.network.threads": "1",
+    }
+
+
+def _secured(authority: Authority) -> dict[str, str]:
+    """Return how the doors are guarded: by certificates and passwords; who comes through PLAINTEXT may do all."""
+    shown = {
+        "": authority.pair("broker"),
+        "stale.": authority.pair("stale", is_over=True),
+        "elsewhere.": authority.pair("elsewhere", host="127.0.0.2"),
+    }
+    found = {
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority.certificate),
+        "listener.name.mutual.ssl.client.auth": "required",
+        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+        "super.users": "User:ANONYMOUS",
+    }
+    for door, pair in shown.items():
+        prefix = f"listener.name.{door}" if door else ""
+        store = pair.certificate.with_suffix(".store")
+        store.write_text(pair.both)
+        found |= {f"{prefix}ssl.keystore.type": "PEM", f"{prefix}ssl.keystore.location": str(store)}
+    package = "org.apache.kafka.common.security"
+    users = " ".join(f'user_{name}="{_escaped(WORD)}"' for name in ("ann", "bob"))
+    token = 'OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker"'
+    logins = {
+        "plain": f"{package}.plain.PlainLoginModule required {users};",
+        "scram-sha-256": f"{package}.scram.ScramLoginModule required;",
+        "scram-sha-512": f"{package}.scram.ScramLoginModule required;",
+        "oauthbearer": f"{package}.oauthbearer.{token};",
+    }
+    for door in ("sasl_plaintext", "sasl_ssl"):
+        found |= {f"listener.name.{door}.{name}.sasl.jaas.config": login for name, login in logins.items()}
+    return found
+
+
+def _identity() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def _escaped(word: str) -> str:
+    return word.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _format(folder: Path, properties: dict[str, str], *how: str, cluster: str = "") -> None:
+    """Write a node's settings and make its folder ready, with the users of SCRAM."""
+    text = "".join(f"{name}={value}\n" for name, value in properties.items())
+    ascii_text = text.encode("ascii", "backslashreplace").decode().replace("\\x", "\\u00")
+    (folder / "server.properties").write_text(ascii_text)
+    tool = [
+        "kafka.tools.StorageTool",
+        "format",
+        *how,
+        "-t",
+        cluster or _identity(),
+        "-c",
+        str(folder / "server.properties"),
+    ]
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+        tool += ["--add-scram", f"{mechanism}=[name=ann,password={WORD}]"]
+    subprocess.run([*_java(), *tool], check=True, capture_output=True)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,22 @@ CONNECTIONS: Mapping[str, Code] = {
         "columns of what is ordered: without it, all rows are, and one request at a time is on its way.",
     ),
 }
+CLUSTERS: Mapping[str, Code] = {
+    "E322": Code(
+        "ways to log in to Kafka that do not go together",
+        "A user is shown by `mechanism`, with security sasl_plaintext or sasl_ssl; a certificate with its key, with "
+        "ssl or sasl_ssl. What is secret is named, `password SECRET 'bus'`, and never written.",
+    ),
+    "E323": Code(
+        "options of a topic that do not go together",
+        "Each format has its own options: `schema` is of avro; `raw` has a record's own columns, and `keep 'all'` "
+        "sends them as they were collected, and nothing beside them.",
+    ),
+    "E324": Code(
+        "an option for Kafka that is not understood",
+        "The option is known, and what it says is not: an address, or a number that is too small or too large.",
+    ),
+}
 BY_CHANGES: Mapping[str, Code] = {
     "E325": Code(
         "changes without a place",
@@ -183,7 +199,7 @@ CONNECTORS_AT_WORK: Mapping[str, Code] = {
     ),
     "E855": Code(
         "a Kafka cluster that refuses",
-        "User, password, certificate or rights are not what the cluster asks for, or a record is larger than it takes.",
+        "User, password, token or rights are not what the cluster asks for, or a record is larger than it takes.",
     ),
     "E856": Code(
         "a topic that is not there or does not fit",
@@ -201,7 +217,13 @@ CONNECTORS_AT_WORK: Mapping[str, Code] = {
     "E859": Code(
         "a delivery to Kafka of unknown outcome",
         "The record of a publish is a group's offset, which Kafka forgets after some days without members. A claim "
-        "that is older, and was never settled, is not sent again by itself.",
+        "that is older is looked for in the topic itself, by the header `claim`. Where records of that time are gone, "
+        "or bear no such header, nobody knows, and it is not sent again by itself.",
+    ),
+    "E864": Code(
+        "a certificate that is not accepted",
+        "The certificate of a Kafka broker does not stand (its authority, its time, its host's name), or ours does "
+        "not, or is missing; or its files cannot be read. No secret is shown.",
     ),
 }
 CHANGES: Mapping[str, Code] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import ssl
 import struct
 import urllib.error
 import urllib.request
@@ -24,6 +25,7 @@ from waterclock.connectors.sealed import without_nan
 from waterclock.errors import WaterclockError
 
 _MAGIC = 0
+_UNWELCOME = frozenset({401, 403})
 _UNFIT = (ValueError, EOFError, IndexError, TypeError, OverflowError, struct.error)
 _PREFIX = struct.Struct(">bI")
 _TYPES = {
@@ -126,26 +128,43 @@ def _asked(registry: Mapping[str, str], path: str, where: str) -> Mapping[str, A
     request = urllib.request.Request(address, headers={"Accept": "application/vnd.schemaregistry.v1+json"})  # noqa: S310
     if "registry_user" in registry:
         said = f"{registry['registry_user']}:{registry.get('registry_password', '')}"
-        # not to where the registry sends us: that may be anybody's
-        request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(said.encode()).decode())
+        request.add_header("Authorization", "Basic " + base64.b64encode(said.encode()).decode())
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - the user's own registry
+        trusted = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=registry.get("registry_ca")))
+        with urllib.request.build_opener(trusted, _Staying).open(request, timeout=30) as answer:
             told: Mapping[str, Any] = json.load(answer)
             return told
     except urllib.error.HTTPError as error:
+        error.close()
         is_passing = error.code >= 500 or error.code == 429
-        raise _no_schema(where, f"{address}: {error.code} {error.reason}", transient=is_passing) from error
+        why = f"{address}: {error.code} {error.reason}"
+        if error.code in _UNWELCOME:
+            fix = "see that registry_user and registry_password are right; a changed secret is read at the next try"
+            raise _no_schema(where, why, fix=fix, transient=True) from error
+        raise _no_schema(where, why, transient=is_passing) from error
     except (OSError, ValueError) as error:
+        if isinstance(reason := getattr(error, "reason", None), ssl.SSLCertVerificationError):
+            fix = "set registry_ca to a file with the certificate of the authority that signed the registry's"
+            raise _no_schema(where, f"{address}: {reason.verify_message}", fix=fix) from error
         raise _no_schema(where, f"{address}: {error}", transient=True) from error
 
 
-def _no_schema(where: str, why: str, *, transient: bool = False) -> WaterclockError:
+class _Staying(urllib.request.HTTPRedirectHandler):
+    """Follows nobody to another host: our login would go there too."""
+
+    def redirect_request(self, req: Any, *rest: Any) -> Any:
+        found = super().redirect_request(req, *rest)
+        is_same = found is None or (found.host, found.type) == (req.host, req.type)
+        return found if is_same else None
+
+
+def _no_schema(where: str, why: str, *, fix: str = "", transient: bool = False) -> WaterclockError:
     return WaterclockError(
         "E857",
         "the schema of Avro values is not to be had",
         where=where,
         why=why,
-        fix="set `registry` on the connection, or OPTIONS (schema 'file.avsc') on the collect",
+        fix=fix or "set `registry` on the connection, or OPTIONS (schema 'file.avsc') on the collect",
         transient=transient,
     )
 

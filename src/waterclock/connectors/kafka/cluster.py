@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
+import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.interface import Setting
+from waterclock.connectors.kafka.declared import BY_TOKEN
 from waterclock.connectors.kafka.ranges import Log
+from waterclock.connectors.kafka.refusals import (
+    Heard,
+    is_of_login,
+    is_of_tls,
+    login_refused,
+    no_token,
+    speaks_tls,
+    tls_refused,
+)
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
 
@@ -33,14 +48,9 @@ _SETTINGS = {
     "key_password": "ssl.key.password",
 }
 _FILES = frozenset({"ca", "certificate", "key"})
-_REFUSALS = frozenset(
-    {
-        "_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED", "TOPIC_AUTHORIZATION_FAILED",
-        "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED",
-        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "UNSUPPORTED_SASL_MECHANISM",
-        "_INVALID_ARG", "MSG_SIZE_TOO_LARGE",
-    }
-)  # fmt: skip
+_LOOKS = 0.05
+_TOKEN_SECONDS = 300.0
+_REFUSALS = frozenset({"_INVALID_ARG", "MSG_SIZE_TOO_LARGE"})
 _ABSENT = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
 
 
@@ -52,9 +62,10 @@ class Cluster:
     servers: str
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     registry: Mapping[str, str] = field(default_factory=dict, repr=False)
+    token_file: str = ""
     timeout: float = PATIENCE
 
-    def consumer(self, **more: Any) -> Consumer:
+    def consumer(self, heard: Heard, **more: Any) -> Consumer:
         """Open a consumer that is in no group, reads what is committed, and leaves no offsets behind."""
         from confluent_kafka import Consumer
 
@@ -65,44 +76,49 @@ class Cluster:
             "auto.offset.reset": "error",  # what is gone is told, never passed over
             "enable.partition.eof": True,
             "queued.max.messages.kbytes": 32 * 1024,
+            "fetch.max.bytes": 16 * 1024 * 1024,  # in one answer, of all partitions
             "fetch.wait.max.ms": 20,  # what is read is there: a request that waits for more holds up the next partition
         }
-        return Consumer(self._client({**own, **more}), logger=_silent())
+        return Consumer(self._client(heard, {**own, **more}), logger=_silent())
 
-    def producer(self, **more: Any) -> Producer:
+    def producer(self, heard: Heard, **more: Any) -> Producer:
         """Open a producer."""
         from confluent_kafka import Producer
 
-        return Producer(self._client(more), logger=_silent())
+        return Producer(self._client(heard, more), logger=_silent())
 
-    def admin(self) -> AdminClient:
+    def admin(self, heard: Heard) -> AdminClient:
         """Open a client that asks about topics. Keep it in a name: its answers go with it."""
         from confluent_kafka.admin import AdminClient
 
-        return AdminClient(self._client({}), logger=_silent())
+        return AdminClient(self._client(heard, {}), logger=_silent())
 
     def log_of(self, topic: str, where: str) -> Log:
         """Look at a topic. Cost: three requests.
 
-        Raises  E854 to E856
+        Raises  E854 to E856, E864
         """
         from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
         with self.told(where, topic):
-            admin = self.admin()
-            [asked] = admin.describe_topics(TopicCollection([topic]), request_timeout=self.timeout).values()
-            found = asked.result()
+            heard = Heard()
+            admin = self.admin(heard)
+            described = admin.describe_topics(TopicCollection([topic]), request_timeout=self.timeout)
+            [found] = _answers(admin, heard, described).values()
             partitions = [part.id for part in found.partitions]
-            looked: list[dict[int, int]] = []
-            for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):  # type: ignore[no-untyped-call]
-                answers = admin.list_offsets(
+            asked = [
+                admin.list_offsets(
                     {TopicPartition(topic, part): spec for part in partitions},
                     isolation_level=IsolationLevel.READ_COMMITTED,
                     request_timeout=self.timeout,
                 )
-                looked.append({part.partition: answer.result().offset for part, answer in answers.items()})
-            return Log(topic, str(found.topic_id), *looked)
+                for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+            ]
+            starts, ends = (
+                {part.partition: answer.offset for part, answer in _answers(admin, heard, one).items()} for one in asked
+            )
+            return Log(topic, str(found.topic_id), starts, ends)
 
     def since(self, log: Log, at: datetime, where: str) -> dict[int, int]:
         """Return by partition the offset of the first record with a time at or after `at`; its end without one.
@@ -111,7 +127,7 @@ class Cluster:
         """
         from confluent_kafka import KafkaException, TopicPartition
 
-        with self.told(where, log.name), self.reading() as consumer:
+        with self.told(where, log.name), self.reading() as (consumer, _):
             milliseconds = int(at.timestamp() * 1000)
             asked = [TopicPartition(log.name, part, milliseconds) for part in log.ends]
             answers = consumer.offsets_for_times(asked, timeout=self.timeout)
@@ -126,23 +142,48 @@ class Cluster:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
+        heard = Heard()
         try:
-            admin = self.admin()
+            admin = self.admin(heard)
             broker = next(iter(admin.list_topics(timeout=self.timeout).brokers))
             asked = admin.describe_configs(
                 [ConfigResource(ConfigResource.Type.BROKER, str(broker))], request_timeout=self.timeout
             )
-            [answer] = asked.values()
-            return int(answer.result()["offsets.retention.minutes"].value)
+            [answer] = _answers(admin, heard, asked).values()
+            return int(answer["offsets.retention.minutes"].value)
         except (KafkaException, KeyError, StopIteration, ValueError):
             return _KEPT_MINUTES
 
+    def kept_by(self, topic: str, log: Log, where: str) -> tuple[dict[str, str], dict[int, int]]:
+        """Return how a topic is configured, and its ends with what is not committed yet. Cost: two requests."""
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]
+
+        with self.told(where, topic):
+            heard = Heard()
+            admin = self.admin(heard)
+            asked = admin.describe_configs(
+                [ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=self.timeout
+            )
+            ends = admin.list_offsets(
+                {TopicPartition(topic, part): OffsetSpec.latest() for part in log.ends},  # type: ignore[no-untyped-call]
+                request_timeout=self.timeout,
+            )
+            [config] = _answers(admin, heard, asked).values()
+            found = {part.partition: answer.offset for part, answer in _answers(admin, heard, ends).items()}
+            return {name: str(entry.value) for name, entry in config.items()}, found
+
     @contextmanager
-    def reading(self) -> Iterator[Consumer]:
-        """Open a consumer, and close it."""
-        consumer = self.consumer()
+    def reading(self, **more: Any) -> Iterator[tuple[Consumer, Heard]]:
+        """Open a consumer, and close it; beside it what it hears."""
+        from confluent_kafka import KafkaException
+
+        heard = Heard()
+        consumer = self.consumer(heard, **more)
         try:
-            yield consumer
+            yield consumer, heard
+        except KafkaException as error:
+            raise heard.better(error) from error
         finally:
             consumer.close()
 
@@ -161,20 +202,30 @@ class Cluster:
         name, why = error.name(), f"{self.servers}: {error.str()}"
         if name in _ABSENT:
             return self._no_topic(topic, where)
-        if name in _REFUSALS:
+        if is_of_login(error):
+            return login_refused(error, self.settings, where)
+        if is_of_tls(error):
+            return tls_refused(error, self.settings, where)
+        if name in _REFUSALS or name.endswith("_AUTHORIZATION_FAILED"):
+            return _not_allowed(name, why, where, topic)
+        return self._silent_cluster(why, where)
+
+    def _silent_cluster(self, why: str, where: str) -> WaterclockError:
+        first = self.servers.split(",")[0].strip()
+        if "ssl" not in self.settings.get("security.protocol", "") and speaks_tls(first):
             return WaterclockError(
-                "E855",
-                "Kafka refuses",
+                "E864",
+                "Kafka speaks TLS",
                 where=where,
-                why=why,
-                fix="see that user, password, certificates and rights of the connection are right",
+                why=f"{first} answers in TLS, and the connection does not ask for it",
+                fix="set security: 'ssl', or 'sasl_ssl' where it asks for users",
             )
         return WaterclockError(
             "E854",
             "Kafka does not answer",
             where=where,
             why=why,
-            fix="it is tried again; see that its brokers run, and that their addresses are right",
+            fix="it is tried again; see that its brokers run, that addresses are right, and that security is theirs",
             transient=True,
         )
 
@@ -182,7 +233,9 @@ class Cluster:
         from confluent_kafka import KafkaException
 
         try:
-            known = sorted(name for name in self.admin().list_topics(timeout=5).topics if not name.startswith("__"))
+            known = sorted(
+                name for name in self.admin(Heard()).list_topics(timeout=5).topics if not name.startswith("__")
+            )
         except KafkaException:
             known = []
         return WaterclockError(
@@ -195,8 +248,55 @@ class Cluster:
             fix=did_you_mean(topic, known, otherwise="make the topic, or mend its name"),
         )
 
-    def _client(self, more: Mapping[str, Any]) -> dict[str, Any]:
-        return {"bootstrap.servers": self.servers, "client.id": "waterclock", **self.settings, **more}
+    def _client(self, heard: Heard, more: Mapping[str, Any]) -> dict[str, Any]:
+        own = {"bootstrap.servers": self.servers, "client.id": "waterclock", "error_cb": heard, **self.settings, **more}
+        if self.token_file:
+            if not Path(self.token_file).is_file():
+                raise no_token(self.token_file, self.name)
+            own["oauth_cb"] = self._token
+        return own
+
+    def _token(self, _: str) -> tuple[str, float]:
+        """Return the token that the file holds now, and when it ends; one that does not say ends in five minutes."""
+        token = Path(self.token_file).read_text(encoding="utf-8").strip()
+        try:
+            body = token.split(".")[1]
+            ends = float(json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["exp"])
+        except (IndexError, KeyError, TypeError, ValueError):
+            ends = time.time() + _TOKEN_SECONDS
+        return token, ends
+
+
+def _answers(admin: AdminClient, heard: Heard, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
+    """Wait for answers, and no longer than it takes to hear that nobody lets us in."""
+    from confluent_kafka import KafkaException
+
+    while wait(asked.values(), _LOOKS).not_done:
+        admin.poll(0)
+        heard.require_welcome()
+    try:
+        return {key: answer.result() for key, answer in asked.items()}
+    except KafkaException as error:
+        raise heard.better(error) from error
+
+
+def _not_allowed(name: str, why: str, where: str, topic: str) -> WaterclockError:
+    rights = {
+        "TOPIC_AUTHORIZATION_FAILED": f"to read or write the topic {topic}",
+        "GROUP_AUTHORIZATION_FAILED": "to use groups whose names begin with waterclock",
+        "CLUSTER_AUTHORIZATION_FAILED": "to write idempotently, or to ask about the cluster",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "to write in transactions whose ids begin with waterclock.",
+    }
+    if name not in rights:
+        fix = "see that the options of the connection are right, and how large its records may be (max.message.bytes)"
+        return WaterclockError("E855", "Kafka refuses", where=where, why=why, fix=fix)
+    return WaterclockError(
+        "E855",
+        "Kafka does not allow it",
+        where=where,
+        why=f"{why}; the user has no right {rights[name]}",
+        fix="give the connection's user that right (kafka-acls), or take another user",
+    )
 
 
 def cluster_of(setting: Setting) -> Cluster:
@@ -228,7 +328,12 @@ def cluster_of(setting: Setting) -> Cluster:
     for name in _FILES & options.keys():
         found[_SETTINGS[name]] = str(setting.folder / str(options[name]))
     registry = {name: str(value) for name, value in options.items() if name.startswith("registry")}
-    return Cluster(setting.name, str(servers), found, registry, timeout=float(str(options.get("timeout", PATIENCE))))
+    if "registry_ca" in registry:
+        registry["registry_ca"] = str(setting.folder / registry["registry_ca"])
+    is_by_token = options.get("mechanism") == BY_TOKEN
+    token_file = str(setting.folder / str(options.get("token_file", ""))) if is_by_token else ""
+    timeout = float(str(options.get("timeout", PATIENCE)))
+    return Cluster(setting.name, str(servers), found, registry, token_file, timeout)
 
 
 def topic_of(unit: Unit) -> str:

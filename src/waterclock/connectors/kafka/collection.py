@@ -1,4 +1,4 @@
-"""Brings records of a topic into a Spark frame: few by this process, many by Spark's workers, a range each."""
+"""Brings records of a topic into a Spark frame: few by this process, many by Spark's workers, some ranges each."""
 
 from __future__ import annotations
 
@@ -161,9 +161,10 @@ def _frame(spark: SparkSession, extract: Extract) -> DataFrame:
         else:
             fields = schema()
             nothing = pa.record_batch([pa.array([], field.type) for field in fields], schema=fields)
-            return spark.createDataFrame(pa.Table.from_batches([*read, nothing], fields))
+            rows = pa.Table.from_batches([*read, nothing], fields)
+            return spark.createDataFrame(rows.sort_by([("partition", "ascending"), ("offset", "ascending")]))
         read.clear()
-    return _by_workers(spark, extract.one_by_one())
+    return _by_workers(spark, extract.bundled(DIRECT_RECORDS))
 
 
 def _by_workers(spark: SparkSession, extracts: Sequence[Extract]) -> DataFrame:

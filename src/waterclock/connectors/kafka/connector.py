@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, Item, Positions, Report, Setting
+from waterclock.connectors.kafka import declared
 from waterclock.errors import WaterclockError
-from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Columns, Unit
 
@@ -33,40 +34,14 @@ if TYPE_CHECKING:
     from waterclock.connectors.kafka.cluster import Cluster
     from waterclock.connectors.kafka.collection import Shape
 
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 CAPABILITIES = Capabilities(
     type="kafka",
-    connection_options={
-        "servers": Option(is_required=True, help="some of its brokers, as host:port,host:port"),
-        "security": Option(choices=("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"), help="plaintext"),
-        "mechanism": Option(choices=_MECHANISMS, help="how user and password are shown"),
-        "username": Option(help="its user"),
-        "password": Option(help="the user's password, as a secret"),
-        "ca": Option(help="a file of certificates that brokers are trusted by; the machine's"),
-        "certificate": Option(help="a file with this client's certificate"),
-        "key": Option(help="a file with the certificate's key"),
-        "key_password": Option(help="what opens the key, as a secret"),
-        "registry": Option(help="the address of a schema registry, for Avro"),
-        "registry_user": Option(help="its user"),
-        "registry_password": Option(help="the user's password, as a secret"),
-        "timeout": Option("number", help="seconds to wait for an answer; 30"),
-    },
-    collect_options={
-        "format": Option(choices=("json", "avro", "text", "raw"), help="what values are; json"),
-        "from": Option(choices=("earliest", "start", "latest"), help="where the first label begins; earliest"),
-        "metadata": Option("flag", help="whether kafka_key, kafka_offset and the like come beside a value; false"),
-        "schema": Option(help="a file with the schema of Avro values; the registry's newest"),
-        "without": Option(help="what is gone and is to be done without, as the error names it"),
-    },
-    publish_options={
-        "format": Option(choices=("json", "text", "raw"), help="what values are; json"),
-        "key": Option(help="the columns that make a record's key; those of KEY"),
-        "headers": Option(help="the columns that are sent as headers"),
-        "keep": Option(choices=("all",), help="with format raw: partition, order and time are kept as well"),
-        "in_flight": Option("number", help="how many requests may be under way at once; 5"),
-    },
+    connection_options=declared.OF_CONNECTION,
+    collect_options=declared.OF_COLLECT,
+    publish_options=declared.OF_PUBLISH,
     collects=frozenset({Batching.ARRIVAL_TIME}),
     publishes=frozenset({Mode.APPEND, Mode.MERGE}),
+    wrong_options=declared.wrong_options,
 )
 
 

@@ -6,14 +6,19 @@
    beyond the log's end. Its metadata tell of the newest claims. The first outcome of a claim stands.
 3. Messages and record are one transaction: a reader of committed messages sees all of a claim or nothing, once.
 
-A group without members is forgotten after some days. A claim that is older than that and has no record is of unknown
-outcome: it is told, and never sent again.
+A group without members is forgotten after some days. A claim that is older than that and has no record is looked for
+in the topic, by the header that its messages bear: see `looking_back`. Where the topic cannot tell, the outcome is
+unknown: that is told, and nothing sent.
+
+With `ends`, each partition gets a record without a value behind a label's: with headers of the label, of its claim, and
+how many records came before it. So a reader knows a label that has no rows, or none any more.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -21,14 +26,16 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, Outcome
 from waterclock.connectors.kafka.cluster import Cluster
-from waterclock.connectors.kafka.messages import Sent, writing_of
+from waterclock.connectors.kafka.looking_back import look_back
+from waterclock.connectors.kafka.messages import Sent, ends_of, writing_of
 from waterclock.connectors.kafka.ranges import Log
+from waterclock.connectors.kafka.refusals import Heard
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaException, Producer
+    from confluent_kafka import Consumer, KafkaException, Message, Producer
 
 _MOST_KEPT = 12
 _AT_ONCE = 1_000
@@ -116,14 +123,16 @@ class KafkaDeliverer:
             stands = records.find(first.claim)
             if stands is not None:
                 return tuple(replace(stands, label_text=one.label_text, is_repeat=True) for one in deliveries)
-            self._require_known(unit, records, first.claim)
+            stands = self._from_topic(held, records, first.claim, [one.label_text for one in deliveries])
+            if stands is not None:
+                return tuple(replace(stands, label_text=one.label_text, is_repeat=True) for one in deliveries)
             if unit.options.get("keep") == "all":
                 self._require_partitions(unit, set(held.log.ends), deliveries)
             producer.begin_transaction()
             fault("deliver.begun")
             answers: list[Delivered] = []
             for delivery in deliveries:
-                answers.append(self._sent(producer, unit, delivery, records))
+                answers.append(self._sent(held, delivery, records))
                 records = records.with_claim(answers[-1])
             fault("deliver.rows")
             held.put(first.claim, records, self._patience)
@@ -139,7 +148,9 @@ class KafkaDeliverer:
             stands = records.find(claim)
             if stands is not None:
                 return replace(stands, is_repeat=True)
-            self._require_known(unit, records, claim)
+            stands = self._from_topic(held, records, claim, [])
+            if stands is not None:
+                return replace(stands, is_repeat=True)
             killed = Delivered(claim, Outcome.KILLED, "", 0)
             producer.begin_transaction()
             held.put(claim, records.with_claim(killed), self._patience)
@@ -173,17 +184,21 @@ class KafkaDeliverer:
             return None
         return f"there is no record of claim {claim}"
 
-    def _sent(self, producer: Producer, unit: Unit, delivery: Delivery, records: Records) -> Delivered:
+    def _sent(self, held: _Held, delivery: Delivery, records: Records) -> Delivered:
         """Send one label's messages. A state that is older than what was delivered is passed over."""
         last = records.last
         if not delivery.is_by_label and last is not None and last.label_text > delivery.label_text:
             return Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
         failed: list[Any] = []
+        arrived: Counter[int] = Counter()
 
-        def heard(error: Any, _: object) -> None:
+        def heard(error: Any, message: Message) -> None:
             if error is not None:
                 failed.append(error)
+            else:
+                arrived[message.partition() or 0] += 1
 
+        producer, unit = held.producer, held.unit
         rows = gone = 0
         for message in writing_of(unit, delivery).messages(delivery):
             self._produce(producer, unit, message, heard)
@@ -193,6 +208,11 @@ class KafkaDeliverer:
                 producer.poll(0)
         if producer.flush(self._patience) or failed:
             raise self._failed(failed)
+        if unit.options.get("ends"):
+            for message in ends_of(delivery, {part: arrived[part] for part in held.log.ends}):
+                self._produce(producer, unit, message, heard)
+            if producer.flush(self._patience) or failed:
+                raise self._failed(failed)
         return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, gone, delivery.note)
 
     def _produce(self, producer: Producer, unit: Unit, message: Sent, heard: Any) -> None:
@@ -224,11 +244,8 @@ class KafkaDeliverer:
 
     @contextmanager
     def _group(self, project: str, publish: str) -> Iterator[Consumer]:
-        consumer = self.cluster.consumer(**{"group.id": name_of(project, publish)})
-        try:
+        with self.cluster.reading(**{"group.id": name_of(project, publish)}) as (consumer, _):
             yield consumer
-        finally:
-            consumer.close()
 
     @contextmanager
     def _transacting(self, unit: Unit, project: str, publish: str, in_flight: object) -> Iterator[_Held]:
@@ -245,7 +262,8 @@ class KafkaDeliverer:
         where = str(unit)
         with self.cluster.told(where, unit.path), self._group(project, publish) as consumer:
             log = self.cluster.log_of(unit.path, where)
-            producer = self.cluster.producer(**config)
+            heard = Heard()
+            producer = self.cluster.producer(heard, **config)
             try:
                 producer.init_transactions(self._patience)
                 yield _Held(self.cluster, unit, log, producer, consumer)
@@ -255,7 +273,7 @@ class KafkaDeliverer:
                 with suppress(KafkaException):
                     producer.abort_transaction(_ABORT_PATIENCE)
                 if isinstance(error, KafkaException):
-                    raise self._as_told(error, unit) from None
+                    raise self._as_told(heard.better(error), unit) from None
                 raise
 
     def _as_told(self, error: KafkaException, unit: Unit) -> WaterclockError:
@@ -271,22 +289,26 @@ class KafkaDeliverer:
             )
         return self.cluster.said(said, str(unit), unit.path)
 
-    def _require_known(self, unit: Unit, records: Records, claim: int) -> None:
-        """Refuse to send what may have been sent, where the record may have been forgotten.
+    def _from_topic(self, held: _Held, records: Records, claim: int, labels: Sequence[str]) -> Delivered | None:
+        """Look into the topic for a claim whose record may have been forgotten; None where it was never sent.
 
-        Raises  E859
+        Raises  E859 where the topic cannot tell
         """
-        if not records.claims and self._may_be_forgotten(claim):
-            days = (time.time() - claim / 1000) / _DAY
-            raise WaterclockError(
-                "E859",
-                f"nobody knows whether claim {claim} came to {unit.path}",
-                where=str(unit),
-                why=f"it is {days:.1f} days old, and Kafka has forgotten the record of the publish, if there was one"
-                " (offsets.retention.minutes); it is not sent again",
-                fix="look into the topic for messages with the header claim of that number; if they are not there:"
-                " waterclock recompute",
-            )
+        if records.claims or not self._may_be_forgotten(claim):
+            return None
+        found = look_back(self.cluster, held.unit, held.log, claim, labels)
+        if not isinstance(found, str):
+            return found
+        days = (time.time() - claim / 1000) / _DAY
+        raise WaterclockError(
+            "E859",
+            f"nobody knows whether claim {claim} came to {held.unit.path}",
+            where=str(held.unit),
+            why=f"it is {days:.1f} days old, and Kafka has forgotten the record of the publish, if there was one"
+            f" (offsets.retention.minutes); {found}. It is not sent again",
+            fix="look into the topic for messages with the header claim of that number; if they are not there:"
+            " waterclock recompute",
+        )
 
     def _may_be_forgotten(self, claim: int) -> bool:
         """Tell whether a claim, whose number is its time, is older than what Kafka keeps of a group without members."""

@@ -17,7 +17,7 @@ from waterclock.flow.declarations import Unit
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LABEL, CLAIM = "timelabel", "claim"
+LABEL, CLAIM, ENDS = "timelabel", "claim", "ends"
 _RAW = ("key", "value")
 _KEPT = ("key", "value", "headers", "partition", "offset", "timestamp")
 Header = tuple[str, bytes | None]
@@ -81,6 +81,13 @@ class Writing:
         if len(self.key) == 1:
             return _bytes(row[self.key[0]])
         return json.dumps({name: row[name] for name in self.key}, ensure_ascii=False, default=str).encode()
+
+
+def ends_of(delivery: Delivery, arrived: Mapping[int, int]) -> Iterator[Sent]:
+    """Yield what tells each partition that a label ends, and how many of its records came there."""
+    for part, count in sorted(arrived.items()):
+        headers = (*_own_headers(delivery), (ENDS, str(count).encode()))
+        yield Sent(delivery.label_text.encode(), None, headers, part)
 
 
 def writing_of(unit: Unit, delivery: Delivery) -> Writing:

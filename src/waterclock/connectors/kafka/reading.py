@@ -2,31 +2,34 @@
 
 A range ends where an offset at or behind its end is met: a record there, or the end of the log as the client tells it.
 So neither markers of transactions nor what compaction took leaves a reader waiting for an offset that never comes.
+All partitions are asked for at once, so that many of them take little longer than one.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waterclock.connectors.kafka.avro import Decoder
 from waterclock.connectors.kafka.cluster import Cluster
 from waterclock.connectors.kafka.ranges import Span, gone_error
+from waterclock.connectors.kafka.refusals import Heard
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from confluent_kafka import Consumer, Message, TopicPartition
+    from confluent_kafka import Consumer, KafkaError, Message
 
 _AT_ONCE = 5_000
 _WAIT = 0.05
 _BATCH_BYTES = 16 * 1024 * 1024
 _LOST_PLACE = frozenset({-140, 1})  # _AUTO_OFFSET_RESET, OFFSET_OUT_OF_RANGE
+_MOST_NAMED = 5
 _STAMPS = (None, "create", "append")
 RAW = {
     "key": "BINARY",
@@ -63,9 +66,18 @@ class Extract:
         """How many records there are at most."""
         return sum(part.span.high - part.span.low for part in self.parts)
 
-    def one_by_one(self) -> list[Extract]:
-        """Return an extract for each span."""
-        return [replace(self, parts=(part,)) for part in self.parts]
+    def bundled(self, most: int) -> list[Extract]:
+        """Return extracts of at most so many records, in the order of the spans; one of more is by itself."""
+        bundles: list[list[Part]] = []
+        room = 0
+        for part in self.parts:
+            count = part.span.high - part.span.low
+            if not bundles or count > room:
+                bundles.append([])
+                room = most
+            bundles[-1].append(part)
+            room -= count
+        return [replace(self, parts=tuple(bundle)) for bundle in bundles]
 
 
 def schema() -> pa.Schema:
@@ -80,41 +92,27 @@ def schema() -> pa.Schema:
 
 
 def batches(extract: Extract) -> Iterator[pa.RecordBatch]:
-    """Yield the committed records of the spans, by partition in the order of their offsets.
+    """Yield the committed records of the spans, those of each partition in the order of their offsets.
 
-    Raises  E852 where the brokers drop them meanwhile, E854 to E856 as the cluster, E857 for a value that is no Avro
+    Raises  E852 where the brokers drop them meanwhile, E854 to E856 and E864 as the cluster, E857 for a value that is
+            no Avro
     """
-    with extract.cluster.told(extract.where, extract.topic), extract.cluster.reading() as consumer:
-        for parts in _side_by_side(extract.parts):
-            for messages, part in _messages(consumer, extract, parts):
-                yield _batch(messages, part, extract)
-
-
-def _side_by_side(parts: Sequence[Part]) -> list[list[Part]]:
-    """Put parts together that are read at once, each of a partition of its own: those of one come in their order."""
-    rounds: list[list[Part]] = []
-    met: Counter[int] = Counter()
-    for part in parts:
-        at = met[part.span.partition]
-        met[part.span.partition] += 1
-        if at == len(rounds):
-            rounds.append([])
-        rounds[at].append(part)
-    return rounds
+    with extract.cluster.told(extract.where, extract.topic), extract.cluster.reading() as (consumer, heard):
+        for parts in waves(extract.parts):
+            for records in _side_by_side(consumer, heard, extract, parts):
+                yield _batch(records, extract)
 
 
 @dataclass(slots=True)
-class _Open:
-    """A part that is being read: how far it was, and what came of it and is not passed on yet."""
+class _Place:
+    """How far a span was read: all before `reached` is there."""
 
     part: Part
     reached: int
-    found: list[Message] = field(default_factory=list)
-    size: int = 0
 
     @property
     def left(self) -> Span:
-        """What is still to come."""
+        """What of the span is still to come."""
         return replace(self.part.span, low=self.reached)
 
     @property
@@ -122,119 +120,134 @@ class _Open:
         """How many messages may still come, the word of the log's end among them."""
         return max(1, self.part.span.high - self.reached)
 
-    def take(self, message: Message, *, is_end: bool) -> bool:
-        """Take a record, or the word that the log ends; tell whether the part is over."""
-        offset, high = message.offset() or 0, self.part.span.high
-        if is_end:
-            return offset >= high
-        if self.reached <= offset < high:
-            self.found.append(message)
-            self.size += len(message.value() or b"") + len(message.key() or b"")
-            self.reached = offset + 1
-        return offset >= high - 1
 
-    def passed_on(self) -> list[Message]:
-        """Give what came, and forget it."""
-        found, self.found, self.size = self.found, [], 0
-        return found
+@dataclass(slots=True)
+class _Came:
+    """Records that came and were not handed on yet, each with its part; `size` is in bytes."""
+
+    records: list[tuple[Part, Message]] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether a batch is made of them now."""
+        return len(self.records) >= _AT_ONCE or self.size >= _BATCH_BYTES
+
+    def add(self, part: Part, message: Message) -> None:
+        """Take a record."""
+        self.records.append((part, message))
+        self.size += len(message.value() or b"") + len(message.key() or b"")
 
 
-def _messages(consumer: Consumer, extract: Extract, parts: Sequence[Part]) -> Iterator[tuple[list[Message], Part]]:
-    """Yield the messages of parts, each of a partition of its own; they are fetched together, and none waits for one.
+def waves(parts: Sequence[Part]) -> list[list[Part]]:
+    """Return parts in as few lists as hold each partition once, for a consumer is at one place of each."""
+    found: list[list[Part]] = []
+    seen: Counter[int] = Counter()
+    for part in parts:
+        wave = seen[part.span.partition]
+        seen[part.span.partition] += 1
+        if wave == len(found):
+            found.append([])
+        found[wave].append(part)
+    return found
 
-    Raises  as `batches`
-    """
-    from confluent_kafka import KafkaError, TopicPartition
 
-    still = {part.span.partition: _Open(part, part.span.low) for part in parts}
-    consumer.assign(_places(extract, still))
-    heard, told = time.monotonic(), ""
-    while still:
+def _side_by_side(
+    consumer: Consumer, heard: Heard, extract: Extract, parts: Sequence[Part]
+) -> Iterator[list[tuple[Part, Message]]]:
+    from confluent_kafka import TopicPartition
+
+    places = {part.span.partition: _Place(part, part.span.low) for part in parts}
+    _assign(consumer, extract, places)
+    came, last, told = _Came(), time.monotonic(), ""
+    while places:
         # no more than may be left: for more the client would wait, at the end of each range
-        came = consumer.consume(min(_AT_ONCE, sum(one.most for one in still.values())), _WAIT)
-        over: list[_Open] = []
-        for message in came:
-            error, partition = message.error(), message.partition()
-            is_end = error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 - its public name
-            if error is not None and not is_end:
-                told = _troubled(consumer, extract, still, message, told)
+        messages = consumer.consume(min(_AT_ONCE, sum(place.most for place in places.values())), _WAIT)
+        done: list[TopicPartition] = []
+        is_lost = False
+        for message in messages:
+            place = places.get(-1 if (partition := message.partition()) is None else partition)
+            if (error := message.error()) is not None and not _is_end(error):
+                told = _unless_final(error, extract, None if place is None else place.left, told)
+                is_lost = is_lost or error.code() in _LOST_PLACE
                 continue
-            heard = time.monotonic()
-            # what comes behind the end of a range that is over is passed over
-            if partition in still and still[partition].take(message, is_end=is_end):
-                over.append(still.pop(partition))
-        if over and still:
-            consumer.pause([TopicPartition(extract.topic, one.part.span.partition) for one in over])
-        for one in [*over, *(still.values() if _is_enough(still.values()) or not came else ())]:
-            if one.found:
-                yield one.passed_on(), one.part
-                heard = time.monotonic()  # whoever takes them may take long
-        if still and time.monotonic() - heard > extract.cluster.timeout:
-            raise _stalled(extract, next(iter(still.values())).part.span, told)
+            last = time.monotonic()
+            if place is not None and _takes(place, message, came):
+                del places[place.part.span.partition]
+                done.append(TopicPartition(extract.topic, place.part.span.partition))
+        if done and places:
+            consumer.pause(done)  # what comes behind the span is not asked for
+        if is_lost:
+            _assign(consumer, extract, places)
+        if came.records and (came.is_enough or not messages or not places):
+            yield came.records
+            came, last = _Came(), time.monotonic()  # whoever takes them may take long
+        if time.monotonic() - last > extract.cluster.timeout:
+            raise _stalled(extract, [place.left for place in places.values()], heard, told)
     consumer.unassign()
 
 
-def _is_enough(parts: Iterable[_Open]) -> bool:
-    counts = [(len(one.found), one.size) for one in parts]
-    return sum(count for count, _ in counts) >= _AT_ONCE or sum(size for _, size in counts) >= _BATCH_BYTES
-
-
-def _places(extract: Extract, still: Mapping[int, _Open]) -> list[TopicPartition]:
+def _assign(consumer: Consumer, extract: Extract, places: Mapping[int, _Place]) -> None:
     from confluent_kafka import TopicPartition
 
-    return [TopicPartition(extract.topic, partition, one.reached) for partition, one in still.items()]
+    consumer.assign([TopicPartition(extract.topic, part, place.reached) for part, place in places.items()])
 
 
-def _troubled(consumer: Consumer, extract: Extract, still: Mapping[int, _Open], message: Message, told: str) -> str:
-    """Go on behind an error that passes: of a partition that is still read, or of the client as a whole.
-
-    Raises  as `_unless_final`
-    """
-    error, partition = message.error(), message.partition()
-    one = next(iter(still.values()), None) if partition is None or partition < 0 else still.get(partition)
-    if error is None or one is None:
-        return told
-    told = _unless_final(error, extract, one.left, told)
-    if error.code() in _LOST_PLACE:
-        consumer.assign(_places(extract, still))
-    return told
+def _takes(place: _Place, message: Message, came: _Came) -> bool:
+    """Take what is of the span, and tell whether that was all of it. What comes twice is passed by."""
+    span, offset = place.part.span, message.offset() or 0
+    if message.error() is not None:
+        return offset >= span.high
+    if place.reached <= offset < span.high:
+        came.add(place.part, message)
+        place.reached = offset + 1
+    return offset >= span.high - 1
 
 
-def _unless_final(error: Any, extract: Extract, span: Span, told: str) -> str:
+def _is_end(error: KafkaError) -> bool:
+    return error.name() == "_PARTITION_EOF"
+
+
+def _unless_final(error: KafkaError, extract: Extract, span: Span | None, told: str) -> str:
     """Raise what waiting does not mend; else return what is to be said if it goes on."""
-    if error.code() in _LOST_PLACE:
+    if error.code() in _LOST_PLACE and span is not None:
         log = extract.cluster.log_of(extract.topic, extract.where)
         if (begins := log.starts.get(span.partition, span.low)) > span.low:
             gone = Span(span.partition, span.low, min(begins, span.high))
             raise gone_error(extract.topic, [gone], where=extract.where, is_owned=True)
-        return str(
-            error.str()
-        )  # a broker that has just begun to lead the partition may not know yet; it is asked again
+        return error.str()  # a broker that has just begun to lead the partition may not know yet; it is asked again
     said = extract.cluster.said(error, extract.where, extract.topic)
     if not said.transient:
         raise said
     return told or error.str()
 
 
-def _stalled(extract: Extract, span: Span, told: str) -> WaterclockError:
+def _stalled(extract: Extract, left: Sequence[Span], heard: Heard, told: str) -> WaterclockError:
+    if heard.refusal is not None:
+        return extract.cluster.said(heard.refusal, extract.where, extract.topic)
+    told = told or (heard.last.str() if heard.last else "")
+    named = ", ".join(map(str, left[:_MOST_NAMED])) + (", …" if len(left) > _MOST_NAMED else "")
     return WaterclockError(
         "E854",
         "Kafka does not answer",
         where=extract.where,
-        why=f"{extract.cluster.servers}: offsets {span} of {extract.topic} did not come whole{told and f': {told}'}",
+        why=f"{extract.cluster.servers}: offsets {named} of {extract.topic} did not come whole{told and f': {told}'}",
         fix="it is tried again, and reads the same offsets; see that the brokers of the partition run",
         transient=True,
     )
 
 
-def _batch(messages: Sequence[Message], part: Part, extract: Extract) -> pa.RecordBatch:
+def _batch(records: Sequence[tuple[Part, Message]], extract: Extract) -> pa.RecordBatch:
     import pyarrow as pa
 
-    decoder = extract.decoder
+    decoder, messages = extract.decoder, [message for _, message in records]
     values = [message.value() for message in messages]
     if decoder is not None:
-        offsets = [message.offset() or 0 for message in messages]
-        values = [decoder.json_of(value, part.span.partition, at) for value, at in zip(values, offsets, strict=True)]
+        values = [
+            decoder.json_of(value, message.partition() or 0, message.offset() or 0)
+            for value, message in zip(values, messages, strict=True)
+        ]
+    labels = {part.label: label_of(part.label) for part in extract.parts}
     stamps = [message.timestamp() for message in messages]
     columns = [
         [message.key() for message in messages],
@@ -247,7 +260,7 @@ def _batch(messages: Sequence[Message], part: Part, extract: Extract) -> pa.Reco
         [message.offset() for message in messages],
         [milliseconds * 1000 if kind else None for kind, milliseconds in stamps],
         [_STAMPS[kind] for kind, _ in stamps],
-        [label_of(part.label)] * len(messages),
+        [labels[part.label] for part, _ in records],
     ]
     fields = schema()
     return pa.record_batch([pa.array(it, field.type) for it, field in zip(columns, fields, strict=True)], schema=fields)

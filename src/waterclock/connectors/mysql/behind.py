@@ -5,14 +5,15 @@ Each statement here stands by itself, outside of any transaction: it would end o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.behind import Writing, query_of
+from waterclock.connectors.behind import Columns, Writing, query_of
 from waterclock.connectors.delivery_record import Record
 from waterclock.connectors.mysql.database import asked, kind_at, place_of, quoted, table_of
+from waterclock.connectors.parts import Shown
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
@@ -40,9 +41,28 @@ class Tables:
         rows = record_in(self.connection).versions(project, publish)
         return [(claim, delivered.replace(tzinfo=UTC)) for claim, delivered in rows]
 
-    def show(self, unit: Unit, parts: Mapping[str, Unit]) -> None:
+    def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
+        """Return the columns of tables by their paths, of those that are there, by one statement."""
+        if not parts:
+            return {}
+        schema, _ = place_of(parts[0])
+        paths = {place_of(part)[1].lower(): part.path for part in parts}
+        rows = asked(
+            self.connection,
+            "SELECT c.TABLE_NAME, COLUMN_NAME, COLUMN_TYPE FROM information_schema.COLUMNS AS c"
+            " JOIN information_schema.TABLES AS t USING (TABLE_SCHEMA, TABLE_NAME)"
+            " WHERE c.TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_TYPE = 'BASE TABLE'"
+            f" AND c.TABLE_NAME IN ({', '.join(['%s'] * len(paths))}) ORDER BY c.TABLE_NAME, ORDINAL_POSITION",
+            (schema, *(place_of(part)[1] for part in parts)),
+        ).rows
+        found: dict[str, list[tuple[str, str]]] = {}
+        for table, name, kind in rows:
+            found.setdefault(paths[str(table).lower()], []).append((str(name), str(kind)))
+        return {**found}
+
+    def show(self, unit: Unit, parts: Mapping[str, Shown]) -> None:
         """Have the unit's view show tables by their labels, "" for a version. Of none there is no view."""
-        found = {table_of(part): (label, self._columns(part)) for label, part in parts.items()}
+        found = {table_of(part): (label, columns) for label, (part, columns) in parts.items()}
         if found:
             asked(self.connection, f"CREATE OR REPLACE VIEW {table_of(unit)} AS {query_of(found, _WRITING)}")
         else:
@@ -61,15 +81,6 @@ class Tables:
             place_of(part),
         ).fetchone()
         return str(row[0]) if row else ""
-
-    def _columns(self, unit: Unit) -> list[tuple[str, str]]:
-        rows = asked(
-            self.connection,
-            "SELECT COLUMN_NAME, COLUMN_TYPE FROM information_schema.COLUMNS"
-            " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
-            place_of(unit),
-        ).rows
-        return [(str(name), str(kind)) for name, kind in rows]
 
 
 def record_in(connection: Connection) -> Record:

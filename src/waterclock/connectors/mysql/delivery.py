@@ -263,10 +263,10 @@ def _show_newest(connection: Connection, unit: Unit, project: str, publish: str)
         return
     version = part_of(unit, part_name(unit, claim=newest.claim))
     if re.fullmatch(r"waterclock \w{16} \d+", tables.comment_at(version)):
-        tables.show(unit, {"": version})
-        return
-    parts = {
-        label: part_of(unit, part_name(unit, label=label)) for label in labels_there(tables, unit, project, publish)
-    }
+        parts = {"": version}
+    else:
+        there = labels_there(tables, unit, project, publish)
+        parts = {label: part_of(unit, part_name(unit, label=label)) for label in there}
+    columns = tables.columns(list(parts.values()))
     if parts:
-        tables.show(unit, parts)
+        tables.show(unit, {label: (part, columns[part.path]) for label, part in parts.items()})

@@ -5,16 +5,13 @@ from __future__ import annotations
 import io
 import json
 import struct
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.kafka import broker, needs_broker
+from tests.schema_registry import Registry, serving
 from tests.tiny import TOML, Tiny, day, described, labels
 from waterclock.connectors.kafka import collection
 from waterclock.faults import striking
@@ -202,31 +199,6 @@ SCHEMAS: list[dict[str, Any]] = [
 ]
 
 
-@contextmanager
-def registry() -> Iterator[str]:
-    """Serve the schemas as a registry does, numbered from 1."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            last = self.path.rsplit("/", 1)[-1]
-            known = SCHEMAS[-1] if last == "latest" else SCHEMAS[int(last) - 1]
-            body = json.dumps({"schema": json.dumps(known)}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None: ...
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 def test_avro_comes_by_the_registrys_newest_schema(tmp_path: Path, spark: SparkSession) -> None:
     import fastavro
 
@@ -238,8 +210,11 @@ def test_avro_comes_by_the_registrys_newest_schema(tmp_path: Path, spark: SparkS
     bus = broker()
     topic = bus.topic()
     bus.send(topic, [(None, encoded(1, {"id": 1})), (None, encoded(2, {"id": 2, "note": "n"})), (b"k", None)])
-    with registry() as address:
-        tiny = with_bus(Tiny, tmp_path, spark, more=f', registry = "{address}"')
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "registry").write_text("w0rd")
+    with serving(Registry(SCHEMAS, login="ann:w0rd")) as registry:
+        login = 'registry_user = "ann", registry_password = {{{{ secret = "registry" }}}}'
+        tiny = with_bus(Tiny, tmp_path, spark, more=f', registry = "{registry.address}", {login}')
         tiny.declare(flow("*", topic, "format 'avro'"))
         outcome = tiny.run(day(2))
         assert not outcome.failed, described(outcome)

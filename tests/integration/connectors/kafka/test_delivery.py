@@ -17,7 +17,7 @@ from tests.systems import setting_of, unit_of
 from waterclock.connectors.delivering import Outcome
 from waterclock.connectors.interface import Connector
 from waterclock.connectors.kafka.connector import CONNECTOR
-from waterclock.connectors.kafka.delivery import KafkaDeliverer
+from waterclock.connectors.kafka.delivery import KafkaDeliverer, name_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow.choices import Mode
@@ -148,14 +148,62 @@ def test_a_fenced_runner_sends_nothing_and_says_so_in_a_line(system: Topic, slic
     assert sent(system) == []
 
 
-def test_a_claim_that_kafka_may_have_forgotten_is_not_sent_again(
-    system: Topic, slices: Slices, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def forgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the cluster keep records for an hour; claims of these tests are numbered from 1, as if made in 1970."""
     monkeypatch.setattr("waterclock.connectors.kafka.cluster.Cluster.kept_minutes", lambda _: 60)
+
+
+def forget(publish: str) -> None:
+    admin = broker().admin()
+    for gone in admin.delete_consumer_groups([name_of(PROJECT, publish)]).values():
+        gone.result(30)
+
+
+@pytest.mark.usefixtures("forgets")
+def test_a_claim_whose_record_is_forgotten_is_found_in_the_topic(system: Topic, slices: Slices) -> None:
+    first = slices.of(_FIRST, [row("a", 1), row("b", 2)], Mode.APPEND, is_from_partitioned=True)
+    [sent_first] = deliverer(system).deliver(system.unit, [first])
+    assert (sent_first.rows, sent_first.is_repeat) == (2, False)  # an old claim of which there is nothing is sent
+    forget(first.publish)
+    assert deliverer(system).find(system.unit, PROJECT, first.publish, first.claim) is None
+    [again] = deliverer(system).deliver(system.unit, [first])
+    assert (again.outcome, again.rows, again.is_repeat) == (Outcome.DELIVERED, 2, True)
+    killed = deliverer(system).kill(system.unit, PROJECT, first.publish, first.claim)
+    assert (killed.outcome, killed.label_text) == (Outcome.DELIVERED, _FIRST)
+    assert len(sent(system)) == 2
+
+
+@pytest.mark.usefixtures("forgets")
+def test_a_claim_of_which_no_topic_can_tell_is_not_sent_again(system: Topic, slices: Slices) -> None:
+    system.name = broker().topic("", 1, **{"cleanup.policy": "compact"})
+    system.unit = unit_of("bus", system.name)
     with pytest.raises(WaterclockError) as caught:
         deliverer(system).deliver(system.unit, [slices.of(_FIRST, [row("a", 1)], Mode.APPEND)])
-    assert caught.value.code == "E859"
+    assert (caught.value.code, "compact" in str(caught.value.why)) == ("E859", True)
     assert sent(system) == []
+
+
+def test_a_label_that_has_no_rows_any_more_is_told_to_each_partition(tmp_path: Path) -> None:
+    (tmp_path / "sealed").mkdir()
+    system = Topic(tmp_path, partitions=2, ends=True, key="id")
+    slices = Slices(tmp_path / "sealed", str(system.unit))
+    rows = [row(str(at), at) for at in range(9)]
+    deliverer(system).deliver(system.unit, [slices.of(_FIRST, rows, Mode.APPEND, is_from_partitioned=True)])
+    restated = slices.of(_FIRST, [], Mode.APPEND, is_from_partitioned=True)
+    deliverer(system).deliver(system.unit, [restated])
+    told: dict[int, list[int]] = {0: [], 1: []}
+    rows_of = {0: 0, 1: 0}
+    for message in broker().read(system.name):
+        headers = dict(message.headers())
+        if "ends" in headers:
+            told[message.partition()].append(int(headers["ends"]))
+            assert (message.value(), headers["timelabel"]) == (None, _FIRST.encode())
+        else:
+            rows_of[message.partition()] += 1
+    assert told == {part: [count, 0] for part, count in rows_of.items()}
+    assert sum(rows_of.values()) == 9
+    assert system.rows() == []
 
 
 def test_a_topic_that_is_not_there_is_told_with_the_nearest_name(system: Topic, slices: Slices) -> None:

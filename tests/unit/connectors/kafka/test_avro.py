@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import pickle
 import struct
 from datetime import UTC, datetime, time
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import Any, ClassVar
+from typing import Any
 
 import fastavro
 import pytest
 
+from tests.certificates import Authority
+from tests.schema_registry import Registry, serving
 from waterclock.connectors.kafka import avro
 from waterclock.connectors.kafka.avro import Decoder, decoder_of
 from waterclock.errors import WaterclockError
 
+WORD = "Pass'w0rd/+%ä"
 OLD: dict[str, Any] = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}
 NEW: dict[str, Any] = {
     "type": "record",
@@ -112,35 +114,32 @@ def test_what_json_has_no_number_for_is_text() -> None:
     assert read.columns() == {"x": "DOUBLE", "local": "TIMESTAMP_NTZ", "clock": "STRING", "long": "STRING"}
 
 
-class Registry(BaseHTTPRequestHandler):
-    """A registry that sends everybody elsewhere, and notes who they said they were."""
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of a refused handshake
+def test_a_registry_that_asks_for_a_login_gets_it_over_tls(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    with serving(Registry([OLD, NEW], login=f"ann:{WORD}"), authority.pair("registry")) as registry:
+        said = {"registry": registry.address, "registry_user": "ann", "registry_password": WORD}
+        trusting = {**said, "registry_ca": str(authority.certificate)}
+        found = decoder_of("orders", "bus.orders", trusting, None)
+        assert json.loads(found.json_of(encoded(OLD, {"id": 1}, 1), 0, 0) or b"")["id"] == 1
+        refused = {}
+        for name, wrong in {"ca": said, "word": {**trusting, "registry_password": "other"}}.items():
+            with pytest.raises(WaterclockError) as caught:
+                decoder_of("orders", "bus.orders", wrong, None)
+            refused[name] = caught.value
+        assert (refused["ca"].code, refused["ca"].transient) == ("E857", False)
+        assert "registry_ca" in str(refused["ca"].fix)
+        assert (refused["word"].code, refused["word"].transient) == ("E857", True)
+        assert "registry_password are right" in str(refused["word"].fix)
+        assert WORD not in "".join(error.render() for error in refused.values())
+    del refused, caught
+    gc.collect()  # the socket of the handshake, which urllib leaves open
 
-    said: ClassVar[list[str | None]] = []
 
-    def do_GET(self) -> None:
-        self.said.append(self.headers["Authorization"])
-        if self.path.startswith("/subjects"):
-            self.send_response(302)
-            self.send_header("Location", f"http://localhost:{self.headers['Host'].rpartition(':')[2]}/elsewhere")
-            self.end_headers()
-        else:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps({"schema": json.dumps(OLD)}).encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-def test_a_password_does_not_go_where_a_registry_sends_us() -> None:
-    with HTTPServer(("127.0.0.1", 0), Registry) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        address = f"http://127.0.0.1:{server.server_address[1]}"
-        try:
-            registry = {"registry": address, "registry_user": "u", "registry_password": "s3cret"}
-            assert decoder_of("orders", "bus.orders", registry, None).columns() == {"id": "BIGINT"}
-        finally:
-            server.shutdown()
-            thread.join()
-    assert [said is None for said in Registry.said] == [False, True]
+def test_a_login_goes_to_no_other_host() -> None:
+    with serving(Registry([OLD])) as other, serving(Registry([OLD], leads_to=other.address)) as registry:
+        said = {"registry": registry.address, "registry_user": "ann", "registry_password": WORD}
+        with pytest.raises(WaterclockError) as caught:
+            decoder_of("orders", "bus.orders", said, None)
+    assert (caught.value.code, "302" in str(caught.value.why)) == ("E857", True)
+    assert (len(registry.heard), other.heard) == (1, [])

@@ -39,7 +39,7 @@ def test_a_connection_without_servers_is_told(tmp_path: Path) -> None:
         (KafkaError._ALL_BROKERS_DOWN, "E854", True),
         (KafkaError._TIMED_OUT, "E854", True),
         (KafkaError.NOT_LEADER_FOR_PARTITION, "E854", True),
-        (KafkaError._AUTHENTICATION, "E855", False),
+        (KafkaError._AUTHENTICATION, "E855", True),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, "E855", False),
         (KafkaError.MSG_SIZE_TOO_LARGE, "E855", False),
     ],

@@ -1,9 +1,10 @@
-"""How often a reader of a range waits, against a client of the test's own."""
+"""How a reader of ranges waits, and what it takes, against a client of the test's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
 
@@ -12,7 +13,8 @@ from confluent_kafka import KafkaError
 
 from waterclock.connectors.kafka.cluster import Cluster
 from waterclock.connectors.kafka.ranges import Log, Span
-from waterclock.connectors.kafka.reading import Extract, Part, _messages
+from waterclock.connectors.kafka.reading import Extract, Part, _side_by_side, waves
+from waterclock.connectors.kafka.refusals import Heard
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import EPOCH
 
@@ -42,6 +44,7 @@ class Told:
 
 
 END = KafkaError._PARTITION_EOF
+FIRST, SECOND = datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC)
 
 
 @dataclass
@@ -75,9 +78,10 @@ class Client:
 def read(client: Any, *spans: Span, timeout: float = 5) -> dict[int, list[int]]:
     extract = Extract(Cluster("bus", "127.0.0.1:9", timeout=timeout), "orders", "bus.orders", ())
     found: dict[int, list[int]] = {span.partition: [] for span in spans}
-    for messages, part in _messages(client, extract, [Part(EPOCH, span) for span in spans]):
-        assert {message.partition() for message in messages} == {part.span.partition}
-        found[part.span.partition] += [message.offset() or 0 for message in messages]
+    for records in _side_by_side(client, Heard(), extract, [Part(EPOCH, span) for span in spans]):
+        for part, message in records:
+            assert message.partition() == part.span.partition
+            found[part.span.partition].append(message.offset() or 0)
     return found
 
 
@@ -123,7 +127,7 @@ def test_a_place_that_was_lost_is_taken_up_where_it_was_and_no_record_comes_twic
     again = [Told(1, part=1), Told(2, part=1)]  # this one was under way already when the place was lost
     client = Client([Told(0), Told(0, part=1), lost, Told(1, part=1), Told(1), *again, Told(2)])
     assert read(client, Span(0, 0, 3), Span(1, 0, 3)) == {0: [0, 1, 2], 1: [0, 1, 2]}
-    assert client.assigned == [{0: 0, 1: 0}, {0: 1, 1: 1}]
+    assert client.assigned == [{0: 0, 1: 0}, {0: 2, 1: 2}]
 
 
 @pytest.mark.parametrize("part", [None, 0])
@@ -135,7 +139,7 @@ def test_an_error_that_waiting_does_not_mend_is_told_whatever_it_is_about(part: 
 
 def test_one_partition_that_stands_still_is_named() -> None:
     client = Client([Told(0), Told(0, part=1), Told(1)])
-    with pytest.raises(WaterclockError, match=r"offsets 1:0-3 .* did not come whole"):
+    with pytest.raises(WaterclockError, match=r"offsets 1:1-3 .* did not come whole"):
         read(client, Span(0, 0, 2), Span(1, 0, 3), timeout=0)
 
 
@@ -163,8 +167,25 @@ def test_a_partition_that_does_not_answer_for_a_time_is_told_and_not_begun_at_it
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr(Cluster, "consumer", lambda _self, **_more: Asked([]))
+    monkeypatch.setattr(Cluster, "consumer", lambda *_, **_more: Asked([]))
     log = Log("t", "id", {0: 0}, {0: 100})
     with pytest.raises(WaterclockError) as caught:
         Cluster("bus", "nowhere:9").since(log, EPOCH, "t")
     assert (caught.value.code, caught.value.transient) == ("E854", True)
+
+
+def part(label: datetime, partition: int, low: int, high: int) -> Part:
+    return Part(label, Span(partition, low, high))
+
+
+def test_each_partition_is_in_a_wave_once_and_in_its_order() -> None:
+    a, b, c, d = part(FIRST, 0, 0, 5), part(FIRST, 1, 0, 5), part(SECOND, 0, 5, 9), part(SECOND, 2, 0, 1)
+    assert waves([a, b, c, d]) == [[a, b, d], [c]]
+
+
+def test_small_spans_go_to_one_worker_and_large_ones_to_their_own() -> None:
+    counts = [3, 4, 50, 2, 9, 1]
+    parts = tuple(part(FIRST, at, 0, count) for at, count in enumerate(counts))
+    found = Extract(Cluster("bus", "127.0.0.1:9"), "orders", "bus.orders", parts).bundled(10)
+    assert [[one.span.high for one in each.parts] for each in found] == [[3, 4], [50], [2], [9, 1]]
+    assert tuple(one for each in found for one in each.parts) == parts

@@ -1,0 +1,67 @@
+"""Finds in a topic what became of an old claim, whose record Kafka has forgotten: by the header that messages bear.
+
+It is asked when nobody else can write under the claim's name any more. What is not there was never sent, if the topic
+still has all of that time: its policy is `delete`, nothing was dropped yet or it keeps records for longer, and no open
+transaction hides its end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from waterclock.connectors.delivering import Delivered, Outcome
+from waterclock.connectors.kafka.cluster import Cluster
+from waterclock.connectors.kafka.messages import CLAIM, LABEL
+from waterclock.connectors.kafka.ranges import Log, first_range, spans_of
+from waterclock.connectors.kafka.reading import Extract, Part, batches
+from waterclock.flow.declarations import Unit
+
+_CLOCKS = 3600.0  # seconds by which the clocks of a ledger and of a runner may differ
+_EVER = -1
+
+
+def why_unknown(config: Mapping[str, str], log: Log, ends: Mapping[int, int], age: timedelta) -> str:
+    """Return why a topic cannot tell what came to it in the last `age`; empty where it can. Pure.
+
+    `ends` are those that count what is not committed yet.
+    """
+    if (policy := config.get("cleanup.policy", "")) != "delete":
+        return f"the topic is cleaned by {policy or 'who knows what'}, so its records may be gone"
+    if dict(ends) != dict(log.ends):
+        return "a transaction is open in the topic, and hides its end; it is looked at again when that is over"
+    keeps, bytes_kept = int(config.get("retention.ms", 0)), int(config.get("retention.bytes", 0))
+    is_long = (keeps == _EVER or timedelta(milliseconds=keeps) > age) and bytes_kept == _EVER
+    if any(log.starts.values()) and not is_long:
+        return "the topic has dropped records, perhaps those of that time (retention.ms, retention.bytes)"
+    return ""
+
+
+def look_back(cluster: Cluster, unit: Unit, log: Log, claim: int, labels: Sequence[str]) -> Delivered | str | None:
+    """Return what a claim brought, None where it brought nothing, or in words why the topic cannot tell.
+
+    `labels` are those that the claim may have brought; all, where there are none.
+    Cost: one pass over what came to the topic since the claim, in bounded memory.
+    Raises  E854 to E857 as `batches`
+    """
+    if unit.options.get("keep") == "all":
+        return "records that are sent as they were collected bear no claim"
+    where, at = str(unit), datetime.fromtimestamp(max(0.0, claim / 1000 - _CLOCKS), UTC)
+    config, ends = cluster.kept_by(unit.path, log, where)
+    if why := why_unknown(config, log, ends, datetime.now(UTC) - at):
+        return why
+    begins = cluster.since(log, at, where)
+    parts = tuple(Part(at, span) for span in spans_of(first_range(log, begins)))
+    known: Counter[str] = Counter()
+    gone = 0
+    for batch in batches(Extract(cluster, unit.path, where, parts)):
+        for headers, value in zip(batch["headers"].to_pylist(), batch["value"].to_pylist(), strict=True):
+            told = {one["key"]: one["value"] for one in headers or ()}
+            label = (told.get(LABEL) or b"").decode(errors="replace")
+            if told.get(CLAIM) == str(claim).encode() and (not labels or label in labels):
+                known[label] += 1
+                gone += value is None
+    if not known:
+        return None
+    return Delivered(claim, Outcome.DELIVERED, max(known), known.total() - gone, gone)

@@ -1,0 +1,229 @@
+"""What a cluster refuses, in our words: by what the client heard, and where TLS fails by a look of our own.
+
+A client waits out its time for a login that was refused at once, and tells of it aside. Of a certificate it only says
+that it does not verify: so the handshake is made once more by Python's own TLS, which knows why. No secret is shown.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, KafkaException
+
+_SAID = re.compile(r"^\w+://(?P<at>[^/\s]+)/\S+: (?P<said>.*?)(?: \(after \d+ms.*\))?$", re.DOTALL)
+_WAITED = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT_QUEUE"})
+_LOOK_SECONDS = 3.0
+_EXPIRED, _OTHER_NAME, _OTHER_ADDRESS = 10, 62, 64  # of OpenSSL
+_ALERT, _UNVERIFIED = "alert", "verify failed"
+_FILES = {"ca": "ssl.ca.location", "certificate": "ssl.certificate.location", "key": "ssl.key.location"}
+KEY_PASSWORD = "ssl.key.password"  # noqa: S105 - the name of a setting
+
+
+@dataclass(slots=True)
+class Heard:
+    """What a client is told beside its answers; the client calls it. `last` is no answer to anything asked."""
+
+    refusal: KafkaError | None = None
+    last: KafkaError | None = None
+    are_all_down: bool = False
+
+    def __call__(self, error: KafkaError) -> None:
+        """Keep what is said."""
+        if error.name() == "_ALL_BROKERS_DOWN":
+            self.are_all_down = True
+            return
+        self.last = error
+        if is_of_login(error) or is_of_tls(error):
+            self.refusal = error
+
+    def require_welcome(self) -> None:
+        """Raise where no broker is left that has not refused us: waiting does not mend it."""
+        from confluent_kafka import KafkaException
+
+        if self.refusal is not None and self.are_all_down:
+            raise KafkaException(self.refusal)
+
+    def better(self, error: KafkaException) -> KafkaException:
+        """Return what tells more: what was heard, where the error only says that time is over."""
+        from confluent_kafka import KafkaException
+
+        known = self.refusal or self.last
+        return error if known is None or error.args[0].name() not in _WAITED else KafkaException(known)
+
+
+def is_of_login(error: KafkaError) -> bool:
+    """Tell whether user, password, token or mechanism are refused."""
+    return error.name() in {"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
+
+
+def is_of_tls(error: KafkaError) -> bool:
+    """Tell whether a certificate is refused, theirs or ours. A handshake that broke off may be a broker that ends."""
+    said = error.str()
+    is_of_files = error.name() in {"_INVALID_ARG", "_SSL"} and any(f"{name} failed" in said for name in _FILES.values())
+    is_of_peers = error.name() in {"_SSL", "_TRANSPORT"} and (_ALERT in said or _UNVERIFIED in said)
+    return is_of_files or is_of_peers
+
+
+def login_refused(error: KafkaError, settings: Mapping[str, str], where: str) -> WaterclockError:
+    """Say why nobody is let in. A password may have changed: what is tried again takes the new one."""
+    at, said = _parted(error.str())
+    mechanism = settings.get("sasl.mechanism", "")
+    if "handshake failed" in said or error.name() == "UNSUPPORTED_SASL_MECHANISM":
+        offered = said.rpartition("supported mechanisms:")[2].strip()
+        return WaterclockError(
+            "E855",
+            f"Kafka takes no user by {mechanism}",
+            where=where,
+            why=f"{at}: it takes {offered or 'no users at all at this address'}",
+            fix=f"say mechanism: one of {offered}" if offered else "name an address that asks for users",
+        )
+    kind = "token_file" if mechanism == "OAUTHBEARER" else "password"
+    return WaterclockError(
+        "E855",
+        "Kafka does not let us in",
+        where=where,
+        why=f"{at}: {said}",
+        fix="see that token_file holds a token of this cluster"
+        if kind == "token_file"
+        else f"see that username and password are right, and known to it by {mechanism}; a secret that changed is read "
+        "again at the next try",
+        transient=True,
+    )
+
+
+def no_token(file: str, where: str) -> WaterclockError:
+    """Say that there is no token to show."""
+    return WaterclockError(
+        "E855",
+        "there is no token for Kafka",
+        where=where,
+        why=f"no file {file}",
+        fix="have what makes tokens write it there, or mend token_file of the connection",
+        transient=True,
+    )
+
+
+def tls_refused(error: KafkaError, settings: Mapping[str, str], where: str) -> WaterclockError:
+    """Say which certificate is wrong, and why. Cost: a handshake with the broker, and one with ourselves."""
+    at, said = _parted(error.str())
+    for option, name in _FILES.items():
+        if f"{name} failed" in said:
+            return _file_refused(option, said, settings, where)
+    what, why, fix = _theirs(at, settings) if _UNVERIFIED in said else _ours(settings)
+    return WaterclockError("E864", what, where=where, why=f"{at}: {why or said}", fix=fix)
+
+
+def speaks_tls(server: str) -> bool:
+    """Tell whether a broker answers in TLS, whoever vouches for it. Cost: a handshake."""
+    anyone = ssl.create_default_context()
+    anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
+    try:
+        _shake(server, anyone)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _theirs(at: str, settings: Mapping[str, str]) -> tuple[str, str, str]:
+    ca = settings.get(_FILES["ca"])
+    try:
+        _shake(at, ssl.create_default_context(cafile=ca))
+    except ssl.SSLCertVerificationError as error:
+        code, why = error.verify_code, error.verify_message
+    except (OSError, ValueError):
+        code, why = 0, ""
+    else:
+        code, why = 0, ""
+    if code == _EXPIRED:
+        return "the certificate of a broker has expired", why, "have it renewed there; nothing is to be mended here"
+    if code in {_OTHER_NAME, _OTHER_ADDRESS}:
+        fix = "name brokers as their certificates do, in servers and in their advertised.listeners"
+        return "the certificate of a broker is another host's", why, fix
+    fix = (
+        f"set ca to a file with the certificate of the authority that signed it; {ca} is another's"
+        if ca
+        else "set ca to a file with the certificate of the authority that signed it"
+    )
+    return "the certificate of a broker is not trusted", why, fix
+
+
+def _ours(settings: Mapping[str, str]) -> tuple[str, str, str]:
+    certificate = settings.get(_FILES["certificate"])
+    if certificate is None:
+        return (
+            "Kafka asks for a certificate",
+            "the connection names none",
+            "set certificate and key of the connection, and key_password as a secret if the key is locked",
+        )
+    if why := _own_fault(settings):
+        return "our certificate is not valid", f"{certificate}: {why}", "have it renewed; the file is read each time"
+    fix = "see that an authority that its brokers trust has signed it (ssl.truststore there)"
+    return "Kafka refuses our certificate", f"{certificate} is not accepted", fix
+
+
+def _own_fault(settings: Mapping[str, str]) -> str:
+    """Return what is wrong with our certificate by itself, such as its time: as a peer finds that trusts just it."""
+    certificate, key = settings[_FILES["certificate"]], settings.get(_FILES["key"])
+    shown, seen = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    seen.check_hostname = False
+    seen.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    to_shown, to_seen = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        shown.load_cert_chain(certificate, key, lambda: settings.get(KEY_PASSWORD, ""))
+        seen.load_verify_locations(certificate)
+        ends = (
+            seen.wrap_bio(to_seen, to_shown),
+            shown.wrap_bio(to_shown, to_seen, server_side=True),
+        )
+        for end in ends * 2:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    except (OSError, ValueError):
+        return ""
+    return ""
+
+
+def _file_refused(option: str, said: str, settings: Mapping[str, str], where: str) -> WaterclockError:
+    path = settings[_FILES[option]]
+    if not Path(path).is_file():
+        what, why, fix = f"there is no file for {option}", path, f"put it there, or mend {option} of the connection"
+    elif "mismatch" in said:
+        what, why = "key is not the key of certificate", f"{path} belongs to another certificate"
+        fix = "name the key that the certificate was made with"
+    elif option == "key" and "PEM" in said:
+        has_word = KEY_PASSWORD in settings
+        what = "the key cannot be opened"
+        why = f"{path}: {'key_password does not open it' if has_word else 'it is locked, or no PEM'}"
+        fix = "mend the secret of key_password" if has_word else "set key_password, as a secret"
+    else:
+        what, why, fix = f"{option} cannot be read", f"{path} is no PEM", "give it as PEM: -----BEGIN CERTIFICATE-----"
+    return WaterclockError("E864", what, where=where, why=why, fix=fix)
+
+
+def _shake(server: str, context: ssl.SSLContext) -> None:
+    host, _, port = server.rpartition(":")
+    host = host.strip("[]")
+    with (
+        socket.create_connection((host, int(port)), _LOOK_SECONDS) as connection,
+        context.wrap_socket(connection, server_hostname=host),
+    ):
+        pass
+
+
+def _parted(said: str) -> tuple[str, str]:
+    """Return which broker says what; the client's own prefix and times are left out."""
+    found = _SAID.match(said)
+    return (found["at"], found["said"]) if found else ("the client", said)

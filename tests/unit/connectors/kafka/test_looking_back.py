@@ -1,0 +1,33 @@
+"""When a topic can tell of an old claim."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from waterclock.connectors.kafka.looking_back import why_unknown
+from waterclock.connectors.kafka.ranges import Log
+
+DELETED = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
+
+
+@pytest.mark.parametrize(
+    ("config", "start", "end", "days", "said"),
+    [
+        (DELETED, 0, 9, 30, ""),
+        (DELETED, 4, 9, 6, ""),
+        (DELETED, 4, 9, 8, "dropped"),
+        ({**DELETED, "retention.bytes": "1000"}, 4, 9, 6, "dropped"),
+        ({**DELETED, "retention.ms": "-1"}, 4, 9, 900, ""),
+        ({**DELETED, "cleanup.policy": "compact"}, 0, 9, 1, "compact"),
+        ({}, 0, 9, 1, "who knows"),
+        (DELETED, 0, 10, 1, "open"),
+    ],
+)
+def test_a_topic_tells_of_old_claims_while_it_has_all_of_their_time(
+    config: dict[str, str], start: int, end: int, days: int, said: str
+) -> None:
+    log = Log("orders", "id", {0: start, 1: 0}, {0: 9, 1: 3})
+    why = why_unknown(config, log, {0: end, 1: 3}, timedelta(days=days))
+    assert (said in why, bool(why)) == (True, bool(said))
