@@ -308,6 +308,13 @@ def _no_table(flow: Flow, item: _Item) -> WaterclockError:
             why=f"what is set aside belongs to the batches of {of}",
             fix=f"`waterclock query 'SELECT * FROM {item.text}'` shows it, `waterclock replay {of}` retries it",
         )
+    if (of := item.text.removesuffix("_held")) != item.text and of in flow.tables:
+        return WaterclockError(
+            "E511",
+            f"{item.text} is what is held of {of}, and no table of its own",
+            why=f"what is held belongs to the batches of {of}",
+            fix=f"`waterclock query 'SELECT * FROM {item.text}'` shows it, `waterclock release {of}@LABEL` lets it go",
+        )
     bare = item.text.replace("*", "").strip(".")
     near = nearest(item.text, flow.tables) or nearest(bare, flow.tables) or _by_last_part(bare, flow.tables)
     names = ", ".join(list(flow.tables)[:3]) + (", …" if len(flow.tables) > 3 else "")

@@ -45,7 +45,7 @@ def ways_on(table: str, first: str, last: str) -> str:
     """Say by which commands held labels are looked at, the first of them, and shown, from the first to the last."""
     which = first if first == last else f"{first}..{last}"
     return (
-        f"waterclock audit {table}@{first} says what it holds; "
+        f"waterclock audit {table}@{first} says what it holds, `SELECT * FROM {table}_held` of query its rows; "
         f"waterclock release {table}@{which} --because '…' shows it"
     )
 

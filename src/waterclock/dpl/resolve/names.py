@@ -14,7 +14,7 @@ from waterclock.errors import WaterclockError
 _TABLES = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM})
 _RELATIONS = _TABLES | {StatementKind.VIEW}
 _RESERVED_SCHEMAS = {"waterclock": "the status tables are there"}
-_SUFFIXES = ("_late", "_quarantine", "_view")
+_SUFFIXES = ("_held", "_late", "_quarantine", "_view")
 _RESERVED_FUNCTIONS = frozenset({*READS, FLAT, *VALUES, *MARKS, *BROUGHT})
 
 Names = dict[StatementKind, dict[str, Statement]]
@@ -70,7 +70,7 @@ def _reserved(statement: Statement) -> Iterator[WaterclockError]:
 
 
 def _companions(names: Mapping[StatementKind, Mapping[str, Statement]]) -> Iterator[WaterclockError]:
-    """Refuse names of what is made beside a table: its late and quarantined rows, its view."""
+    """Refuse names of what is made beside a table: its late, quarantined and held rows, its view."""
     made = names[StatementKind.COLLECT].keys() | names[StatementKind.TRANSFORM].keys()
     for kind in _RELATIONS:
         for name, statement in names[kind].items():

@@ -194,6 +194,8 @@ class Queries:
         if found.name.endswith("_quarantine") and found.name.removesuffix("_quarantine") in self.tables:
             fix = "`waterclock query` reads it, `waterclock replay` makes its batches again"
             return not_yet("a quarantine that a table reads", found.span, fix=fix)
+        if found.name.endswith("_held") and found.name.removesuffix("_held") in self.tables:
+            return not_yet("what is held, read by a table", found.span, fix="`waterclock query` reads it")
         return found.span.refuse("E213", f"unknown table {found.name}", fix=nearest_table(found.name, known))
 
 

@@ -45,9 +45,13 @@ def quarantine_frame(work: Workplace, spark: SparkSession, table: Table, moment:
     folder = work.folder(table)
     paths = _paths_now(work, table) if moment is None else _paths_then(work, table, moment)
     found = [manifest for path in paths if (manifest := read_manifest(folder, path)).aside]
-    if not found:
-        return spark.createDataFrame([], _EMPTY)
-    return reduce(lambda left, right: left.unionByName(right), (_rows(spark, folder, each) for each in _alike(found)))
+    return rows_set_aside(spark, folder, found) if found else spark.createDataFrame([], _EMPTY)
+
+
+def rows_set_aside(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
+    """Return what was set aside of slices, at least one, in the columns of a quarantine."""
+    of_rules = (_rows(spark, folder, each) for each in _alike(manifests))
+    return reduce(lambda left, right: left.unionByName(right), of_rules)
 
 
 def _paths_now(work: Workplace, table: Table) -> list[str]:

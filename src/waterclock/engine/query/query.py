@@ -12,6 +12,7 @@ from waterclock.dpl.adhoc import adhoc_query, tables_of
 from waterclock.dpl.query.asked_of import AskedOf, asked_of
 from waterclock.dpl.query.splice import Spliced, splice
 from waterclock.engine.damage import require_log, telling_damage
+from waterclock.engine.query.held import held_frame, helds
 from waterclock.engine.query.quarantine import quarantine_frame, quarantines
 from waterclock.engine.query.ticks import AsOf, Moment, moment_of
 from waterclock.engine.query.view_rows import frame_at_moment, frame_of_view, shown_now
@@ -62,7 +63,7 @@ def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -
     Raises ProjectErrors for what is wrong with the text, E730 for what Spark finds wrong with it, E511, E512, E518,
     E521 to E523 and E640 where the tables have no content as of the tick.
     """
-    asked = adhoc_query(sql, work.flow, status_tables={**STATUS_TABLES, **quarantines(work.flow)})
+    asked = adhoc_query(sql, work.flow, status_tables={**STATUS_TABLES, **_beside(work.flow)})
     tables = _tables(work.flow, asked)
     spark = work.sessions.own()
     for _ in range(_MOST_LOOKS):
@@ -91,11 +92,13 @@ def _bound(
         if read.table not in names:
             names[read.table] = f"wc_{len(names)}"
             of_status = STATUS_TABLES.get(read.table)
-            beside = quarantines(work.flow).get(read.table)
+            set_aside, held = (of(work.flow).get(read.table) for of in (quarantines, helds))
             if of_status is not None:
                 frame = _status_frame(work, spark, read.table, asked_of(asked, read.table, of_status))
-            elif beside is not None:
-                frame = quarantine_frame(work, spark, work.flow.tables[beside], moment)
+            elif set_aside is not None:
+                frame = quarantine_frame(work, spark, work.flow.tables[set_aside], moment)
+            elif held is not None:
+                frame = held_frame(work, spark, work.flow.tables[held])
             elif viewed(work.flow, read.table) is not None:
                 frame = _frame_of_view(work, spark, read.table, moment, heads)
             else:
@@ -111,11 +114,16 @@ def tables_asked(flow: Flow, sql: str) -> list[str]:
 
     Raises ProjectErrors for what is wrong with the text, E511 for a table that is not there, E706 for a destination.
     """
-    return _tables(flow, adhoc_query(sql, flow, status_tables={**STATUS_TABLES, **quarantines(flow)}))
+    return _tables(flow, adhoc_query(sql, flow, status_tables={**STATUS_TABLES, **_beside(flow)}))
+
+
+def _beside(flow: Flow) -> dict[str, str]:
+    """Return what lies beside tables for people alone, by its name: what was set aside of them, and what is held."""
+    return {**quarantines(flow), **helds(flow)}
 
 
 def _tables(flow: Flow, asked: Query) -> list[str]:
-    beside = quarantines(flow)
+    beside = _beside(flow)
     asked_of_lake = [name for name in tables_of(asked) if name not in STATUS_TABLES]
     bases = [beside[name] for name in asked_of_lake if name in beside]
     others = [name for name in asked_of_lake if name not in beside]

@@ -1,0 +1,86 @@
+"""Answers for `schema.table_held`: the rows of a table's held batches, for whoever decides whether to release them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from waterclock.engine.query.quarantine import rows_set_aside
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.declarations import Flow, Table
+from waterclock.spark_sql import quoted
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.read import frame_of_slices, no_rows, table_schema
+from waterclock.storage.slices.sieve import ROW
+from waterclock.timelabel.label import TIMELABEL, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SUFFIX = "_held"
+_OURS = {"_claim": "BIGINT", "_row": "STRING", "_broken": "ARRAY<STRING>"}
+
+
+def helds(flow: Flow) -> dict[str, str]:
+    """Return what is held of each table by its name: every table has one, mostly without rows."""
+    return {f"{name}{SUFFIX}": name for name in flow.tables}
+
+
+def held_frame(work: Workplace, spark: SparkSession, table: Table) -> DataFrame:
+    """Return the rows that held batches would show, in the table's columns, and those that they set aside.
+
+    `_claim` is who sealed them; a row that was set aside has its JSON as `_row`, the rules that it broke as `_broken`
+    and no columns. Of a MERGE or TEMPORAL table these are the rows that came, not what they make of the table. Where
+    batches differ in a column's type, it is text. It is what is held now. Cost: a look at the manifest of each held
+    batch, and one scan for each shape of their columns, or set of rules.
+    Raises  E623 where nothing is held and the table was never made
+    """
+    folder = work.folder(table)
+    held = work.ledger.reads.held(table.name)
+    found = [read_manifest(folder, work.lake.slice_path(label, claim)) for label, claim in held.items()]
+    if not found:
+        return _with_ours(no_rows(spark, table_schema(folder)))
+    frames = [_rows(spark, folder, alike) for alike in _of_one_schema(found)]
+    aside = [manifest for manifest in found if manifest.aside]
+    if aside:
+        told = rows_set_aside(spark, folder, aside)
+        frames.append(told.selectExpr(TIMELABEL, "claim AS _claim", f"`{ROW}` AS _row", "broken AS _broken"))
+    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), _of_one_type(frames))
+
+
+def _of_one_schema(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
+    found: dict[str, list[Manifest]] = defaultdict(list)
+    for manifest in manifests:
+        found[manifest.schema].append(manifest)
+    return list(found.values())
+
+
+def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
+    """Return what batches of one schema would show, each row with the claim that sealed its label."""
+    claims = spark.createDataFrame(
+        [(label_of(it.label), it.claim) for it in manifests], f"{TIMELABEL} STRING, _claim BIGINT"
+    )
+    rows = frame_of_slices(spark, folder, manifests).join(F.broadcast(claims), TIMELABEL)
+    return _with_ours(rows)
+
+
+def _with_ours(rows: DataFrame) -> DataFrame:
+    """Add the columns that no row of the table has, where they are not there yet."""
+    return rows.withColumns({name: F.lit(None).cast(of) for name, of in _OURS.items() if name not in rows.columns})
+
+
+def _of_one_type(frames: Sequence[DataFrame]) -> list[DataFrame]:
+    """Make text of each column that has several types in these frames: Spark would cast one of them, and may fail."""
+    types: dict[str, set[str]] = defaultdict(set)
+    for frame in frames:
+        for name, of in frame.dtypes:
+            types[name].add(of)
+    mixed = {name for name, of in types.items() if len(of) > 1}
+    return [
+        frame.withColumns({name: F.col(quoted(name)).cast("STRING") for name in frame.columns if name in mixed})
+        for frame in frames
+    ]

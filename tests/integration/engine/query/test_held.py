@@ -1,0 +1,56 @@
+"""People ask for the rows of held batches, which no reader sees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.tiny import Tiny, day, labels
+from waterclock.errors import ProjectErrors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+TABLE = """COLLECT shop.sales (id BIGINT, amount {type}, at TIMESTAMP) FROM shop.sales EVERY DAY BY DATA TIME at APPEND
+  EXPECT amount > 0 AS positive ELSE QUARANTINE AT MOST 20 PERCENT ELSE HOLD;
+"""
+ROWS = [(1, 10, "2020-01-01 10:00:00"), (2, 7, "2020-01-02 10:00:00"), (3, -1, "2020-01-02 11:00:00"),
+        (4, 5, "2020-01-03 10:00:00"), (5, -2, "2020-01-03 11:00:00")]  # fmt: skip
+HELD = "SELECT timelabel, id, amount, _row IS NULL, _broken FROM shop.sales_held ORDER BY timelabel, id NULLS LAST"
+
+
+def test_held_rows_are_shown_with_those_that_broke_the_rule(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("sales", "id INTEGER, amount INTEGER, at TEXT", ROWS)
+    tiny.declare(TABLE.format(type="INT"))
+    tiny.run(day(2))
+    assert tiny.rows(HELD) == []
+    tiny.run(day(3))
+    assert tiny.rows("SELECT id FROM shop.sales") == [(1,)]
+    second = labels(2)[0]
+    assert tiny.rows(HELD) == [(second, 2, 7, True, None), (second, None, None, False, ["positive"])]
+    [(claim,)] = tiny.rows("SELECT DISTINCT _claim FROM shop.sales_held")
+    assert claim is not None
+
+    tiny.declare(TABLE.format(type="BIGINT"))  # batches of two shapes of columns
+    tiny.run(day(4))
+    rows = tiny.rows(HELD)
+    assert [(label, row_id, amount) for label, row_id, amount, is_shown, _ in rows if is_shown] == [
+        (second, 2, "7"),
+        (labels(3)[0], 4, "5"),
+    ]
+
+
+def test_what_is_held_is_there_before_its_table_is(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("sales", "id INTEGER, amount INTEGER, at TEXT", [*ROWS[1:3]])
+    tiny.declare(TABLE.format(type="INT") + "TRANSFORM shop.daily APPEND AS SELECT id FROM shop.sales;")
+    tiny.run(day(3))
+    assert tiny.rows("SELECT id FROM shop.sales_held WHERE _row IS NULL") == [(2,)]
+    tiny.declare(TABLE.format(type="INT") + "TRANSFORM shop.daily APPEND AS SELECT id FROM shop.sales_held;")
+    with pytest.raises(ProjectErrors, match="what is held, read by a table"):
+        tiny.run(day(3))
