@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from waterclock.codes_at_rest import CONNECTORS, LEDGER, OUTSIDE, STORAGE
 from waterclock.codes_of_alerts import ALERTS
 from waterclock.codes_of_closings import CLOSINGS
-from waterclock.codes_of_connectors import BY_CHANGES, CONNECTIONS, OF_FILES, RECEIVER
+from waterclock.codes_of_connectors import BY_CHANGES, CONNECTIONS, FOR_EACH, OF_FILES, RECEIVER
 from waterclock.codes_of_lineage import LINEAGE
 from waterclock.codes_of_quality import QUALITY, QUALITY_AT_WORK, QUALITY_COMMANDS
 from waterclock.codes_of_schemas import SCHEMAS, SCHEMAS_AT_WORK, SCHEMAS_KEPT
@@ -282,6 +282,7 @@ LANGUAGE: Mapping[str, Code] = {
     **SCHEMAS,
     **SCHEMAS_KEPT,
     **BY_CHANGES,
+    **FOR_EACH,
     **WATCHING,
 }
 TEMPORAL: Mapping[str, Code] = {code: Code(*said) for code, said in REFUSALS.items()}

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.codes_of_connectors import CHANGES, CONNECTORS_AT_WORK, FILES_AT_WORK, OF_APIS, RECEIVER_AT_WORK
+from waterclock.codes_of_connectors import (
+    CHANGES,
+    CONNECTORS_AT_WORK,
+    FILES_AT_WORK,
+    FOR_EACH_AT_WORK,
+    OF_APIS,
+    RECEIVER_AT_WORK,
+)
 from waterclock.errors import Code
 
 LEDGER: Mapping[str, Code] = {
@@ -430,6 +437,7 @@ CONNECTORS: Mapping[str, Code] = {
     **OF_APIS,
     **CONNECTORS_AT_WORK,
     **CHANGES,
+    **FOR_EACH_AT_WORK,
     **RECEIVER_AT_WORK,
     **FILES_AT_WORK,
 }
