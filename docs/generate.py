@@ -356,6 +356,7 @@ def _connector(known: Capabilities) -> Iterator[str]:
         "arrival time": "BY ARRIVAL TIME",
         "changes": "BY CHANGES",
         "snapshot": "without BY: as it is now",
+        "each row of a table": "FOR EACH row of a table",
         "labels": "BY DATA TIME timelabel",
         "state": "without BY: as it stands at each window's end",
     }

@@ -236,6 +236,7 @@ _BATCHINGS = {
     Batching.ARRIVAL_TIME: "BY ARRIVAL TIME",
     Batching.CHANGES: "BY CHANGES",
     Batching.SNAPSHOT: "without a BY, as a snapshot",
+    Batching.EACH: "FOR EACH row of a table",
     Batching.LABELS: "BY DATA TIME timelabel",
     Batching.STATE: "without a BY, as it stands at the end of each window",
 }
