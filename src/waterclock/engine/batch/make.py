@@ -13,6 +13,7 @@ from waterclock.batches.records import Slice
 from waterclock.engine.batch.checking_references import with_orphans_marked
 from waterclock.engine.batch.columns_kept import kept
 from waterclock.engine.batch.ending_columns import with_endings
+from waterclock.engine.batch.for_each import gather_each
 from waterclock.engine.batch.give_up import rows_given_up
 from waterclock.engine.batch.late_rows import open_again
 from waterclock.engine.batch.publish import publish_frame
@@ -22,7 +23,6 @@ from waterclock.engine.batch.sieves import loose_of, merged_schema, through_of, 
 from waterclock.engine.batch.transform import transform_parts
 from waterclock.engine.collect.collect import gather
 from waterclock.engine.collect.columns_seen import fitted, noticed, with_noted
-from waterclock.engine.collect.for_each import gather_each
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.collect.linked import LinkedPin, gather_linked
 from waterclock.engine.collect.looks import Look
