@@ -212,6 +212,15 @@ at the edge is in one of them, whether the API's ends count in or not. Without `
 batch, and sorted. Rows without a time are set aside and counted; a bare number is a time since 1970, in `epoch`. The
 source's clock is the server's, from the header Date of one answer; `clock 'machine'` takes ours.
 
+**For each row of a table** (FOR EACH): the table's columns stand in braces, `path 'users/{user_id}'` or
+`params.ids '{user_id}'`, and each distinct combination is asked for once a label. `batch` puts several values, with
+commas between them (in a body: as a list), into one request, and `match` is the path in a record of the value that
+it answers; a record of none of them is refused (`E868`). A 404 or 410 fails the batch (`E869`), or is no row with
+`not_found 'skip'`; a request for several that is answered so is asked again one by one. With `cache '7 days'` an
+answer that is no older serves later labels too, but for one that brought no record. Answers are kept as pages are,
+those of each label beside each other: to make it again asks only for what was not answered. A page of answers is
+kept about each second, later after each hundredth of the time so far: what came since is asked for again after a kill.
+
 **Pages are kept** below the storage's `archive/<connection>/`, each record as it was written, before anything is read
 of them; nobody removes them. A collect that was stopped, by a kill or an API that went away, goes on behind the last
 page that is there, if that is not older than `resume` seconds. Without `since` it does so for the same newest window
@@ -384,6 +393,7 @@ def _connector(known: Capabilities) -> Iterator[str]:
         "arrival time": "BY ARRIVAL TIME",
         "changes": "BY CHANGES",
         "snapshot": "without BY: as it is now",
+        "each row of a table": "FOR EACH row of a table",
         "labels": "BY DATA TIME timelabel",
         "state": "without BY: as it stands at each window's end",
     }

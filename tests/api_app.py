@@ -194,6 +194,33 @@ def page_of(space: Space, style: str, params: dict[str, str], found: list[dict[s
     return (body[space.envelope] if style == "link" else body), following
 
 
+async def detail(request: Request) -> Response:
+    """Answer for one id, `/detail/{id}`, or for those of `ids`; who is not there is a 404, or left out of several."""
+    space = SPACES[request.path_params["space"]]
+    params = dict(request.query_params)
+    one = request.path_params.get("id")
+    wanted = [one] if one is not None else params.get("ids", "").split(",")
+    if request.method == "POST":
+        wanted = [str(each) for each in (await request.json())["ids"]]
+    space.log.append({"path": "detail", "ids": wanted, "at": time.time()})
+    space.now_flying += 1
+    space.most_flying = max(space.most_flying, space.now_flying)
+    try:
+        await asyncio.sleep(space.pause)
+        found = [row for row in space.rows if str(row["id"]) in wanted]
+        if not is_let_in(request, space):
+            return JSONResponse({"error": "no"}, 401, headers=headers_of(space))
+        if one is not None and not found:
+            return JSONResponse({"error": "unknown"}, 404, headers=headers_of(space))
+        if space.echo == "all":  # an API that does not know the parameter
+            found = space.rows
+        content = json.dumps(found[0] if one is not None else found[::-1]).encode()
+        answer = await broken(space, content)
+        return answer or Response(content, media_type="application/json", headers=headers_of(space))
+    finally:
+        space.now_flying -= 1
+
+
 async def take(request: Request) -> Response:
     """Take rows, once an idempotency key where the space knows keys; a newer delivery's rows replace its label's."""
     space = SPACES[request.path_params["space"]]
@@ -252,6 +279,8 @@ APP = Starlette(
         Route("/s/{space}/take/{style}", take, methods=["POST", "PUT", "PATCH"]),
         Route("/s/{space}/inbox/{style}", take, methods=["POST"]),
         Route("/s/{space}/take/{style}/{id}", take, methods=["POST", "PUT", "PATCH"]),
+        Route("/s/{space}/detail/{id}", detail),
+        Route("/s/{space}/details", detail, methods=["GET", "POST"]),
         Route("/s/{space}/{style}", records, methods=["GET", "POST", "HEAD"]),
     ]
 )

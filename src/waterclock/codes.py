@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from waterclock.codes_at_rest import CONNECTORS, LEDGER, OUTSIDE, STORAGE
 from waterclock.codes_of_alerts import ALERTS
 from waterclock.codes_of_closings import CLOSINGS
-from waterclock.codes_of_connectors import BY_CHANGES, CLUSTERS, CONNECTIONS, OF_FILES, RECEIVER
+from waterclock.codes_of_connectors import BY_CHANGES, CLUSTERS, CONNECTIONS, FOR_EACH, OF_FILES, RECEIVER
 from waterclock.codes_of_lineage import LINEAGE
 from waterclock.codes_of_publishing import COPIES, PUBLISHING
 from waterclock.codes_of_quality import QUALITY, QUALITY_AT_WORK, QUALITY_COMMANDS
@@ -285,6 +285,7 @@ LANGUAGE: Mapping[str, Code] = {
     **SCHEMAS_KEPT,
     **CLUSTERS,
     **BY_CHANGES,
+    **FOR_EACH,
     **WATCHING,
 }
 TEMPORAL: Mapping[str, Code] = {code: Code(*said) for code, said in REFUSALS.items()}

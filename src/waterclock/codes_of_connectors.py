@@ -44,6 +44,29 @@ CLUSTERS: Mapping[str, Code] = {
         "The option is known, and what it says is not: an address, or a number that is too small or too large.",
     ),
 }
+
+FOR_EACH: Mapping[str, Code] = {
+    "E391": Code(
+        "a source that is not asked for each row",
+        "FOR EACH asks a source once for each row of a table, which connections of some types can be: an API is asked "
+        "for the details of an id. What a database holds is collected whole, or by a query, and joined.",
+    ),
+    "E392": Code(
+        "a column to ask for that is not there",
+        "What is asked for a row of FOR EACH's table is said by its columns in braces, in the path or in a parameter: "
+        "`path 'users/{user_id}'`. At least one is named, each is a column of that table, and holds one value.",
+    ),
+    "E393": Code(
+        "FOR EACH and what does not go with it",
+        "A collect FOR EACH row of a table has the windows of that table: a row belongs to the batch of the row that "
+        "it was asked for. No data time sorts it, no sign is awaited, and an answer tells no history.",
+    ),
+    "E394": Code(
+        "options of FOR EACH that do not go together",
+        "A request that asks for several rows needs to know which record answers for which, and lists the values of "
+        "one column; an answer that serves later labels cannot be that of one window.",
+    ),
+}
 BY_CHANGES: Mapping[str, Code] = {
     "E325": Code(
         "changes without a place",
@@ -224,6 +247,18 @@ CONNECTORS_AT_WORK: Mapping[str, Code] = {
         "a certificate that is not accepted",
         "The certificate of a Kafka broker does not stand (its authority, its time, its host's name), or ours does "
         "not, or is missing; or its files cannot be read. No secret is shown.",
+    ),
+}
+FOR_EACH_AT_WORK: Mapping[str, Code] = {
+    "E868": Code(
+        "an answer to what was not asked",
+        "A request for several rows was answered with a record of none of them, or one that does not tell of which: an "
+        "API that does not know a parameter gives all it has. Nothing is taken of such an answer.",
+    ),
+    "E869": Code(
+        "a row that the source does not know",
+        "The source answers 404 to what a row of FOR EACH's table names. `not_found 'skip'` says that this is no row; "
+        "what was answered so far is kept, and is not asked for again.",
     ),
 }
 CHANGES: Mapping[str, Code] = {

@@ -23,7 +23,8 @@ ACCEPTED = {
     "function": ["CREATE FUNCTION f(a INT, b STRING) RETURNS INT RETURN a + 1",
                  "CREATE FUNCTION f() RETURNS INT RETURN 1"],
     "view": ["CREATE VIEW a.b (one COMMENT 'x') SHARED OWNER 'me' AS SELECT 1 AS one"],
-    "collect": ["COLLECT a.b PARTITIONED (x, *) FROM c.d OPTIONS (header TRUE) EVERY DAY"],
+    "collect": ["COLLECT a.b PARTITIONED (x, *) FROM c.d OPTIONS (header TRUE) EVERY DAY",
+                "COLLECT a.b FROM c.d OPTIONS (path 'x/{y}') FOR EACH e.f EVERY DAY"],
     "transform": ["TRANSFORM a.b PARTITIONED (one INT) EVERY DAY AS SELECT 1 AS one"],
     "choice": ["TRANSFORM a.b WHEN TRUE AS SELECT 1 AS one WHEN FALSE AS SELECT 2 AS one ELSE AS SELECT 3 AS one"],
     "publish": ["PUBLISH a.b (x) TO c.d OPTIONS (format 'csv') APPEND", "PUBLISH a.b TO c.d REPLACE WHERE e = 1"],
@@ -93,7 +94,6 @@ ACCEPTED = {
 }  # fmt: skip
 REFUSED = {
     "`GRANT`": "GRANT SELECT ON a.b TO (c)",
-    "`FOR EACH`": COLLECT.format("FOR EACH e.f"),
     "`SHUFFLE`": TRANSFORM.format("SHUFFLE NONE"),
     "`CONTINUOUS`": TRANSFORM.format("CONTINUOUS"),
     "`PARTITION BY`": TRANSFORM.format("PARTITION BY (a)"),

@@ -350,6 +350,41 @@ class SnapshotCollector(Collector, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class EachRequest:
+    """What a source is asked for, by window: rows of the columns `parameters`, each distinct one of which once.
+
+    `table` is the one that collects: what was answered is kept for it. `done`: windows that it holds already: what was
+    answered for them then serves again, and only what is new there is asked for. `is_anew`: all is asked for again.
+    """
+
+    table: str
+    parameters: tuple[str, ...]
+    rows: Mapping[Window, DataFrame]
+    done: frozenset[datetime] = frozenset()
+    is_anew: bool = False
+
+
+@runtime_checkable
+class EachCollector(Collector, Protocol):
+    """A source that answers for each row of a table of ours (FOR EACH)."""
+
+    def reach_each(self, unit: Unit) -> None:
+        """See that it answers and lets us in, without asking for a row."""
+        ...
+
+    def read_each(
+        self, spark: SparkSession, unit: Unit, request: EachRequest, columns: Columns, zone: str
+    ) -> Collected:
+        """Ask for each distinct row of each window, and return what was answered, with the window's label.
+
+        Each row bears what it was asked for, in the columns `parameters`. A row with a NULL or an empty text there asks
+        nothing. Answers are kept before they are read: who stops goes on where it stopped, and a window that is read
+        again asks for nothing that it was answered before. The driver never holds all rows or answers.
+        """
+        ...
+
+
 @runtime_checkable
 class LinkedCollector(Collector, Protocol):
     """A table of another project, which says itself what may be read of it, and what that holds.

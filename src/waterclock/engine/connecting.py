@@ -10,6 +10,7 @@ from functools import partial
 
 from waterclock.connectors.changed_rows import change_column_of
 from waterclock.connectors.delivering import Deliverer, Reachable
+from waterclock.connectors.interface import EachCollector
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections, connections_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
@@ -93,6 +94,9 @@ def _source(connections: Connections, table: Table) -> str:
         raise AssertionError(f"{table.name} has no source")
     unit = connections.opened(table.source.unit)
     collector = connections.collector(unit.connection)
+    if table.each is not None and isinstance(collector, EachCollector):
+        collector.reach_each(unit)  # what it has is told of a row alone
+        return f"{unit} answers, and is asked for each row of {table.each.table}"
     clock = collector.clock(unit)
     columns = collector.schema(unit)
     changed = table.source.changed

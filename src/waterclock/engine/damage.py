@@ -132,7 +132,7 @@ def current_slice(work: Workplace, table: str, label: datetime) -> Slice | None:
 def verb_of(work: Workplace, table: Table, label: datetime) -> str | None:
     """Return how a done batch is made again without its own slice; None where nobody can take it again."""
     batching = None if table.source is None else table.source.batching
-    if table.kind is not Kind.COLLECT or batching is Batching.ARRIVAL_TIME:
+    if table.kind is not Kind.COLLECT or batching in {Batching.ARRIVAL_TIME, Batching.EACH}:
         return RECOMPUTE
     if batching is Batching.CHANGES:
         return None  # the source keeps no change that was committed

@@ -20,10 +20,9 @@ from waterclock.engine.spark.settings import settings_of
 from waterclock.engine.storage_access import reach_storage
 from waterclock.engine.workplace import Workplace
 from waterclock.filesystem import at, make_folder
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.starts import starts_to_write
+from waterclock.planner.starts import begins_alone, starts_to_write
 from waterclock.storage.lake import Lake, require_latch
 
 _with_latch: set[str] = set()
@@ -90,7 +89,7 @@ def apply_flow(work: Workplace, now: datetime) -> None:
         runner=work.settings.runner,
         statements=partial(statement_texts, work.flow, work.project.sources),
     )
-    undeclared = [table.name for table in work.flow.tables.values() if table.kind is Kind.COLLECT and not table.start]
+    undeclared = [table.name for table in work.flow.tables.values() if begins_alone(table) and not table.start]
     if undeclared:
         snapshot = work.ledger.reads.snapshot(work.flow, tables=undeclared)
         starts = starts_to_write(work.flow, snapshot, now, partial(_clock_of, SourceClocks(work, now)))

@@ -44,7 +44,8 @@ class Capabilities:
     `keeps_order`: it brings rows in an order (APPEND ORDER BY). `wrong_options`: finds what does not go together in the
     options of a `connection`, or of a `collect` or a `publish` with the path of their unit; secrets are pointers there.
     `copies`: a collect with `format 'raw'` has a row for each of its items, and a publish with that copies these.
-    `seals`: it is its own clock, and a run seals its windows.
+    `seals`: it is its own clock, and a run seals its windows. `each_parameters`: the columns that the path of a unit
+    and its options name of the row that it is asked for (FOR EACH), where it can be asked so.
     """
 
     type: str
@@ -63,3 +64,4 @@ class Capabilities:
     wrong_options: Callable[[str, Mapping[str, Any], str], Iterable[Wrong]] | None = None
     seals: bool = False
     copies: bool = False
+    each_parameters: Callable[[str, Mapping[str, Any]], tuple[str, ...]] | None = None

@@ -49,6 +49,7 @@ class Batching(StrEnum):
     SNAPSHOT = "snapshot"
     LABELS = "labels"
     STATE = "state"
+    EACH = "each row of a table"
 
 
 # how a table of another project is read: its slices by their labels, or its state at the end of each window

@@ -14,6 +14,7 @@ from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.conditions import Condition
 from waterclock.flow.endings import Ending
 from waterclock.flow.folds import Merge, Order, Temporal
+from waterclock.flow.for_each import Each
 from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import Ladder, Rung, Unread
 from waterclock.flow.late_rows import LateRows
@@ -171,6 +172,7 @@ class Source:
     lookback: Duration | None = None
     awaits: Awaits | None = None
     changed: Changed | None = None
+    each: Each | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,6 +444,11 @@ class Table(Keyed):
     def is_snapshot(self) -> bool:
         """True of a REPLACE collect without a BY: it can only take what its source holds now."""
         return self.source is not None and self.source.batching is Batching.SNAPSHOT
+
+    @property
+    def each(self) -> Each | None:
+        """Of which table's rows a collect asks its source, one by one (FOR EACH); None of all others."""
+        return None if self.source is None else self.source.each
 
     @property
     def is_fold(self) -> bool:

@@ -92,7 +92,8 @@ def _deadline(table: Table) -> str:
 
 
 def _source_pairs(source: Source) -> list[tuple[str, str]]:
-    pairs = [("from", f"{source.unit}, by {source.batching}")]
+    by = f"for each row of {source.each.table}" if source.each else f"by {source.batching}"
+    pairs = [("from", f"{source.unit}, {by}")]
     if source.lookback is not None:
         said = (str(source.lookback), str(source.changed or ""))
         pairs.append(("looks back", " ".join(filter(None, said))))

@@ -155,7 +155,7 @@ def _span(at: Reading, table: Table, labels: Labels | None, start: datetime) -> 
 
 def _refuse_unaskable(at: Reading, table: Table, labels: tuple[datetime, ...]) -> None:
     batching = None if table.source is None else table.source.batching
-    if not labels or batching in {Batching.DATA_TIME, *LINKED}:
+    if not labels or batching in {Batching.DATA_TIME, Batching.EACH, *LINKED}:
         return
     where = f"{table.name}@{label_of(labels[0])}"
     if batching is Batching.ARRIVAL_TIME:

@@ -53,8 +53,8 @@ def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> Q
 def most_together(node: Node, group_cap: int) -> int:
     """Return how many labels may share a claim."""
     source = node.table.source
-    is_by_data_time = source is not None and source.batching in {Batching.DATA_TIME, Batching.LABELS}
-    return min(group_cap, _MOST_BY_DATA_TIME) if is_by_data_time else group_cap
+    asks_by_label = source is not None and source.batching in {Batching.DATA_TIME, Batching.LABELS, Batching.EACH}
+    return min(group_cap, _MOST_BY_DATA_TIME) if asks_by_label else group_cap
 
 
 def _is_by_window(table: Table) -> bool:

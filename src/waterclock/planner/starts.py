@@ -20,9 +20,14 @@ def starts(flow: Flow, snapshot: LedgerSnapshot, now: datetime) -> dict[str, dat
     """Return the START of every table of the flow, upstream first.
 
     A collect begins where it is declared, else where the ledger has it written down, else as `starts_to_write` says.
-    A transform or publish begins at the first window for which all it reads exists, or later where that is declared.
+    All others begin at the first window for which all they read exists, or later where that is declared.
     """
     return starts_of(flow, graph_of(flow), snapshot, now)
+
+
+def begins_alone(table: Table) -> bool:
+    """Tell whether it is the source that says from when on a table has windows: a collect that reads no other table."""
+    return table.kind is Kind.COLLECT and table.each is None
 
 
 def starts_to_write(
@@ -34,7 +39,7 @@ def starts_to_write(
     that the first run takes what is there, however long ago it came; with labels done (in a ledger that was rebuilt
     without its export) it is the oldest of them.
     """
-    collects = (table for table in flow.tables.values() if table.kind is Kind.COLLECT and table.start is None)
+    collects = (table for table in flow.tables.values() if begins_alone(table) and table.start is None)
     return {
         table.name: _first_look(table, snapshot.of(table.name), now, clock_of(table))
         for table in collects
@@ -50,7 +55,7 @@ def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datet
         if table.open_of is not None:
             found[name] = table.cadence.floor(found[table.open_of])
             continue
-        derived = None if table.kind is Kind.COLLECT else _derived(table, flow, found, node.cycle)
+        derived = None if begins_alone(table) else _derived(table, flow, found, node.cycle)
         if derived is None:
             facts = snapshot.of(name)
             found[name] = table.cadence.floor(table.start or facts.start or _first_look(table, facts, now))

@@ -27,6 +27,11 @@ class Answer:
         return 200 <= self.status < 300
 
     @property
+    def is_lacking(self) -> bool:
+        """True where there is no such thing: 404 and 410."""
+        return self.status in {404, 410}
+
+    @property
     def may_pass(self) -> bool:
         """True where the same request may be answered later: 408, 425, 429 and 5xx but 501 and 505."""
         return self.status in PASSING or (self.status >= 500 and self.status not in {501, 505})

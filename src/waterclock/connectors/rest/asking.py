@@ -55,7 +55,10 @@ class TooBig(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is sent: a path below the API's url or a whole address of the same host; `content` has its own type."""
+    """What is sent: a path below the API's url or a whole address of the same host; `content` has its own type.
+
+    `may_lack`: that there is no such thing (404, 410) is an answer as well.
+    """
 
     method: str
     path: str
@@ -63,6 +66,7 @@ class Request:
     content: bytes | None = None
     kind: str = "application/json"
     headers: Mapping[str, str] | None = None
+    may_lack: bool = False
 
     @property
     def told(self) -> str:
@@ -206,7 +210,7 @@ class Api:
         if answer.status == 401 and self._tokens is not None:
             self._tokens.drop(authorization["Authorization"].removeprefix("Bearer "))
             answer = self._send(request, self._authorization(where))
-        if answer.is_good:
+        if answer.is_good or (request.may_lack and answer.is_lacking):
             return answer
         if answer.may_pass:
             after = answer.wait(datetime.now(UTC))

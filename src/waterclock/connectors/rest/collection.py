@@ -93,7 +93,7 @@ def read_snapshot(spark: SparkSession, reading: Reading, columns: Columns, zone:
 
 def columns_now(reading: Reading) -> tuple[str, ...]:
     """Ask for the first page alone, without a window, and return its columns."""
-    return _ask(reading, first_place(reading.resource.paging), None, 1)[0].columns
+    return ask_page(reading, first_place(reading.resource.paging), None, 1)[0].columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def _collect(reading: Reading, series: Series, window: Window | None) -> Iterato
         where = f"{reading.unit}{f'@{window.label}' if window else ''}, page {number + 1}"
         told = json.dumps(place, sort_keys=True)
         if told in places:
-            raise _endless(reading, "it names a page as the next one that was read before", where)
+            raise endless(reading, "it names a page as the next one that was read before", where)
         places.add(told)
         page = next(kept, None)
         if page is None:
@@ -186,32 +186,48 @@ def _collect(reading: Reading, series: Series, window: Window | None) -> Iterato
         digests = [*digests[1:], page.digest if page.rows else ""]
         empty = 0 if page.rows else empty + 1
         if empty == _MOST_EMPTY and reading.resource.paging.style == "page":
-            raise _endless(
+            raise endless(
                 reading, f"{empty} pages in a row were empty, and it says each time that there is more", where
             )
         if digests[0] and len(set(digests)) == 1 and reading.resource.paging.style in {"page", "offset"}:
-            raise _endless(reading, f"it gave the same page {_SAME} times: it may not know the parameter", where)
+            raise endless(reading, f"it gave the same page {_SAME} times: it may not know the parameter", where)
         yield page
         before, number, place = before + page.rows, page.number, page.next
 
 
 def _asked_for(reading: Reading, series: Series, place: Place, window: Window | None, number: int, before: int) -> Page:
     begun = datetime.now(UTC)
-    body, following = _ask(reading, place, window, number, before)
+    body, following = ask_page(reading, place, window, number, before)
     content = "".join(f"{line}\n" for line in body.lines).encode()
     digest = hashlib.sha256(content).hexdigest()
     page = Page(number, "", len(body.lines), body.columns, digest, place, following, begun.isoformat())
     return series.keep(page, content)
 
 
-def _ask(
-    reading: Reading, place: Place, window: Window | None, number: int, before: int = 0
+class NotFound(Exception):
+    """There is no such thing as was asked for; raised only where a request says that this is an answer."""
+
+
+def ask_page(
+    reading: Reading,
+    place: Place,
+    window: Window | None,
+    number: int,
+    before: int = 0,
+    adapt: Callable[[Request], Request] = lambda request: request,
 ) -> tuple[Body, Place | None]:
+    """Ask for the page at a place; `adapt` changes the request before it is sent. Gives the place of the next one too.
+
+    Raises  NotFound; E842 where the answer is not as it was said to be, E843 where it leads to another host, and as
+            `Api.ask`
+    """
     resource, api = reading.resource, reading.api
     where = f"{reading.unit}{f'@{window.label}' if window else ''}, page {number}"
-    request = _request(resource, place, window)
+    request = adapt(_request(resource, place, window))
 
     def read(answer: Answer) -> tuple[Body, Place | None]:
+        if answer.is_lacking:
+            raise NotFound
         body = Body((), (), None) if answer.status == 204 else body_of(answer.content, resource.rows)
         if answer.status == 204:
             return body, None
@@ -230,7 +246,7 @@ def _ask(
     if following and "link" in following:
         link = api.without_key(following["link"], request)
         if not api.is_own(link):
-            raise _endless(
+            raise endless(
                 reading, "the next page is said to be at another host, where our credentials do not go", where
             )
         following = {"link": link}
@@ -323,7 +339,8 @@ def _nothing(spark: SparkSession, reading: Reading, columns: Columns, read: _Rea
     )
 
 
-def _endless(reading: Reading, why: str, where: str) -> WaterclockError:
+def endless(reading: Reading, why: str, where: str) -> WaterclockError:
+    """Make the error for pages that lead nowhere."""
     return WaterclockError(
         "E843",
         f"the pages of {reading.unit} do not end",

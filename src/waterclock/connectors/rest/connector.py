@@ -5,6 +5,7 @@ Unit            A resource: `api.orders` is `<url>/orders`, unless `path` says a
 Data time       The parameters `since` and `until` ask for a window; what comes beyond it is left out. Without them
                 all is read, and sorted.
 Snapshot        All pages, one after the other.
+For each row    A request for each, or for some of them at a time; answers are kept by what was asked: see `details`.
 Pages           Kept on disk as they came, before they are read: see `pages`. A collect that was stopped goes on.
 Publish         See `delivery`.
 """
@@ -17,7 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.interface import Collected, Setting, WindowRequest
+from waterclock.connectors.interface import Collected, EachRequest, Setting, WindowRequest
 from waterclock.connectors.rest import declared
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
@@ -37,10 +38,11 @@ CAPABILITIES = Capabilities(
     connection_options={**declared.OF_ADDRESS, **declared.OF_PAGES},
     collect_options={**declared.OF_COLLECT},
     publish_options={**declared.OF_PUBLISH},
-    collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}),
+    collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT, Batching.EACH}),
     publishes=frozenset({Mode.APPEND}),
     keeps_order=True,
     wrong_options=declared.wrong_options,
+    each_parameters=declared.each_parameters,
 )
 
 
@@ -122,6 +124,18 @@ class RestCollector:
         from waterclock.connectors.rest.collection import read_snapshot
 
         return read_snapshot(spark, self._reading(unit), columns, zone)
+
+    def reach_each(self, unit: Unit) -> None:
+        """Ask for the head of what stands before the first column in the path. Raises  E840, E844."""
+        self.api.reach(self._reading(unit).resource.path.partition("{")[0])
+
+    def read_each(
+        self, spark: SparkSession, unit: Unit, request: EachRequest, columns: Columns, zone: str
+    ) -> Collected:
+        """Ask for each row of a table."""
+        from waterclock.connectors.rest.details import read_each
+
+        return read_each(spark, self._reading(unit), request, columns, zone)
 
     def _reading(self, unit: Unit) -> Reading:
         from waterclock.connectors.rest.collection import Reading

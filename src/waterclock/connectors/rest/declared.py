@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Option, Wrong
 from waterclock.flow.declarations import Secret
+from waterclock.flow.for_each import places_in
+from waterclock.timelabel.duration import Duration, parse_duration
 
 STYLES = ("none", "page", "offset", "cursor", "link")
 _AUTH = {
@@ -78,8 +81,16 @@ OF_COLLECT = {
     "method": Option(choices=("GET", "POST"), help="how it is asked for; GET"),
     "params_in": Option(choices=("query", "body"), help="where parameters stand: the address, or JSON; query"),
     "epoch": Option(choices=("seconds", "milliseconds", "microseconds"), help="what numeric times count; seconds"),
-    "resume": Option("number", help="seconds for which a stopped collect goes on where it stopped; 3600"),
+    "resume": Option(
+        "number", help="seconds for which a stopped collect goes on where it stopped; 3600, of FOR EACH 604800"
+    ),
+    "batch": Option("number", help="of FOR EACH: how many rows a request asks for, their values joined by commas; 1"),
+    "match": Option(help="of a batch: the path in a record of the value that it was asked for, as id"),
+    "in_flight": Option("number", help="of FOR EACH: how many requests wait for answers at once; 1"),
+    "cache": Option(help="of FOR EACH: how long an answer serves later labels too, as 7 days; not at all"),
+    "not_found": Option(choices=("fail", "skip"), help="of FOR EACH: what a 404 means, a failure or no row; fail"),
 }
+_OF_EACH = ("batch", "match", "in_flight", "cache", "not_found")
 OF_PUBLISH = {
     "path": Option(help="where rows are sent, below the url; the unit's name. {column} and {timelabel} are put in"),
     "method": Option(choices=("POST", "PUT", "PATCH"), help="how they are sent; POST"),
@@ -134,6 +145,21 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
+class Details:
+    """How an API is asked for each row of a table. `match`: the path in a record of what a batch asked for.
+
+    `cache`: how long an answer serves later labels; None where each label asks for itself.
+    """
+
+    batch: int
+    match: tuple[str, ...]
+    in_flight: int
+    cache: Duration | None
+    skips_not_found: bool
+    resume: float
+
+
+@dataclass(frozen=True, slots=True)
 class Sending:
     """How a PUBLISH sends rows. `idempotency` is empty where requests bear no key."""
 
@@ -182,6 +208,24 @@ def resource_of(of_connection: Mapping[str, Any], path: str, options: Mapping[st
     )
 
 
+def details_of(options: Mapping[str, Any]) -> Details:
+    """Return how a unit is asked for each row of a table."""
+    return Details(
+        batch=int(options.get("batch", 1)),
+        match=path_of(options.get("match")),
+        in_flight=int(options.get("in_flight", 1)),
+        cache=parse_duration(str(options["cache"])) if "cache" in options else None,
+        skips_not_found=options.get("not_found") == "skip",
+        resume=float(options.get("resume", 604800)),
+    )
+
+
+def each_parameters(path: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns of a row that a unit names in braces, in its path or its parameters."""
+    texts = [str(value) for name, value in sorted(options.items()) if name.startswith("params.")]
+    return places_in([str(options.get("path", path)), *texts])
+
+
 def sending_of(path: str, options: Mapping[str, Any]) -> Sending:
     """Return how a unit is sent to."""
     kind = str(options.get("format", "json"))
@@ -212,8 +256,13 @@ def rate_of(said: object) -> tuple[int, float] | None:
 
 
 def wrong_options(what: str, options: Mapping[str, Any], path: str = "") -> Iterator[Wrong]:
-    """Yield what does not go together in the options of a `connection`, a `collect` or a `publish`."""
-    del path
+    """Yield what does not go together in the options of a `connection`, a `collect` or a `publish`.
+
+    Of a collect it is asked once more, as `each` where it says FOR EACH, as `whole` where it does not.
+    """
+    if what in {"each", "whole"}:
+        yield from _wrong_each(options, path) if what == "each" else _only_of_each(options, path)
+        return
     if what == "connection":
         yield from _wrong_address(options)
         yield from _wrong_auth(options)
@@ -221,7 +270,16 @@ def wrong_options(what: str, options: Mapping[str, Any], path: str = "") -> Iter
         yield from _wrong_pages(options, is_whole=what == "collect")
         yield from _wrong_times(options)
         yield from _wrong_params(options)
-    numbers = {"timeout": 0.001, "tries": 1, "patience": 0, "page_size": 1, "chunk": 1, "in_flight": 1, "resume": 0}
+    numbers = {
+        "timeout": 0.001,
+        "tries": 1,
+        "patience": 0,
+        "page_size": 1,
+        "chunk": 1,
+        "in_flight": 1,
+        "batch": 1,
+        "resume": 0,
+    }
     for name, least in numbers.items():
         value = options.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and value < least:
@@ -329,6 +387,45 @@ def _wrong_times(options: Mapping[str, Any]) -> Iterator[Wrong]:
     zone = options.get("time_zone")
     if isinstance(zone, str) and not _is_zone(zone):
         yield Wrong("E314", "time_zone", f"time_zone is {zone!r}", "", "as in Europe/Berlin")
+
+
+def _only_of_each(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
+    for name in _OF_EACH:
+        if name in options:
+            why = "it says how a source is asked for each row of a table"
+            yield Wrong(
+                "E394", name, f"{name} is said without FOR EACH", why, "say FOR EACH schema.table, or leave it out"
+            )
+    if places := places_in([str(options.get("path", path))]):
+        why = "without FOR EACH there is no row that it could be of"
+        fix = f"say FOR EACH schema.table, a table that has {places[0]}"
+        yield Wrong("E392", "path" if "path" in options else "", f"the path names {places[0]}", why, fix)
+
+
+def _wrong_each(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
+    parameters = each_parameters(path, options)
+    is_batch = int(options.get("batch", 1)) > 1 if isinstance(options.get("batch", 1), int | float) else True
+    if is_batch and "match" not in options:
+        why = "a request asks for many rows, and each record must tell for which of them it is the answer"
+        yield Wrong("E394", "batch", "batch is said without match", why, "say the path of that value, as in match 'id'")
+    if "match" in options and not is_batch:
+        yield Wrong("E394", "match", "match is said without batch", "an answer is that of its request", "leave it out")
+    if is_batch and len(parameters) > 1:
+        why = f"a request lists the values of one column, and {', '.join(parameters)} are named"
+        yield Wrong("E394", "batch", "a batch is of one column", why, "leave batch out, or name one of them alone")
+    if "cache" in options and not _is_duration(options["cache"]):
+        yield Wrong("E394", "cache", f"cache is {options['cache']!r}", "", "as in 7 days, 12 hours")
+    if "cache" in options and "since" in options:
+        why = "with since an answer is that of its own window"
+        yield Wrong("E394", "cache", "cache and since are both said", why, "leave one of them out")
+
+
+def _is_duration(said: object) -> bool:
+    try:
+        parse_duration(str(said))
+    except WaterclockError:
+        return False
+    return True
 
 
 def _wrong_sending(options: Mapping[str, Any]) -> Iterator[Wrong]:

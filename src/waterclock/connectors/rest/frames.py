@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -22,9 +22,11 @@ from waterclock.spark_sql import literal_path, quoted, sql_text
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-_OWN = "_waterclock_own"
+ASKED_BY = "_waterclock_own"
+"""The column that holds the label whose window asked for a record."""
+_ASKED_BY = "regexp_extract(_metadata.file_path, '/w(?:=|%3D)([0-9]+)/', 1)"
 _MISFIT = "waterclock-misfit-of-page"
 _TOLD = re.compile(re.escape(_MISFIT) + r"\|(.*?)\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _FILE = re.compile(r"Encountered error while reading file (?:file:/*)?(/?\S*?page-\d+-\S*?\.ndjson\.gz)")
@@ -44,33 +46,44 @@ def frame_of(  # noqa: PLR0913 - each is a part of what is read
     *,
     time: str | None = None,
     by_window: bool = False,
+    inside: Mapping[str, str] | None = None,
+    chosen: Callable[[DataFrame], DataFrame] | None = None,
 ) -> DataFrame:
     """Return the records of pages; with `TIME` where `time` names a column, and the label whose window asked for them.
 
+    `inside` names the members of columns that are called otherwise in the pages. `chosen` leaves out records before
+    any value of theirs is read; it sees those members, and `ASKED_BY`, the label.
     Cost: one scan; no job before it
     """
+    inside = inside or {}
     by_source = {one.source: one for one in taken}
     types = {found.name: _type_to_read(by_source.get(found.name), epoch) for found in known}
     asked = by_source.keys() | {found.name for found in known if time and found.name.lower() == time.lower()}
-    ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in types.items() if name in asked)
+    fields = {inside.get(name, name): kind for name, kind in types.items() if name in asked}
+    fields |= {name: "STRING" for name in inside.values() if name not in fields}
+    ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in fields.items())
     # no encoding: told one, Spark makes text of numbers by way of a double
     reader = spark.read.options(mode="FAILFAST", timeZone=zone).schema(ddl)
     frame = reader.json([literal_path(path) for path in paths])
+    if chosen is not None:
+        frame = chosen(frame.withColumn(ASKED_BY, _asked_by()))
     values = [
-        f"{_as_type(quoted(one.source), types[one.source], one, zone, epoch)} AS {quoted(one.name)}" for one in taken
+        f"{_as_type(quoted(inside.get(one.source, one.source)), types[one.source], one, zone, epoch)} "
+        f"AS {quoted(one.name)}"
+        for one in taken
     ]
     if time:
         source = next(found.name for found in known if found.name.lower() == time.lower())
         values.append(f"{_instant(quoted(source), types[source], zone, epoch)} AS {TIME}")
         values.append(f"'' AS {FILE_KEY}")
     if by_window:
-        values.append(f"regexp_extract(_metadata.file_path, '/w(?:=|%3D)([0-9]+)/', 1) AS {_OWN}")
+        values.append(f"{_ASKED_BY} AS {ASKED_BY}")
     return frame.selectExpr(*values)
 
 
 def of_own_window(labelled: DataFrame) -> DataFrame:
     """Keep of each page the rows of the window that asked for it: the others come with their own."""
-    return labelled.where(f"{_OWN} = {TIMELABEL}").drop(_OWN)
+    return labelled.where(f"{ASKED_BY} = {TIMELABEL}").drop(ASKED_BY)
 
 
 def no_rows(spark: SparkSession, types: Mapping[str, str], *, has_label: bool) -> DataFrame:
@@ -119,6 +132,12 @@ def _record_with(path: str, name: str, value: str) -> int | None:
         if isinstance(record, dict) and str(record.get(name)) == value:
             return number
     return None
+
+
+def _asked_by() -> Column:
+    from pyspark.sql import functions as sf
+
+    return sf.expr(_ASKED_BY)
 
 
 def _type_to_read(taken: Taken | None, epoch: str) -> str:

@@ -87,6 +87,7 @@ class CollectArguments(Made, total=False):
 
     from_: str
     options: Mapping[str, OptionValue] | str | None
+    for_each: str | None
     by: str | None
     await_: str | None
     on_schema_change: str | None
@@ -129,8 +130,9 @@ ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
     StatementKind.CONNECTION: ("type", "options", *_ABOUT),
     StatementKind.FUNCTION: ("parameters", "returns", "return_"),
     StatementKind.VIEW: ("columns", "shared", *_ABOUT, "as_"),
-    StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", *_WHEN, "by", "await_", *_HOW,
-                            "on_schema_change", "compatible", "watermark", "retain", "keep_versions", *_ABOUT),
+    StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", "for_each", *_WHEN, "by",
+                            "await_", *_HOW, "on_schema_change", "compatible", "watermark", "retain", "keep_versions",
+                            *_ABOUT),
     StatementKind.TRANSFORM: ("regular", "partitioned", "columns", "options", *_WHEN, *_HOW, "partial_after",
                               "close_when", "max_lateness", "compatible", "watermark", "retain", "keep_versions",
                               *_ABOUT, "when", "as_"),

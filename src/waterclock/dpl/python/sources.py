@@ -19,7 +19,7 @@ _EXAMPLES = {
     "every": "15 minutes", "delay": "10 minutes", "retain": "90 days", "keep_versions": "30 days",
     "by": "data time updated_at", "mode": "merge", "await_": "'%Y/%m/%d/_SUCCESS' for 3 hours",
     "columns": "id KEY, *", "expect": "amount > 0", "start": "2018-01-01", "as_": "SELECT ...", "tags": "(a, b)",
-    "watermark": "at 10 minutes",
+    "watermark": "at 10 minutes", "for_each": "shop.orders",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.flow.choices import Kind
 from waterclock.flow.code_lineage import CodeLineage
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.for_each import Each
 
 COPIED, COMPUTED, MAY = "copied", "computed", "may read"
 ROWS = "rows"  # of its rows it depends which of them there are
@@ -119,6 +120,9 @@ class _Reader:
                 at.why.add(f"{read.table} may read it")
 
     def _take_column(self, read: str, column: str, how: str) -> None:
+        if self.table.each is not None:
+            self._take_asked(read, column, how, self.table.each)
+            return
         if self.table.kind is Kind.COLLECT:
             self._take_delivered(read, column, how)
             return
@@ -168,6 +172,13 @@ class _Reader:
         if is_made or known or not self._is_untold():
             return
         self._may(read, "the query alone does not tell which columns it is made of")
+
+    def _take_asked(self, read: str, column: str, how: str, each: Each) -> None:
+        """Take over a column by which a source is asked: it stands in the rows, and says which these are."""
+        if column.lower() in {name.lower() for name in each.parameters}:
+            named = {it.name.lower(): it.name for it in self.table.columns.named}
+            self._put(read, named.get(column.lower(), column), how)
+            _at(self.found, self.table.name, read).uses.add(ROWS)
 
     def _take_delivered(self, read: str, column: str, how: str) -> None:
         named = {each.name.lower(): each.name for each in self.table.columns.named}

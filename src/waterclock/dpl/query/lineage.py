@@ -11,6 +11,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.code_lineage import COMPUTED, COPIED, CodeLineage, Origin
 from waterclock.flow.declarations import Column, Flow, PythonFunction, Table
+from waterclock.flow.for_each import Each
 from waterclock.timelabel.label import TIMELABEL
 
 Schemas = Mapping[str, Mapping[str, str]]
@@ -165,7 +166,8 @@ class ColumnLineage:
         if table.query is None:
             note = f"collected from {table.source.unit}" if table.source else ""
             names = list(self.schemas.get(table.name, ())) or [column.name for column in table.columns.named]
-            return {column: Made(note=note) for column in names if column != TIMELABEL}
+            made = {column: Made(note=note) for column in names if column != TIMELABEL}
+            return made if table.each is None else {**made, **_asked_by(table.each, made)}
         said = {column.name.lower(): column.name for column in table.columns.named}
         traced = trace(table.query, self._closed, self._known, said)
         self._stars[table.name] = traced.stars
@@ -227,6 +229,15 @@ class ColumnLineage:
         if declared.query is not None and traced and not self._stars.get(table):
             return (*traced, TIMELABEL)
         return ()
+
+
+def _asked_by(each: Each, made: Mapping[str, Made]) -> dict[str, Made]:
+    """Return the columns by which a source is asked for each row of a table: they are that table's."""
+    spelled = {name.lower(): name for name in made}
+    return {
+        spelled.get(name.lower(), name): Made(name, (ColumnOf(each.table, name),), "asked for each row")
+        for name in each.parameters
+    }
 
 
 def _made_until(table: Table, made: Mapping[str, Made]) -> dict[str, Made]:

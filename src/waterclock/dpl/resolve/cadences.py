@@ -98,7 +98,7 @@ class Cadences:
     def _period(self, draft: Draft) -> Period | None:
         if draft.statement.has_failed("EVERY") or draft.statement.has_failed("SCHEDULE"):
             return None
-        if draft.kind is Kind.COLLECT:
+        if draft.kind is Kind.COLLECT and not _is_of_each(draft):
             return self._default_period(draft)
         inputs = self._inputs(draft)
         periods = {cadence.period for cadence, _ in inputs}
@@ -120,7 +120,8 @@ class Cadences:
 
     def _verify(self, draft: Draft) -> None:
         """Look again at what was settled while a circle of references was not yet known whole."""
-        if draft.kind is Kind.COLLECT or draft.statement.clause("EVERY") or draft.statement.clause("SCHEDULE"):
+        is_given = draft.kind is Kind.COLLECT and not _is_of_each(draft)
+        if is_given or draft.statement.clause("EVERY") or draft.statement.clause("SCHEDULE"):
             return
         if draft.cadence is not None:
             inputs = self._inputs(draft)
@@ -168,7 +169,7 @@ class Cadences:
         said = draft.statement.value("ZONE", str)
         if said is not None:
             return said
-        if draft.kind is Kind.COLLECT:
+        if draft.kind is Kind.COLLECT and not _is_of_each(draft):
             return default_zone(draft.name, self.config)
         zones = {cadence.zone: name for cadence, name in self._inputs(draft)}
         if len(zones) == 1:
@@ -195,6 +196,11 @@ def _differing(draft: Draft, inputs: list[tuple[Cadence, str]]) -> WaterclockErr
         why=f"it reads {said}; a new input must never change a cadence unseen",
         fix=f"say EVERY {longest}",
     )
+
+
+def _is_of_each(draft: Draft) -> bool:
+    """Tell whether a collect goes by the batches of the table that it is asked FOR EACH row of."""
+    return draft.statement.clause("FOR EACH") is not None or "FOR EACH" in draft.statement.failed
 
 
 def _gives_cadence(read: Read, own: str) -> bool:
@@ -230,7 +236,9 @@ def settle_start(draft: Draft, config: Config) -> None:
             raise _no_boundary(span, said, start, cadence)
         draft.start = start
         return
-    begins_alone = draft.kind is Kind.COLLECT or (draft.kind is Kind.TRANSFORM and not draft.reads)
+    begins_alone = (draft.kind is Kind.COLLECT and not _is_of_each(draft)) or (
+        draft.kind is Kind.TRANSFORM and not draft.reads
+    )
     # a log has nothing before the snapshot that begins it
     is_log = draft.source is not None and draft.source.batching is Batching.CHANGES
     may_default = begins_alone and not is_log and not draft.is_incomplete

@@ -25,6 +25,7 @@ from waterclock.dpl.resolve.drafts import Draft, draft_of
 from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
 from waterclock.dpl.resolve.flats import Flats
+from waterclock.dpl.resolve.for_each import read_each
 from waterclock.dpl.resolve.keys import settle_keys
 from waterclock.dpl.resolve.ladders import check_ladders
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE, with_late_rows
@@ -108,6 +109,7 @@ class _Compiler:
         for draft in list(self.drafts.values()):
             if draft.kind is Kind.TRANSFORM:
                 self._reads(draft, queries)
+        self.errors.extend(read_each(self.drafts, queries.tables, queries.views, self.spans))
         for draft in publishes.values():
             self._publish_reads(draft, queries, systems)
         self.drafts.update(publishes)

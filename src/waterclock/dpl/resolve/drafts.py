@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.dpl.config.model import Config
+from waterclock.dpl.resolve.asked_each import each_of
 from waterclock.dpl.resolve.awaits import awaits_of
 from waterclock.dpl.resolve.changes import by_changes, refused_changes, with_op
 from waterclock.dpl.resolve.column_lists import columns_of
@@ -211,6 +212,9 @@ def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> So
     unit = systems.unit(said, statement.value("OPTIONS", OptionsSaid), errors, is_source=True)
     by = statement.value("BY", BatchedSaid) or BatchedSaid(Batching.SNAPSHOT)
     capabilities = systems.of(unit)
+    each = each_of(statement, unit, capabilities, systems.capabilities, errors)
+    if statement.clause("FOR EACH") is not None:
+        return Source(unit, Batching.EACH, each=each)
     if capabilities and capabilities.collects <= LINKED:
         by = by_link(draft, unit, by, errors)
     elif capabilities and by.batching not in capabilities.collects:
@@ -232,6 +236,7 @@ _BATCHINGS = {
     Batching.ARRIVAL_TIME: "BY ARRIVAL TIME",
     Batching.CHANGES: "BY CHANGES",
     Batching.SNAPSHOT: "without a BY, as a snapshot",
+    Batching.EACH: "FOR EACH row of a table",
     Batching.LABELS: "BY DATA TIME timelabel",
     Batching.STATE: "without a BY, as it stands at the end of each window",
 }

@@ -149,7 +149,8 @@ def _source(source: Source | None) -> str | None:
     unit = source.unit
     options = sorted((name, str(value)) for name, value in unit.options.items())
     # what says which windows changed is no part of what a batch makes: to declare it makes nothing anew
-    return f"{unit} {unit.query} {options} {source.batching.value} {source.time_column} {source.lookback}"
+    each = f" {source.each}" if source.each else ""
+    return f"{unit} {unit.query} {options} {source.batching.value} {source.time_column} {source.lookback}{each}"
 
 
 def _function(function: Function) -> str:

@@ -199,7 +199,9 @@ def _endless(
         "E229",
         f"{reader} reads itself" if own else f"{reader} reads itself through {', '.join(names[1:-1])}",
         why=f"each waits for the next: {' → '.join(names)}",
-        fix="leave the ELSE out: REFERENCES alone states the model, and reads nothing"
+        fix="ask for each row of another table"
+        if drafts[reader].kind is Kind.COLLECT
+        else "leave the ELSE out: REFERENCES alone states the model, and reads nothing"
         if read and _is_reference(drafts[reader], read, spans)
         else f"say PREVIOUS({names[1]}) to read what was there before",
     )

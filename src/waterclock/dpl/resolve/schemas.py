@@ -16,6 +16,7 @@ from waterclock.dpl.query.type_families import Family, family_of_type
 from waterclock.dpl.resolve.choosing import unlike
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.endings import expressions_of
+from waterclock.dpl.resolve.for_each import lacking_parameters
 from waterclock.dpl.resolve.merge_keys import record_name
 from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.syntax.source_text import Span, find_name
@@ -81,6 +82,8 @@ class Schemas:
         self._families[draft.name] = {**made.families, **self._families[draft.name]}
         said = draft.statement.value("COLUMNS", ColumnsSaid)
         columns = _closed(draft.statement)
+        if draft.source is not None and draft.source.each is not None:
+            self.errors.extend(lacking_parameters(draft, self.columns_of(draft.source.each.table)))
         if draft.kind is not Kind.COLLECT:
             columns = columns or _with_made(said, output)
             self._declared(said, output, draft)

@@ -20,6 +20,7 @@ from waterclock.dpl.syntax.statements import (
     AwaitSaid,
     BatchedSaid,
     ChangedSaid,
+    EachSaid,
     Expression,
     OptionsSaid,
     QuerySaid,
@@ -201,6 +202,10 @@ def _changed(cursor: Cursor) -> ChangedSaid | None:
     return ChangedSaid(column, cursor.since(start))
 
 
+def _for_each(cursor: Cursor) -> EachSaid:
+    return EachSaid(*cursor.table())
+
+
 def _await(cursor: Cursor) -> AwaitSaid:
     start = cursor.index
     if cursor.accept("NEXT"):
@@ -276,6 +281,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "SHARED": _flag,
     "POOL": _pool,
     "AWAIT": _await,
+    "FOR EACH": _for_each,
     "WATERMARK": _watermark,
     "ON RESTATE": _on_restate,
     "ON SCHEMA CHANGE": take_on_schema_change,

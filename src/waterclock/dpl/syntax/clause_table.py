@@ -71,7 +71,7 @@ CLAUSES: tuple[ClauseWord, ...] = (
     _clause("BUCKET BY", _MADE, is_later=True),
     _clause("SHUFFLE", frozenset({T}), is_later=True),
     _clause("WAS", _ALL, is_later=True),
-    _clause("FOR EACH", frozenset({C}), is_later=True),
+    _clause("FOR EACH", frozenset({C})),
     _clause("SHARED", frozenset({V})),
 )
 BY_WORD = {clause.word: clause for clause in CLAUSES}

@@ -204,6 +204,14 @@ class OptionsSaid:
 
 
 @dataclass(frozen=True, slots=True)
+class EachSaid:
+    """FOR EACH and the table of which each row is asked for."""
+
+    table: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitSaid:
     """What AWAIT says: the sign, a marker's name or a query, and for how long."""
 

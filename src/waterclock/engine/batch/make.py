@@ -13,6 +13,7 @@ from waterclock.batches.records import Slice
 from waterclock.engine.batch.checking_references import with_orphans_marked
 from waterclock.engine.batch.columns_kept import kept
 from waterclock.engine.batch.ending_columns import with_endings
+from waterclock.engine.batch.for_each import gather_each
 from waterclock.engine.batch.give_up import rows_given_up
 from waterclock.engine.batch.late_rows import open_again
 from waterclock.engine.batch.publish import publish_frame
@@ -22,6 +23,7 @@ from waterclock.engine.batch.sieves import loose_of, merged_schema, through_of, 
 from waterclock.engine.batch.transform import transform_parts
 from waterclock.engine.collect.collect import gather
 from waterclock.engine.collect.columns_seen import fitted, noticed, with_noted
+from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.collect.linked import LinkedPin, gather_linked
 from waterclock.engine.collect.looks import Look
 from waterclock.engine.collect.origins import with_origins
@@ -103,8 +105,7 @@ def _made(
         shaped = conform(frame, table.columns, known, table=table.name, may_lack=True)
         return Made([Part(labels, shaped.frame)], _stored(table, shaped.schema), notes)
     if table.kind is Kind.COLLECT:
-        linked = gather_linked(work, spark, table, bound.linked) if bound.linked else None
-        gathered = linked or gather(work, spark, table, group, bound.again, now, bound.owned)
+        gathered = _gathered(work, spark, table, group, bound, now)
         rows = with_origins(table, gathered.collected.frame)
         gathered = replace(gathered, collected=replace(gathered.collected, frame=rows))
         all_labels = tuple(sorted({*labels, *(piece.label for piece in bound.again)}))
@@ -139,6 +140,16 @@ def _made(
     notes = Notes(source, left_out=shaped.left_out)
     part = Part(labels, shaped.frame, through=through_of(table, shaped))
     return Made([part], _stored(table, shaped.schema), notes)
+
+
+def _gathered(
+    work: Workplace, spark: SparkSession, table: Table, group: Group, bound: Bound, now: datetime
+) -> Gathered:
+    if bound.linked:
+        return gather_linked(work, spark, table, bound.linked)
+    if table.each is not None:
+        return gather_each(work, spark, table, group, bound.pins)
+    return gather(work, spark, table, group, bound.again, now, bound.owned)
 
 
 def _with_aside(table: Table, part: Part, kept: Conformed, aside: DataFrame) -> Part:

@@ -97,8 +97,12 @@ class SourceClocks:
         return dataclasses.replace(group, batches=passed)
 
     def clock_of(self, table: Table) -> datetime | None:
-        """Return how far a table's source has come; None of one without a clock, of a snapshot and of a transform."""
-        return None if table.source is None or table.is_snapshot else self._clock(table.source.unit)
+        """Return how far a table's source has come; None where there is none, and of rows that bear no time of it.
+
+        A snapshot, and what is asked FOR EACH row of a table, is as of when it is asked.
+        """
+        is_as_of_now = table.is_snapshot or table.each is not None
+        return None if table.source is None or is_as_of_now else self._clock(table.source.unit)
 
     def _clock(self, declared: Unit) -> datetime | None:
         key = str(declared)

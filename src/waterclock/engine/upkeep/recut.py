@@ -20,7 +20,7 @@ from waterclock.connectors.windowing import label_by, literal
 from waterclock.engine.collect.changes import NOTED
 from waterclock.engine.upkeep.beside import elsewhere_of, put_first, raw_schema_of
 from waterclock.engine.workplace import Workplace
-from waterclock.flow.choices import Batching
+from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.whole_set import Current
 from waterclock.spark_sql import quoted, sql_text
@@ -35,7 +35,7 @@ from waterclock.timelabel.window import Window
 
 _TOGETHER = 64  # windows that one Spark job writes
 _TIME = "_waterclock_time"
-_BY_LABEL = frozenset({Batching.ARRIVAL_TIME, Batching.LABELS, Batching.CHANGES})
+_BY_LABEL = frozenset({Batching.ARRIVAL_TIME, Batching.LABELS, Batching.CHANGES, Batching.EACH})
 _LOCAL = frozenset({"date", "timestamp_ntz"})
 
 
@@ -60,7 +60,7 @@ def why_not(live: Workplace, table: Table, current: Sequence[Current]) -> str | 
     aside = [each.result.label for each in current if each.result.measures.get(QUARANTINED)]
     if aside:
         return f"rows of {label_of(aside[0])} are set aside, and these are not cut: replay or restate it first"
-    if source.batching in _BY_LABEL:
+    if source.batching in _BY_LABEL and not (source.each is not None and table.mode is Mode.REPLACE):
         for each in current:
             inside = table.cadence.window_of(each.result.label)
             if each.result.end > inside.end:
@@ -86,10 +86,10 @@ def pieces_of(live: Workplace, table: Table, current: Sequence[Current]) -> list
         return []
     if source.batching is Batching.SNAPSHOT:
         return _snapshots(table.cadence, current)
-    if source.batching is Batching.STATE:
+    if source.batching is Batching.STATE or (source.each is not None and table.mode is Mode.REPLACE):
         return _states(table.cadence, current)
     spans = [(each.result.label, each.result.end) for each in current]
-    if source.batching in {Batching.ARRIVAL_TIME, Batching.CHANGES}:
+    if source.batching in {Batching.ARRIVAL_TIME, Batching.CHANGES, Batching.EACH}:
         windows = sorted({table.cadence.window_of(low) for low, _ in spans})
         return [_piece(window, current, spans) for window in windows]
     spans += live.ledger.keeping.skipped_of(table.name)

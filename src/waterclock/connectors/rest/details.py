@@ -1,0 +1,444 @@
+"""Asks an API FOR EACH row of a table: what was not answered yet, within its rate, some requests at a time.
+
+What is to be asked is written to a file of this machine first, so that no job of Spark waits for an API; answers are
+kept page by page (`kept_answers`), and Spark reads these. Nothing but the requests on their way is held in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial, reduce
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from waterclock.connectors.column_matching import Found, match, seen_of
+from waterclock.connectors.interface import Collected, EachRequest
+from waterclock.connectors.rest import frames, pages
+from waterclock.connectors.rest.asking import Request
+from waterclock.connectors.rest.collection import NotFound, Reading, ask_page, endless
+from waterclock.connectors.rest.declared import Details, Resource, details_of
+from waterclock.connectors.rest.kept_answers import ANSWERED_AT, KEY, NOTHING, Answer, Answers, Writer, answer_of
+from waterclock.connectors.rest.pages import Page, Series
+from waterclock.connectors.rest.paging import Place, first_place
+from waterclock.connectors.rest.records import Body, value_at
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.filesystem import at
+from waterclock.flow.declarations import Columns
+from waterclock.spark_sql import literal_path, quoted, sql_text
+from waterclock.timelabel.label import TIMELABEL
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_NOT_ASKED_FOR = ("array", "map", "struct", "binary", "variant", "interval")
+_LINES = "_waterclock_lines"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """All that one collect asks by."""
+
+    reading: Reading
+    request: EachRequest
+    details: Details
+    answers: Answers
+
+    @property
+    def members(self) -> Mapping[str, str]:
+        """What the members of a kept line are called that hold what was asked, by their columns."""
+        return {name: f"_waterclock_asked_{at}" for at, name in enumerate(self.request.parameters)}
+
+
+def read_each(spark: SparkSession, reading: Reading, request: EachRequest, columns: Columns, zone: str) -> Collected:
+    """Collect what an API answers for each row of each window.
+
+    Raises  E392 for a column that cannot be asked for, E868 and E869 for answers that do not fit; and E840 to E845
+    """
+    resource = reading.resource
+    folder = pages.unit_folder(at(reading.setting.archive), reading.setting.name, reading.unit.path)
+    spans = [resource.asked.since, resource.asked.until, resource.asked.format, resource.asked.zone]
+    asked = [resource.method, resource.path, resource.params, resource.is_in_body, resource.rows, request.parameters]
+    asked += [repr(resource.paging), spans if resource.asked.since else []]
+    digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+    asking = _Asking(
+        reading, request, details_of(reading.unit.options), Answers(folder / f"each={request.table}", digest)
+    )
+    kept: list[tuple[Series, list[Page]]] = []
+    keys: list[DataFrame] = []
+    count = 0
+    for window, rows in request.rows.items():
+        of_window = _keys(rows, asking, window)
+        series, asked_now = _answered(spark, asking, window, of_window)
+        kept.append((series, list(series.pages())))
+        keys.append(of_window)
+        count += asked_now
+    return _collected(spark, asking, kept, keys, columns, zone, count)
+
+
+def _keys(rows: DataFrame, asking: _Asking, window: Window) -> DataFrame:
+    """Return what is asked for a window, each once, as `KEY` beside the label."""
+    names = {name.lower(): name for name in rows.columns}
+    texts = []
+    for name in asking.request.parameters:
+        found = names.get(name.lower())
+        if found is None:
+            raise _no_column(asking, window, name, rows.columns)
+        texts.append(_text(quoted(found), rows.schema[found].dataType.simpleString(), asking, name))
+    is_asked = " AND ".join(f"{text} <> ''" for text in texts)
+    one = f"to_json(array({', '.join(texts)}))"
+    return (
+        rows.where(is_asked)
+        .selectExpr(f"{one} AS {KEY}")
+        .distinct()
+        .selectExpr(KEY, f"{sql_text(window.label)} AS {TIMELABEL}")
+    )
+
+
+def _text(value: str, kind: str, asking: _Asking, name: str) -> str:
+    """Return a value as the text that is put into a request, an instant in UTC."""
+    if kind.startswith(_NOT_ASKED_FOR):
+        raise WaterclockError(
+            "E392",
+            f"{name} is a {kind.partition('<')[0]}, and cannot be asked for",
+            where=asking.request.table,
+            why="what is put into a request is one value",
+            fix="make a column of one value in a TRANSFORM, and say FOR EACH row of that",
+        )
+    if kind == "timestamp":
+        return f"concat(replace(CAST({value} AS STRING), ' ', 'T'), 'Z')"
+    return f"CAST({value} AS STRING)"
+
+
+def _answered(spark: SparkSession, asking: _Asking, window: Window, keys: DataFrame) -> tuple[Series, int]:
+    """Have all keys of a window answered; gives the series that holds the answers, and how many were asked for now.
+
+    Raises  the first failure, once what was on its way is answered and kept
+    """
+    now = datetime.now(UTC)
+    series = asking.answers.series(
+        window.label,
+        asking.details.resume,
+        now,
+        is_done=window.start in asking.request.done,
+        is_anew=asking.request.is_anew,
+    )
+    known = list(series.pages())
+    writer = Writer(asking.answers, series, len(known) + 1)
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as waiting:
+        count = 0
+        for key, answer in _open_keys(spark, asking, series, known, keys, now):
+            if answer is not None:
+                writer.add(key, answer)
+            else:
+                waiting.write(f"{key}\n")
+                count += 1
+        writer.flush()
+        waiting.seek(0)
+        try:
+            _ask_all(asking, window, writer, waiting)
+        finally:
+            writer.flush()
+    series.close()
+    return series, count
+
+
+def _open_keys(
+    spark: SparkSession, asking: _Asking, series: Series, known: Sequence[Page], keys: DataFrame, now: datetime
+) -> Iterator[tuple[str, Answer | None]]:
+    """Yield the keys of a window that its series does not answer, with what answered an earlier label, if it may."""
+    if known:
+        told = _lines_in(spark, [series.path_of(page) for page in known], KEY)
+        keys = keys.join(told.select(KEY).distinct(), KEY, "left_anti")
+    cache = None if asking.request.is_anew else asking.details.cache
+    earliest = None if cache is None else cache.before(now, "UTC")
+    files = [] if earliest is None else asking.answers.since(earliest, now, series)
+    if not files or earliest is None:
+        for (key,) in keys.select(KEY).toLocalIterator():
+            yield key, None
+        return
+    lines = spark.read.text([literal_path(file) for file in files]).selectExpr(
+        "value",
+        f"get_json_object(value, '$.{KEY}') AS {KEY}",
+        f"get_json_object(value, '$.{ANSWERED_AT}') AS {ANSWERED_AT}",
+        f"get_json_object(value, '$.{NOTHING}') AS {NOTHING}",
+        "_metadata.file_path AS _file",
+    )
+    young = lines.where(f"{NOTHING} IS NULL AND {ANSWERED_AT} >= {sql_text(_instant(earliest))}")
+    whole = young.groupBy(KEY, ANSWERED_AT, "_file").agg(_sql(f"collect_list(value) AS {_LINES}"))
+    newest = whole.groupBy(KEY).agg(_sql(f"max_by({_LINES}, struct({ANSWERED_AT}, _file)) AS {_LINES}"))
+    for key, found in keys.join(newest, KEY, "left").select(KEY, _LINES).toLocalIterator():
+        yield key, None if found is None else _again(found)
+
+
+def _instant(instant: datetime) -> str:
+    return instant.isoformat(timespec="microseconds")
+
+
+def _again(lines: Sequence[str]) -> Answer:
+    """Return an answer that is kept for an earlier label."""
+    ours = "_waterclock_"
+    columns = dict.fromkeys(name for line in lines for name in json.loads(line) if not name.startswith(ours))
+    return Answer(tuple(lines), tuple(columns), len(lines))
+
+
+def _ask_all(asking: _Asking, window: Window, writer: Writer, waiting: IO[str]) -> None:
+    """Ask for all that waits; with the first failure nothing more is begun, and what is on its way is still kept."""
+    batches = _batches(waiting, asking.details.batch)
+    most, on_way, failed = asking.details.in_flight, set[Future[Mapping[str, Answer]]](), None
+    with ThreadPoolExecutor(most, thread_name_prefix="each") as pool:
+        while True:
+            while failed is None and len(on_way) < most and (batch := next(batches, None)) is not None:
+                on_way.add(pool.submit(_ask, asking, window, batch))
+            if not on_way:
+                break
+            done, on_way = wait(on_way, return_when=FIRST_COMPLETED)
+            for one in done:
+                error = one.exception()
+                if error is not None:
+                    failed = failed or error
+                    continue
+                for key, answer in one.result().items():
+                    writer.add(key, answer)
+    if failed is not None:
+        raise failed
+
+
+def _batches(waiting: IO[str], most: int) -> Iterator[list[str]]:
+    batch: list[str] = []
+    for line in waiting:
+        batch.append(line.rstrip("\n"))
+        if len(batch) == most:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _ask(asking: _Asking, window: Window, keys: Sequence[str]) -> Mapping[str, Answer]:
+    """Ask for some keys by one request and its following pages; gives the answer of each."""
+    try:
+        bodies = list(_bodies(asking, window, keys))
+    except NotFound:
+        if len(keys) > 1:  # some of them or all: who is not there is told by a request of its own
+            return {key: answer for one in keys for key, answer in _ask(asking, window, [one]).items()}
+        if not asking.details.skips_not_found:
+            raise _not_found(asking, window, keys[0]) from None
+        bodies = []
+    found: dict[str, list[str]] = {key: [] for key in keys}
+    columns = list(dict.fromkeys(name for body in bodies for name in body.columns))
+    by_value = {json.loads(key)[0]: key for key in keys}
+    for body in bodies:
+        for line in body.lines:
+            key = keys[0] if asking.details.batch == 1 else by_value.get(_value_of(asking, window, line))
+            if key is None:
+                raise _unasked(asking, window, line)
+            found[key].append(line)
+    now, names = datetime.now(UTC), list(asking.members.values())
+    return {key: answer_of(key, names, lines, columns, now) for key, lines in found.items()}
+
+
+def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Body]:
+    """Yield the pages that answer for some keys.
+
+    Raises  E843 where they do not end
+    """
+    values = [json.loads(key) for key in keys]
+    resource = _resource_for(asking, values)
+    reading = replace(asking.reading, resource=resource)
+    adapt = partial(_adapted, asking, values)
+    place: Place | None = first_place(resource.paging)
+    number, before, places = 1, 0, set[str]()
+    while place is not None:
+        told = json.dumps(place, sort_keys=True)
+        if told in places:
+            where = f"{reading.unit}@{window.label}, page {number}"
+            raise endless(reading, "it names a page as the next one that was read before", where)
+        places.add(told)
+        body, place = ask_page(reading, place, window, number, before, adapt)
+        yield body
+        number, before = number + 1, before + len(body.lines)
+
+
+def _resource_for(asking: _Asking, values: Sequence[Sequence[str]]) -> Resource:
+    """Return the resource with values in place of the columns it names, those of a batch joined by commas."""
+    resource = asking.reading.resource
+    by_name = {name: [each[at] for each in values] for at, name in enumerate(asking.request.parameters)}
+    in_path = {name: ",".join(map(_in_path, of)) for name, of in by_name.items()}
+    in_params = {name: ",".join(of) for name, of in by_name.items()}
+    params = tuple((name, _put(text, in_params)) for name, text in resource.params)
+    return replace(resource, path=_put(resource.path, in_path), params=params)
+
+
+def _put(text: str, values: Mapping[str, str]) -> str:
+    parts = text.split("{")
+    found = [parts[0]]
+    for part in parts[1:]:
+        name, closing, rest = part.partition("}")
+        found.append(f"{values[name]}{rest}" if closing and name in values else f"{{{part}")
+    return "".join(found)
+
+
+def _in_path(value: str) -> str:
+    """Return a value as one step of a path: no sign of it leads elsewhere."""
+    return quote(value, safe="") if value.strip(".") else value.replace(".", "%2E")
+
+
+def _adapted(asking: _Asking, values: Sequence[Sequence[str]], request: Request) -> Request:
+    """Take that there is no such thing as an answer; a batch in a body of JSON is a list of its values."""
+    if asking.details.batch > 1 and asking.reading.resource.is_in_body and request.content is not None:
+        body: dict[str, Any] = json.loads(request.content)
+        place = f"{{{asking.request.parameters[0]}}}"
+        for name, text in asking.reading.resource.params:
+            if text == place:
+                body[name] = [each[0] for each in values]
+        request = replace(request, content=json.dumps(body).encode())
+    return replace(request, may_lack=True)
+
+
+def _value_of(asking: _Asking, window: Window, line: str) -> str:
+    """Return for which value a record is the answer."""
+    path = asking.details.match
+    found = value_at(json.loads(line, parse_int=str, parse_float=str), path)
+    if isinstance(found, bool):
+        return str(found).lower()
+    if not isinstance(found, str):
+        raise WaterclockError(
+            "E868",
+            f"a record of {asking.reading.unit} does not tell for which row it is the answer",
+            where=f"{asking.reading.unit}@{window.label}",
+            why=f"it has no single value at {'.'.join(path)}",
+            fix="say by match where the value stands that was asked for, or leave batch out",
+        )
+    return found
+
+
+def _unasked(asking: _Asking, window: Window, line: str) -> WaterclockError:
+    return WaterclockError(
+        "E868",
+        f"{asking.reading.unit} answers for what it was not asked",
+        where=f"{asking.reading.unit}@{window.label}",
+        why=f"a record has {_value_of(asking, window, line)!r} at {'.'.join(asking.details.match)}, which is none of "
+        "the values of its request",
+        fix="see that the parameter is the one that the API documents, and match the value that is asked for",
+    )
+
+
+def _not_found(asking: _Asking, window: Window, key: str) -> WaterclockError:
+    resource = _resource_for(asking, [json.loads(key)])
+    return WaterclockError(
+        "E869",
+        f"{asking.reading.unit} does not know what a row of its table names",
+        where=f"{asking.reading.unit}@{window.label}",
+        why=f"{Request(resource.method, resource.path, {}).told} is answered 404",
+        fix="say not_found 'skip' where that is no row, or mend the table; then `waterclock retry`",
+    )
+
+
+def _no_column(asking: _Asking, window: Window, name: str, known: Sequence[str]) -> WaterclockError:
+    return WaterclockError(
+        "E392",
+        f"the table that {asking.request.table} is asked for has no column {name}",
+        where=f"{asking.reading.unit}@{window.label}",
+        why=f"it has {', '.join(known)}",
+        fix=did_you_mean(name, known, otherwise="name one of its columns in braces"),
+    )
+
+
+def _collected(
+    spark: SparkSession,
+    asking: _Asking,
+    kept: Sequence[tuple[Series, Sequence[Page]]],
+    keys: Sequence[DataFrame],
+    columns: Columns,
+    zone: str,
+    count: int,
+) -> Collected:
+    """Return the records of all answers that are asked for today, each with its label and what it was asked by."""
+    all_pages = [(series, page) for series, of_one in kept for page in of_one]
+    paths = [series.path_of(page) for series, page in all_pages if page.rows]
+    archive = str(at(asking.reading.setting.archive))
+    source = {
+        "path": asking.reading.resource.path,
+        "asked": count,
+        "kept": [str(series.folder).removeprefix(archive).lstrip("/") for series, _ in kept],
+    }
+    types = {name.lower(): kind for name, kind in _types(asking)}
+    own = {name.lower(): name for name in asking.request.parameters}
+    seen = list(dict.fromkeys(name for _, page in all_pages for name in page.columns if name.lower() not in own))
+    if seen:
+        pages.note_columns(asking.answers.folder, seen)
+    beyond = [name for name in pages.columns_seen(asking.answers.folder) if name.lower() not in own]
+    known = [Found(name, types[lower]) for lower, name in own.items()]
+    known += [Found(name) for name in dict.fromkeys((*seen, *beyond))]
+    if not paths:
+        return _nothing(spark, asking, known, columns, source, is_known=bool(beyond))
+    matched = match(columns, known, where=str(asking.reading.unit))
+    taken = [replace(one, is_typed=True) if one.source.lower() in own else one for one in matched.taken]
+    frame = frames.frame_of(
+        spark,
+        paths,
+        [*known, Found(KEY), Found(NOTHING)],
+        taken,
+        zone,
+        asking.reading.resource.epoch,
+        by_window=True,
+        inside={**asking.members, KEY: KEY, NOTHING: NOTHING},
+        chosen=partial(_chosen, reduce(lambda one, other: one.unionByName(other), keys)),
+    )
+    labelled = frame.withColumnRenamed(frames.ASKED_BY, TIMELABEL)
+    return Collected(labelled, left_out=matched.left_out, source=source, seen=seen_of(known))
+
+
+def _chosen(keys: DataFrame, lines: DataFrame) -> DataFrame:
+    """Leave out what is asked for no more, and what brought nothing."""
+    asked = keys.selectExpr(f"{KEY} AS _key", f"{TIMELABEL} AS _label")
+    is_asked = _sql(f"_key = {KEY} AND _label = {frames.ASKED_BY}")
+    return lines.where(f"{NOTHING} IS NULL").join(asked, is_asked, "left_semi")
+
+
+def _types(asking: _Asking) -> Iterator[tuple[str, str]]:
+    """Yield the columns that are asked by, with their types in the table."""
+    rows = next(iter(asking.request.rows.values()))
+    names = {name.lower(): name for name in rows.columns}
+    for name in asking.request.parameters:
+        yield name, rows.schema[names[name.lower()]].dataType.simpleString()
+
+
+def _nothing(
+    spark: SparkSession,
+    asking: _Asking,
+    known: Sequence[Found],
+    columns: Columns,
+    source: Mapping[str, Any],
+    *,
+    is_known: bool,
+) -> Collected:
+    """Return no rows, with the columns that were seen before, else with those that are declared."""
+    left_out: tuple[str, ...] = ()
+    types = {column.name: column.type or "STRING" for column in columns.named if column.tells is None}
+    if is_known:
+        matched = match(columns, known, where=str(asking.reading.unit))
+        types, left_out = {taken.name: taken.type for taken in matched.taken}, matched.left_out
+    elif columns.is_open:
+        said = {name.lower() for name in types}
+        types |= {one.name: one.type or "STRING" for one in known if one.name.lower() not in said}
+    frame = frames.no_rows(spark, types, has_label=True)
+    return Collected(frame, left_out=left_out, source=source, is_empty=True, seen=seen_of(known))
+
+
+def _lines_in(spark: SparkSession, files: Sequence[str], *names: str) -> DataFrame:
+    ddl = ", ".join(f"{quoted(name)} STRING" for name in names)
+    return spark.read.schema(ddl).json([literal_path(file) for file in files])
+
+
+def _sql(text: str) -> Any:
+    from pyspark.sql import functions as sf
+
+    return sf.expr(text)

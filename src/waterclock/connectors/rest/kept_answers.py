@@ -1,0 +1,161 @@
+"""Keeps what an API answered FOR EACH row of a table, in pages, and finds what was answered before.
+
+    <archive>/<connection>/<unit>/each=<table>/
+        w=<label>/<what is asked>/000001/   a series of pages, as `pages` keeps them; `closed.json`: nothing was left
+        asked/<what is asked>/<day>/        an empty file for each series that was written to that day, by its name
+        columns.json                        the columns that were seen
+
+Each line of a page is a record as the source wrote it, with members of ours before it: what was asked, and when. What
+brought no record has a line without one. A page is kept after so many lines, or a second, or a hundredth of the time
+that the collect has taken so far: what was answered since is asked for once more by whoever goes on after a kill.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from waterclock.connectors.rest.pages import Page, Series, lines_of
+from waterclock.filesystem import folders_in, make_folder, names_in, put_if_absent
+
+KEY = "_waterclock_each"
+ANSWERED_AT = "_waterclock_at"
+NOTHING = "_waterclock_none"
+_MOST_BYTES = 8 * 1024 * 1024
+_SECONDS = 1.0
+_SHARE = 0.01
+_DAY = "%Y%m%d"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer as it is kept: its lines, the columns of its records, and how many these are."""
+
+    lines: tuple[str, ...]
+    columns: tuple[str, ...]
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Where the answers of one table are kept, of what is asked in one way: `asked` names it."""
+
+    folder: Path
+    asked: str
+
+    def series(self, label: str, resume: float, now: datetime, *, is_done: bool, is_anew: bool) -> Series:
+        """Return the series that a label goes on with, or a new one.
+
+        A label that is done keeps its answers, however old; what was stopped goes on for `resume` seconds. To ask anew
+        begins a series, unless that was begun already and stopped.
+        """
+        folder = self.folder / f"w={label}" / self.asked
+        numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
+        if not numbers:
+            return Series(folder / "000001")
+        newest = Series(folder / f"{numbers[-1]:06d}")
+        if is_anew:
+            goes_on = not newest.is_closed and is_young(newest, resume, now)
+        else:
+            goes_on = is_done or is_young(newest, resume, now)
+        return newest if goes_on else Series(folder / f"{numbers[-1] + 1:06d}")
+
+    def since(self, earliest: datetime, now: datetime, own: Series) -> list[str]:
+        """Return the files of all other series in which an answer may be that was given at `earliest` or later."""
+        found: list[str] = []
+        day = earliest.date()
+        seen = {_name_of(own)}
+        while day <= now.date():
+            for name in names_in(self._asked_on(day.strftime(_DAY)), ""):
+                if name in seen or name.startswith("."):
+                    continue
+                seen.add(name)
+                label, _, number = name.partition("-")
+                series = Series(self.folder / f"w={label}" / self.asked / number)
+                pages = (page for page in series.pages() if datetime.fromisoformat(page.asked_at) >= earliest)
+                found += [series.path_of(page) for page in pages if page.rows]
+            day += timedelta(days=1)
+        return found
+
+    def note(self, series: Series, now: datetime) -> None:
+        """Note that a series was written to today, so that later labels find it."""
+        folder = self._asked_on(now.strftime(_DAY))
+        make_folder(folder)
+        put_if_absent(folder / _name_of(series), "{}")
+
+    def _asked_on(self, day: str) -> Path:
+        return self.folder / "asked" / self.asked / day
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes the answers of one series, page by page. Of two writers the pages make one chain, and no key is twice."""
+
+    answers: Answers
+    series: Series
+    number: int
+    _begun: float = field(default_factory=time.monotonic)
+    _last: float = field(default_factory=time.monotonic)
+    _kept: dict[str, Answer] = field(default_factory=dict)
+    _bytes: int = 0
+    _noted: str = ""
+
+    def add(self, key: str, answer: Answer) -> None:
+        """Take an answer; all of it is in one page."""
+        self._kept[key] = answer
+        self._bytes += sum(map(len, answer.lines))
+        now = time.monotonic()
+        if self._bytes > _MOST_BYTES or now - self._last > max(_SECONDS, _SHARE * (now - self._begun)):
+            self.flush()
+
+    def flush(self) -> None:
+        """Keep what was taken; where another writer has kept that page, what it holds is left out of ours."""
+        while self._kept:
+            now = datetime.now(UTC)
+            content = "".join(f"{line}\n" for answer in self._kept.values() for line in answer.lines).encode()
+            columns = tuple(dict.fromkeys(name for answer in self._kept.values() for name in answer.columns))
+            rows = sum(answer.records for answer in self._kept.values())
+            digest = hashlib.sha256(content).hexdigest()
+            page = Page(self.number, "", rows, columns, digest, {}, {}, now.isoformat())
+            kept = self.series.keep(page, content)
+            self.number += 1
+            if self._noted != (day := now.strftime(_DAY)):
+                self.answers.note(self.series, now)
+                self._noted = day
+            if (kept.asked_at, kept.digest) == (page.asked_at, digest):
+                self._kept = {}
+            else:
+                for line in lines_of(self.series.folder / kept.file):
+                    self._kept.pop(json.loads(line)[KEY], None)
+        self._bytes, self._last = 0, time.monotonic()
+
+
+def answer_of(key: str, names: Sequence[str], records: Sequence[str], columns: Iterable[str], now: datetime) -> Answer:
+    """Return the lines that keep an answer: what was asked by `names`, as `key` has it, and when, before each record.
+
+    `key` is a JSON array of texts.
+    """
+    asked = zip(names, json.loads(key), strict=True)
+    head = json.dumps({KEY: key, ANSWERED_AT: now.isoformat(timespec="microseconds"), **dict(asked)})[:-1]
+    lines = tuple(_joined(head, record) for record in records)
+    return Answer(lines or (f'{head}, "{NOTHING}": "nothing"}}',), tuple(columns), len(records))
+
+
+def _name_of(series: Series) -> str:
+    return f"{series.folder.parent.parent.name.removeprefix('w=')}-{series.folder.name}"
+
+
+def is_young(series: Series, resume: float, now: datetime) -> bool:
+    """Tell whether a series was written to within so many seconds; one that has no page was begun just now."""
+    asked = [page.asked_at for page in series.pages()]
+    return not asked or (now - datetime.fromisoformat(asked[-1])).total_seconds() <= resume
+
+
+def _joined(head: str, record: str) -> str:
+    members = record[1:].lstrip()
+    return f"{head}{'' if members.startswith('}') else ', '}{members}"

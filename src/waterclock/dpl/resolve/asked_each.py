@@ -1,0 +1,97 @@
+"""How a source is asked for each row of a table: whether it can be, by which columns, and what goes not with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import EachSaid, ModeSaid, OptionsSaid, Statement
+from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Unit
+from waterclock.flow.for_each import Each
+
+_ALONE = {
+    "BY": "its rows belong to the batch whose rows they were asked for",
+    "AWAIT": "its batch waits for the batch of the table, and no sign of the source",
+}
+
+
+def each_of(
+    statement: Statement,
+    unit: Unit,
+    capabilities: Capabilities | None,
+    all_types: Mapping[str, Capabilities],
+    errors: list[WaterclockError],
+) -> Each | None:
+    """Return what FOR EACH says; None where it is not said, or where what is said cannot be."""
+    said = statement.value("FOR EACH", EachSaid)
+    if capabilities is None or "FOR EACH" in statement.failed:
+        return None
+    errors.extend(_wrong_together(statement, unit, capabilities, is_each=said is not None))
+    if said is None:
+        return None
+    errors.extend(_alone(statement, said))
+    if unit.query is not None or capabilities.each_parameters is None:
+        errors.append(_cannot(said, unit, capabilities, all_types))
+        return None
+    parameters = capabilities.each_parameters(unit.path, unit.options)
+    if not parameters:
+        errors.append(
+            said.span.refuse(
+                "E392",
+                f"nothing of {said.table} is asked for",
+                why=f"no option of {unit} names a column of it, and each row would be answered alike",
+                fix=f"name one in braces, as in OPTIONS (path '{unit.path}/{{id}}') or OPTIONS (params.id '{{id}}')",
+            )
+        )
+        return None
+    return Each(said.table, parameters)
+
+
+def _wrong_together(
+    statement: Statement, unit: Unit, capabilities: Capabilities, *, is_each: bool
+) -> Iterator[WaterclockError]:
+    """Report what the connector finds wrong in options that are right by themselves."""
+    if capabilities.wrong_options is None or capabilities.each_parameters is None:
+        return
+    said = statement.value("OPTIONS", OptionsSaid)
+    for wrong in capabilities.wrong_options("each" if is_each else "whole", unit.options, unit.path):
+        otherwise = _span(statement, "FROM", statement.span)
+        span = said.spans.get(wrong.option, otherwise) if said is not None else otherwise
+        yield span.refuse(wrong.code, wrong.what, why=wrong.why or None, fix=wrong.fix)
+
+
+def _alone(statement: Statement, said: EachSaid) -> Iterator[WaterclockError]:
+    for word, why in _ALONE.items():
+        clause = statement.clause(word)
+        if clause is not None:
+            yield clause.span.refuse("E393", f"FOR EACH and {word} are both said", why=why, fix=f"leave {word} out")
+    mode = statement.value("MODE", ModeSaid)
+    if mode is not None and mode.mode is Mode.TEMPORAL:
+        yield _span(statement, "MODE", said.span).refuse(
+            "E393",
+            "FOR EACH and TEMPORAL are both said",
+            why="an answer says what holds now, and not since when",
+            fix=f"say TEMPORAL of a TRANSFORM that reads {statement.name}",
+        )
+
+
+def _cannot(
+    said: EachSaid, unit: Unit, capabilities: Capabilities, all_types: Mapping[str, Capabilities]
+) -> WaterclockError:
+    can = sorted(name for name, each in all_types.items() if each.each_parameters is not None)
+    what = "a QUERY" if unit.query is not None and capabilities.takes_query else capabilities.type
+    offered = f"connections of type {', '.join(can)} can be" if can else "no type of connection here can be"
+    return said.span.refuse(
+        "E391",
+        f"{what} is not asked for each row of a table",
+        why=offered,
+        fix=f"collect {unit.path or 'the table'} whole, and join it with {said.table} in a TRANSFORM",
+    )
+
+
+def _span(statement: Statement, word: str, otherwise: Span) -> Span:
+    clause = statement.clause(word)
+    return clause.span if clause else otherwise

@@ -1,0 +1,63 @@
+"""FOR EACH, settled: the table whose rows a source is asked for, which columns of it, and what does not go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.views import nearest_table
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import EachSaid, OptionsSaid, Statement
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Read
+from waterclock.timelabel.label import TIMELABEL
+
+
+def read_each(
+    drafts: Mapping[str, Draft],
+    tables: Mapping[str, Statement],
+    views: Mapping[str, Statement],
+    spans: MutableMapping[tuple[str, Read], Span],
+) -> Iterator[WaterclockError]:
+    """Let each collect that says FOR EACH read its table; give what is wrong with those that name none."""
+    for draft in drafts.values():
+        said = draft.statement.value("FOR EACH", EachSaid)
+        if draft.kind is not Kind.COLLECT or said is None:
+            continue
+        if said.table in views:
+            what, why = f"{said.table} is a view, and has no batches", "answers are kept of each batch of a table"
+            fix = f"say TRANSFORM {said.table} AS ..., or the table that it reads"
+            yield said.span.refuse("E213", what, why=why, fix=fix)
+        elif said.table not in tables:
+            fix = nearest_table(said.table, tables)
+            yield said.span.refuse("E213", f"unknown table {said.table}", fix=fix)
+        else:
+            draft.reads = (Read(said.table),)
+            spans[draft.name, draft.reads[0]] = said.span
+            continue
+        draft.is_incomplete = True
+
+
+def lacking_parameters(draft: Draft, columns: Mapping[str, str] | None) -> Iterator[WaterclockError]:
+    """Refuse what a request names that is no column of the table; `columns` is None where they are not all known."""
+    each = draft.source.each if draft.source is not None else None
+    if each is None or columns is None:
+        return
+    for name in each.parameters:
+        if name.lower() not in {*columns, TIMELABEL}:
+            yield place_of(draft, name).refuse(
+                "E392",
+                f"{each.table} has no column {name}",
+                why=f"it has {', '.join(columns.values())}",
+                fix=did_you_mean(name, columns.values(), otherwise=f"name a column of {each.table} in braces"),
+            )
+
+
+def place_of(draft: Draft, name: str) -> Span:
+    """Return the span of the option that names a column of the row in braces; of FOR EACH where none does itself."""
+    options = draft.statement.value("OPTIONS", OptionsSaid)
+    for option, value in options.values.items() if options is not None else ():
+        if f"{{{name}}}" in str(value):
+            return options.spans[option] if options is not None else draft.span
+    return draft.at("FOR EACH")

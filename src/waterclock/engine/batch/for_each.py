@@ -1,0 +1,53 @@
+"""Makes the rows of collects that ask their source FOR EACH row of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.interface import EachCollector, EachRequest
+from waterclock.engine.collect.gathered import Gathered
+from waterclock.engine.reads.pin import PinnedRead, frame_of
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.checks import columns_as_asked
+from waterclock.flow.declarations import Table
+from waterclock.planner.plan import RECOLLECT, Group
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def gather_each(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    pins: Mapping[datetime, Sequence[PinnedRead]],
+) -> Gathered:
+    """Ask for what the group's windows hold of the table that is read, and was not answered before.
+
+    A label that is made again asks for nothing that was answered, but where somebody asks to recollect it.
+    """
+    each, source = table.each, table.source
+    if each is None or source is None:
+        raise AssertionError(f"{table.name} is asked for no rows of a table")
+    unit = work.connections.opened(source.unit)
+    collector = work.connections.collector(unit.connection)
+    if not isinstance(collector, EachCollector):
+        raise AssertionError(f"{unit} is not asked for each row of a table, which check refuses")  # noqa: TRY004
+    request = EachRequest(
+        table.name,
+        each.parameters,
+        {batch.window: _rows(work, spark, pins[batch.label]) for batch in group.batches},
+        done=frozenset(batch.label for batch in group.batches if batch.is_revision),
+        is_anew=group.verb == RECOLLECT,
+    )
+    collected = collector.read_each(spark, unit, request, columns_as_asked(table), table.cadence.zone)
+    return Gathered(collected, {batch.label: dict(collected.source) for batch in group.batches})
+
+
+def _rows(work: Workplace, spark: SparkSession, pinned: Sequence[PinnedRead]) -> DataFrame:
+    frames = [frame_of(spark, work.lake, work.flow, each) for each in pinned]
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)

@@ -1,0 +1,159 @@
+"""A project that asks an API for each row of a table, over a real server: what is asked, and what not again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.apis import Space
+from tests.tiny import TOML, Tiny, day, described, labels
+from waterclock.faults import striking
+from waterclock.planner.plan import RECOLLECT, RECOMPUTE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+FLOW = """
+CREATE CONNECTION api TYPE rest;
+COLLECT raw.orders PARTITIONED (id BIGINT, user_id BIGINT, at TIMESTAMP) FROM shop.orders EVERY DAY BY DATA TIME at;
+COLLECT raw.users PARTITIONED (user_id BIGINT KEY, id BIGINT, name STRING) FROM api.users
+  OPTIONS ({options}) FOR EACH raw.orders;
+TRANSFORM mart.sold PARTITIONED AS
+SELECT u.name, count(*) AS orders FROM raw.orders o JOIN raw.users u USING (user_id) GROUP BY u.name;
+"""
+ONE = "path 'detail/{user_id}', not_found 'skip'"
+ROWS = "SELECT timelabel, user_id, name FROM raw.users ORDER BY ALL"
+
+
+class Stopped(BaseException):
+    """The end of a process, as far as a process of tests can have one."""
+
+
+class Shop(Tiny):
+    """Orders of a database, and an API that knows who ordered."""
+
+    space: Space
+
+    def order(self, *orders: tuple[int, int | None]) -> None:
+        """Have so many orders, each with its day and its user."""
+        rows = [(at, user, f"2020-01-0{number} 12:00:00") for at, (number, user) in enumerate(orders)]
+        self.source("orders", "id INTEGER, user_id INTEGER, at TIMESTAMP", rows)
+
+    def ask_again(self, verb: str, table: str, *days: int) -> None:
+        with self.ledger() as ledger:
+            ledger.decisions.request_restate(table, [day(number) for number in days], verb, who="a test")
+
+    def asked(self, since: int = 0) -> list[str]:
+        """Return the ids that were asked for, in order."""
+        return [one for said in self.space.asked[since:] if said["path"] == "detail" for one in said["ids"]]
+
+
+@pytest.fixture
+def shop(tmp_path: Path, spark: SparkSession) -> Shop:
+    space = Space()
+    space.set(rows=users(1, 2, 3, 4, 5))
+    toml = TOML + f'connections.api = {{{{ url = "{space.url}", tries = 2, timeout = 20 }}}}\n'
+    made = Shop(tmp_path, spark, toml=toml)
+    made.space = space
+    made.declare(FLOW.replace("{options}", ONE))
+    return made
+
+
+def users(*ids: int, word: str = "u") -> list[dict[str, Any]]:
+    return [{"id": one, "name": f"{word}{one}", "more": [one]} for one in ids]
+
+
+def test_each_id_is_asked_for_once_and_a_restated_table_asks_for_what_is_new_alone(shop: Shop) -> None:
+    shop.order((1, 1), (1, 1), (1, 2), (1, None), (2, 2), (2, 9))
+    outcome = shop.run(day(3))
+    assert not outcome.failed, described(outcome)
+    first, second = labels(1, 2)
+    assert shop.rows(ROWS) == [(first, 1, "u1"), (first, 2, "u2"), (second, 2, "u2")]
+    assert shop.rows("SELECT name, orders FROM mart.sold ORDER BY ALL") == [("u1", 2), ("u2", 1), ("u2", 1)]
+    assert sorted(shop.asked()) == ["1", "2", "2", "9"], "no NULL, no id twice for a label"
+    assert not shop.run(day(3)).failed
+    assert len(shop.asked()) == 4
+
+    shop.space.set(rows=users(1, 2, 3, word="new"))
+    shop.order((1, 3), (1, 2), (2, 2), (2, 9))
+    shop.ask_again(RECOLLECT, "raw.orders", 1)
+    asked = len(shop.space.asked)
+    outcome = shop.run(day(3))
+    assert not outcome.failed, described(outcome)
+    assert shop.asked(asked) == ["3"], "what was answered serves again"
+    assert shop.rows(ROWS) == [(first, 2, "u2"), (first, 3, "new3"), (second, 2, "u2")]
+    assert shop.rows("SELECT name FROM mart.sold ORDER BY ALL") == [("new3",), ("u2",), ("u2",)]
+
+    asked = len(shop.space.asked)
+    shop.ask_again(RECOMPUTE, "raw.users", 1, 2)
+    assert not shop.run(day(3)).failed
+    assert shop.asked(asked) == [], "a recompute asks nobody"
+    shop.ask_again(RECOLLECT, "raw.users", 2)
+    assert not shop.run(day(3)).failed
+    assert sorted(shop.asked(asked)) == ["2", "9"]
+    assert shop.rows(ROWS)[-1] == (second, 2, "new2")
+
+
+def test_a_collect_that_stopped_goes_on_with_the_ids_that_were_not_answered(shop: Shop) -> None:
+    shop.order(*((1, user) for user in range(1, 6)))
+    shop.space.set(faults=[None, None, 500, 500], pause=0.0)
+    outcome = shop.run(day(2))
+    assert not outcome.failed, described(outcome)  # the second attempt goes on
+    assert shop.asked().count(shop.asked()[0]) == shop.asked().count(shop.asked()[1]) == 1
+    assert len(shop.rows(ROWS)) == 5
+
+    def strike(point: str) -> None:
+        if point == "page.kept":
+            raise Stopped
+
+    shop.order(*((2, user) for user in range(1, 6)))
+    asked = len(shop.space.asked)
+    with pytest.raises(Stopped), striking(strike):
+        shop.run(day(3))
+    with shop.ledger() as ledger:
+        for claim in ledger.claims.open():
+            ledger.claims.close_lost(claim, why="its process ended")
+    assert not shop.run(day(3)).failed
+    assert sorted(shop.asked(asked)) == ["1", "2", "3", "4", "5"], "all were kept before the stop"
+
+
+def test_several_ids_in_a_request_and_answers_that_serve_later_labels(shop: Shop) -> None:
+    options = "path 'details', params.ids '{user_id}', batch 2, match 'id', cache '7 days', in_flight 2"
+    shop.declare(FLOW.replace("{options}", options))
+    shop.order((1, 1), (1, 2), (1, 3), (1, 8), (2, 3), (2, 4), (2, 8))
+    outcome = shop.run(day(3))
+    assert not outcome.failed, described(outcome)
+    first, second = labels(1, 2)
+    expected = [(first, 1), (first, 2), (first, 3), (second, 3), (second, 4)]
+    assert [row[:2] for row in shop.rows(ROWS)] == expected
+    told = [one["ids"] for one in shop.space.asked if one["path"] == "detail"]
+    assert max(map(len, told)) == 2
+    assert sorted(shop.asked()) == ["1", "2", "3", "4", "8", "8"], (
+        "3 was answered, and that 8 is unknown is asked again"
+    )
+    shop.space.set(echo="all")
+    shop.order((3, 5))
+    outcome = shop.run(day(4))
+    [error] = [report.error for report in outcome.failed]
+    assert error is not None
+    assert error.code == "E868"
+
+
+def test_an_id_that_the_source_does_not_know_fails_its_batch_unless_it_is_said_to_be_no_row(shop: Shop) -> None:
+    shop.declare(FLOW.replace("{options}", "path 'detail/{user_id}'"))
+    shop.order((1, 1), (1, 9))
+    outcome = shop.run(day(2))
+    [error] = [report.error for report in outcome.failed]
+    assert error is not None
+    assert error.code == "E869"
+    assert "detail/9" in str(error.why)
+    asked = len(shop.space.asked)
+    shop.space.set(rows=users(1, 9))
+    with shop.ledger() as ledger:
+        ledger.decisions.retry("raw.users", [day(1)], who="a test")
+    assert not shop.run(day(2)).failed
+    assert shop.asked(asked) == ["9"]
+    assert [row[1] for row in shop.rows(ROWS)] == [1, 9]
