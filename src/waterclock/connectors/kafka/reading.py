@@ -190,7 +190,9 @@ def _side_by_side(
 def _assign(consumer: Consumer, extract: Extract, places: Mapping[int, _Place]) -> None:
     from confluent_kafka import TopicPartition
 
-    consumer.assign([TopicPartition(extract.topic, part, place.reached) for part, place in places.items()])
+    at = [TopicPartition(extract.topic, part, place.reached) for part, place in places.items()]
+    consumer.assign(at)
+    consumer.resume(at)  # a partition that was paused stays so when it is assigned again
 
 
 def _takes(place: _Place, message: Message, came: _Came) -> bool:

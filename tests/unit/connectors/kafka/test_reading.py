@@ -64,6 +64,9 @@ class Client:
     def pause(self, places: Any) -> None:
         self.paused += [place.partition for place in places]
 
+    def resume(self, places: Any) -> None:
+        self.paused = [part for part in self.paused if part not in {place.partition for place in places}]
+
     def unassign(self) -> None:
         self.at = len(self.held)
 
