@@ -10,7 +10,8 @@ import socket
 import subprocess
 import sys
 import time as clock
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,8 @@ from waterclock.connectors.rest.connector import RestCollector
 from waterclock.connectors.rest.declared import resource_of
 from waterclock.flow.declarations import Unit, Value
 
+TOKEN = "t0ken/of+the'tests"
+"""For which the API asks where a test says nothing else."""
 _COUNT = itertools.count()
 
 
@@ -80,12 +83,14 @@ class Space:
 class ApiSystem:
     """An API as the conformance suites ask for one: rows with a time, rows that are held, rows that are sent to it."""
 
+    secrets: Sequence[str] = ("auth.token",)
     zone_of_times: str | None = None
 
     def __init__(self, folder: Path, unit: Unit, **options: Value) -> None:
         self.space = Space()
         self.connector: Connector = REST
-        self.setting = self.space.setting(folder, tries=2, **options)
+        self.setting = self.space.setting(folder, **{"tries": 2, "auth.token": TOKEN, **options})
+        self.space.set(credential=f"bearer:{TOKEN}")
         self.unit = unit
         self._rows: list[dict[str, Any]] = []
 
@@ -110,6 +115,15 @@ class ApiSystem:
 
     def remove(self) -> None:
         self.space.set(faults=[404] * 9)
+
+    @contextmanager
+    def failing_midway(self) -> Iterator[None]:
+        """Have the second answer end in its middle, as often as it is asked for."""
+        self.space.set(faults=[None, "cut", "cut"])
+        try:
+            yield
+        finally:
+            self.space.set(faults=[])
 
     def rows(self) -> list[dict[str, Any]]:
         kept: list[dict[str, Any]] = self.space.told()["kept"]

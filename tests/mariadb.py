@@ -34,6 +34,10 @@ _SETTINGS = (
 )
 
 
+KEEPER = "keeper"
+WORD = "Pass'w0rd/+%ä"
+
+
 @dataclass
 class Server:
     """A running server; `stop` and `start` as an outage does."""
@@ -93,9 +97,10 @@ class Server:
             return list(cursor.fetchall()) if cursor.description else []
 
     def fresh_database(self) -> str:
-        """Make a database of a name of its own."""
+        """Make a database of a name of its own, which KEEPER keeps by the password WORD."""
         name = f"t_{uuid.uuid4().hex[:12]}"
         self.run(f"CREATE DATABASE {name}")
+        self.run(f"GRANT ALL ON {name}.* TO {KEEPER} IDENTIFIED BY %s", WORD)
         return name
 
     def _answers(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zlib import crc32
@@ -32,6 +33,8 @@ STATE = "shop.newest"
 
 class OtherProject:
     """A project in the folder `other`, that a connection `upstream` leads to."""
+
+    secrets: Sequence[str] = ()
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "other"
@@ -81,6 +84,18 @@ class OtherProject:
     def ask_again(self, label: datetime) -> None:
         with self.open() as ledger:
             ledger.decisions.request_restate(NAME, [label], "recompute", who="ann")
+
+    @contextmanager
+    def failing_midway(self) -> Iterator[None]:
+        """Have the rows of its tables be elsewhere."""
+        kept = {path: path.read_bytes() for path in self.storage.rglob("*.parquet")}
+        for path in kept:
+            path.unlink()
+        try:
+            yield
+        finally:
+            for path, content in kept.items():
+                path.write_bytes(content)
 
     def files(self) -> Mapping[str, bytes]:
         return {str(path): path.read_bytes() for path in sorted(self.root.rglob("*")) if path.is_file()}

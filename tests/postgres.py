@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+KEEPER, WORD = "keeper", "w0rd/of+the'keeper"
+"""A role that may do all, and its password, for which the server asks; it asks no other role for one."""
 _SETTINGS = """
 listen_addresses = '127.0.0.1'
 port = {port}
@@ -41,7 +43,11 @@ class Server:
     @property
     def url(self) -> str:
         """Where its one database is."""
-        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+        return self.url_of("postgres")
+
+    def url_of(self, role: str) -> str:
+        """Where its one database is for a role."""
+        return f"postgresql://{role}@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
         _as_its_user("pg_ctl", "-D", self.folder / "data", "-l", self.folder / "log", "-w", "start")
@@ -89,7 +95,11 @@ def server() -> Server:
     made = Server(folder, _free_port())
     with (data / "postgresql.conf").open("a") as conf:
         conf.write(_SETTINGS.format(port=made.port))
+    rules = data / "pg_hba.conf"
+    rules.write_text(f"host all {KEEPER} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
     made.start()
+    in_sql = WORD.replace("'", "''")
+    made.run(f"CREATE ROLE {KEEPER} SUPERUSER LOGIN PASSWORD '{in_sql}'")
     import atexit
 
     atexit.register(_end, made, os.getpid())

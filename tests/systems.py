@@ -9,27 +9,34 @@ import itertools
 import json
 import sqlite3
 import zipfile
-from collections.abc import Mapping, Sequence
-from contextlib import closing
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 from tests import mariadb
-from tests.postgres import drop_all_slots, needs_wal2json, server
+from tests.postgres import KEEPER, WORD, drop_all_slots, needs_wal2json, server
 from waterclock.connectors.duckdb.connector import CONNECTOR as DUCKDB
+from waterclock.connectors.files import scanning
 from waterclock.connectors.files.connector import CONNECTOR as FILES
-from waterclock.connectors.interface import Connector, Setting
+from waterclock.connectors.interface import ArrivalCollector, Connector, Setting
 from waterclock.connectors.mysql.connector import CONNECTOR as MYSQL
+from waterclock.connectors.postgres import collection as postgres_collection
 from waterclock.connectors.postgres.connector import CONNECTOR as POSTGRES
 from waterclock.connectors.receiver.connector import CONNECTOR as RECEIVER
 from waterclock.connectors.receiver.events import events_of
 from waterclock.connectors.receiver.sealing import seal
 from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.connectors.sqlite.connector import CONNECTOR as SQLITE
+from waterclock.filesystem import at
+from waterclock.flow.awaits import Awaits
+from waterclock.flow.choices import Sign
 from waterclock.flow.declarations import Place, Unit, Value
+from waterclock.testing.demands import System
 from waterclock.timelabel.instant import EPOCH
+from waterclock.timelabel.window import Window
 
 HERE = Place("flows/test.dpl", 1, 1)
 
@@ -54,9 +61,42 @@ def csv_text(rows: Sequence[Mapping[str, object]], names: Sequence[str] | None =
     return text.getvalue()
 
 
+@contextmanager
+def newest_cut(system: System, *, to: float = 0.5) -> Iterator[None]:
+    """Have the newest item of a system end in its middle, or be empty; afterwards it is whole."""
+    collector = system.connector.collector(system.setting)
+    assert isinstance(collector, ArrivalCollector)
+    path = at(collector.arrivals(system.unit).items[-1].path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * to)])
+    try:
+        yield
+    finally:
+        path.write_bytes(whole)
+
+
+@contextmanager
+def cut_once_listed(system: System) -> Iterator[None]:
+    """Have the newest file end in its middle from when a reading has listed all files."""
+    real = scanning.scan
+
+    def scan(*values: Any, **named: Any) -> Any:
+        cut.__enter__()
+        return real(*values, **named)
+
+    cut = newest_cut(system)
+    scanning.scan = scan
+    try:
+        yield
+    finally:
+        scanning.scan = real
+        cut.__exit__(None, None, None)
+
+
 class LandingFolder:
     """A landing folder with `shop/orders`, in gzipped CSV."""
 
+    secrets: Sequence[str] = ()
     zone_of_times: str | None = "UTC"
 
     def __init__(self, folder: Path, **options: Value) -> None:
@@ -81,6 +121,18 @@ class LandingFolder:
         whole = gzip.compress(csv_text([{"id": str(at), "note": f"{at * 7919}"} for at in range(500)]).encode())
         path.write_bytes(whole[: len(whole) // 2])
         return path
+
+    def failing_midway(self) -> AbstractContextManager[None] | None:
+        return newest_cut(self)
+
+    def awaits(self, sign: Sign) -> Awaits:
+        return Awaits(sign, "_DONE_%Y%m%d%H" if sign is Sign.MARKER else "")
+
+    def give(self, sign: Sign, window: Window) -> None:
+        if sign is Sign.MARKER:
+            self.source.parents[1].joinpath(f"_DONE_{window.start:%Y%m%d%H}").touch()
+        else:
+            self.put(window.end, [{"id": "1", "note": "n"}])
 
 
 class JsonFolder(LandingFolder):
@@ -142,6 +194,9 @@ class KindFolder(LandingFolder):
         path.write_bytes(path.read_bytes()[:-30])
         return path
 
+    def failing_midway(self) -> AbstractContextManager[None] | None:
+        return None if self.kind == "txt" else newest_cut(self)
+
     @staticmethod
     def _json(rows: Sequence[dict[str, object]]) -> bytes:
         return json.dumps({"data": [{"rows": rows[:1]}, {"rows": rows[1:]}]}, indent=1).encode()
@@ -196,12 +251,34 @@ class TimedFolder:
         self.connector = self.inner.connector
         self.setting = self.inner.setting
         self.unit = self.inner.unit
+        self.secrets = self.inner.secrets
         self.zone_of_times = zone
+
+    def failing_midway(self) -> AbstractContextManager[None] | None:
+        return cut_once_listed(self)
 
     def put(self, rows: Sequence[tuple[str, datetime | None]]) -> None:
         latest = max(time for _, time in rows if time)
         told = [{"id": key, "at": "" if time is None else time.isoformat(sep=" ")} for key, time in rows]
         self.inner.put(latest.replace(microsecond=0, tzinfo=None), told)
+
+
+class RevisedFolder(TimedFolder):
+    """The same, in which files come one after the other: what comes again comes in a newer one."""
+
+    change_column = None
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, None)
+        self.stamp = datetime(2013, 1, 1, tzinfo=UTC)
+
+    def put(self, rows: Sequence[tuple[str, datetime | None]]) -> None:
+        self.stamp += timedelta(seconds=1)
+        told = [{"id": key, "at": "" if time is None else time.isoformat(sep=" ")} for key, time in rows]
+        self.inner.put(self.stamp, told)
+
+    def revise(self, row: tuple[str, datetime]) -> None:
+        self.put([row])
 
 
 class HeldFolder:
@@ -212,7 +289,11 @@ class HeldFolder:
         self.connector = self.inner.connector
         self.setting = self.inner.setting
         self.unit = self.inner.unit
+        self.secrets = self.inner.secrets
         self.count = 0
+
+    def failing_midway(self) -> AbstractContextManager[None] | None:
+        return cut_once_listed(self)
 
     def hold(self, rows: Sequence[Mapping[str, str]]) -> None:
         self.count += 1
@@ -224,6 +305,8 @@ class HeldFolder:
 
 class PublishedFolder:
     """A folder to publish into."""
+
+    secrets: Sequence[str] = ()
 
     def __init__(self, folder: Path, **options: Value) -> None:
         self.folder = folder / "out"
@@ -263,9 +346,45 @@ class PublishedFolder:
         return list(csv.DictReader(io.StringIO(text)))
 
 
-class SqliteDatabase:
+class Tables:
+    """What databases have in common: a table `totals`, of which a view can take the place."""
+
+    secrets: Sequence[str] = ()
+    beside = "note"
+    """The table's column beside `id`, as SQL takes it."""
+    no_row = ""
+    """SQL for an `id` that cannot be given."""
+
+    def run(self, sql: str, *values: Any) -> Any:
+        raise NotImplementedError
+
+    @contextmanager
+    def failing_midway(self) -> Iterator[None]:
+        last = "id = (SELECT max(id) FROM whole)"
+        self.run("ALTER TABLE totals RENAME TO whole")
+        self.run(
+            f"CREATE VIEW totals AS SELECT CASE WHEN {last} THEN {self.no_row} ELSE id END AS id, {self.beside}"
+            " FROM whole"
+        )
+        try:
+            yield
+        finally:
+            self.run("DROP VIEW totals")
+            self.run("ALTER TABLE whole RENAME TO totals")
+
+    def awaits(self, sign: Sign) -> Awaits:
+        self.run("CREATE TABLE IF NOT EXISTS signs (label TEXT)")
+        return Awaits(sign, "SELECT count(*) FROM signs WHERE label = :timelabel")
+
+    def give(self, sign: Sign, window: Window) -> None:
+        self.awaits(sign)
+        self.run(f"INSERT INTO signs VALUES ('{window.label}')")
+
+
+class SqliteDatabase(Tables):
     """A SQLite database."""
 
+    no_row = "json(id || '{')"
     zone_of_times: str | None = "UTC"
 
     def __init__(self, folder: Path, **options: Value) -> None:
@@ -298,8 +417,10 @@ class SqliteDatabase:
         self.path.unlink()
 
 
-class DuckDatabase:
+class DuckDatabase(Tables):
     """A DuckDB database."""
+
+    no_row = "error(id)"
 
     zone_of_times: str | None = None
 
@@ -335,6 +456,8 @@ class DuckDatabase:
 class TimedDuck(DuckDatabase):
     """A database whose rows have a time, of one of the types of `times`: timestamptz, timestamp or bigint."""
 
+    beside = '"at"'
+
     def __init__(self, folder: Path, times: str) -> None:
         super().__init__(folder)
         self.times = times
@@ -349,8 +472,11 @@ class TimedDuck(DuckDatabase):
             self.run("INSERT INTO totals VALUES (?, ?)", key, told)
 
 
-class PostgresDatabase:
-    """A schema of a PostgreSQL database, with `totals` in it."""
+class PostgresDatabase(Tables):
+    """A schema of a PostgreSQL database, with `totals` in it, reached by a password."""
+
+    secrets = ("password",)
+    no_row = "pg_terminate_backend(pg_backend_pid())::text"
 
     zone_of_times: str | None = None
 
@@ -359,7 +485,9 @@ class PostgresDatabase:
         self.schema = self.server.fresh_schema()
         self.server.run(f"CREATE SCHEMA {self.schema}; CREATE TABLE {self.schema}.unrelated (x int)")
         self.connector: Connector = POSTGRES
-        self.setting = setting_of("ops", folder, url=self.server.url, schema=self.schema, timeout=0.2)
+        self.setting = setting_of(
+            "ops", folder, url=self.server.url_of(KEEPER), password=WORD, schema=self.schema, timeout=0.2
+        )
         self.unit = unit_of("ops", "totals", **options)
 
     def run(self, sql: str, *values: Any) -> list[Any]:
@@ -379,8 +507,11 @@ class PostgresDatabase:
 
     def hold(self, rows: Sequence[Mapping[str, str]]) -> None:
         self.run("DROP TABLE IF EXISTS totals; CREATE TABLE totals (id TEXT, note TEXT)")
-        for row in rows:
-            self.run("INSERT INTO totals VALUES (%s, %s)", row["id"], row["note"])
+        self.run(
+            "INSERT INTO totals SELECT * FROM unnest(%s::text[], %s::text[])",
+            [row["id"] for row in rows],
+            [row["note"] for row in rows],
+        )
 
     def remove(self) -> None:
         self.run(f"DROP SCHEMA {self.schema} CASCADE")
@@ -402,6 +533,21 @@ class FollowedPostgres(PostgresDatabase):
     def delete(self, *ids: str) -> None:
         self.run("DELETE FROM totals WHERE id = ANY(%s)", list(ids))
 
+    @contextmanager
+    def failing_midway(self) -> Iterator[None]:
+        """Have the server end the connection by which rows are read, once there is a slot."""
+        real = vars(postgres_collection)["batches"]
+
+        def batches(connection: Any, *values: Any, **named: Any) -> Any:
+            self.server.run(f"SELECT pg_terminate_backend({connection.info.backend_pid})")
+            return real(connection, *values, **named)
+
+        vars(postgres_collection)["batches"] = batches
+        try:
+            yield
+        finally:
+            vars(postgres_collection)["batches"] = real
+
     def lose(self) -> None:
         drop_all_slots()
 
@@ -411,6 +557,8 @@ class FollowedPostgres(PostgresDatabase):
 
 class TimedPostgres(PostgresDatabase):
     """A database whose rows have a time, of one of the types of `times`: timestamptz, timestamp or bigint."""
+
+    beside = "at"
 
     def __init__(self, folder: Path, times: str) -> None:
         super().__init__(folder)
@@ -426,8 +574,11 @@ class TimedPostgres(PostgresDatabase):
             self.run("INSERT INTO totals VALUES (%s, %s)", key, told)
 
 
-class MysqlDatabase:
-    """A database of a MariaDB server, with `totals` in it."""
+class MysqlDatabase(Tables):
+    """A database of a MariaDB server, with `totals` in it, reached by a password."""
+
+    secrets = ("password",)
+    no_row = "(SELECT one.id FROM whole AS one WHERE one.id IS NOT NULL OR one.id = whole.id)"  # which are several
 
     zone_of_times: str | None = None
 
@@ -436,7 +587,8 @@ class MysqlDatabase:
         self.name = self.server.fresh_database()
         self.run("CREATE TABLE unrelated (x int)")
         self.connector: Connector = MYSQL
-        self.setting = setting_of("ops", folder, url=self.server.url(self.name), timeout=10)
+        url = self.server.url(self.name, mariadb.KEEPER)
+        self.setting = setting_of("ops", folder, url=url, password=mariadb.WORD, timeout=10)
         self.unit = unit_of("ops", "totals", **options)
 
     def run(self, sql: str, *values: Any) -> list[Any]:
@@ -462,6 +614,8 @@ class MysqlDatabase:
 class TimedMysql(MysqlDatabase):
     """A database whose rows have a time, of one of the types of `times`: timestamp, datetime or bigint."""
 
+    beside = "at"
+
     def __init__(self, folder: Path, times: str) -> None:
         super().__init__(folder)
         self.times = times
@@ -479,6 +633,8 @@ class TimedMysql(MysqlDatabase):
 class TimedDatabase(SqliteDatabase):
     """A database whose rows have a time, told in one of the ways of `times`: text, zoned or epoch."""
 
+    beside = "at"
+
     def __init__(self, folder: Path, times: str) -> None:
         super().__init__(folder)
         self.times = times
@@ -493,8 +649,54 @@ class TimedDatabase(SqliteDatabase):
         return int(time.timestamp()) if self.times == "epoch" else time.isoformat(sep=" ")
 
 
+class RevisedDatabase(SqliteDatabase):
+    """A database whose rows say when they were changed."""
+
+    change_column = "changed"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.run("CREATE TABLE totals (id TEXT, at TEXT, changed TEXT)")
+        self.changed = datetime(2013, 1, 2, tzinfo=UTC)
+
+    def put(self, rows: Sequence[tuple[str, datetime]]) -> None:
+        for key, time in rows:
+            self.run(f"INSERT INTO totals VALUES ('{key}', '{time.isoformat(sep=' ')}', '{self._now()}')")
+
+    def revise(self, row: tuple[str, datetime]) -> None:
+        self.run(f"UPDATE totals SET changed = '{self._now()}' WHERE id = '{row[0]}'")
+
+    def _now(self) -> str:
+        self.changed += timedelta(seconds=1)
+        return self.changed.isoformat(sep=" ")
+
+
+class RevisedPostgres(PostgresDatabase):
+    """A database whose rows say when they were changed, which is long ago: a change of this very second tells twice."""
+
+    change_column = "changed"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.run("CREATE TABLE totals (id TEXT, at timestamptz, changed timestamptz)")
+        self.changed = datetime(2013, 1, 2, tzinfo=UTC)
+
+    def put(self, rows: Sequence[tuple[str, datetime]]) -> None:
+        for key, time in rows:
+            self.run("INSERT INTO totals VALUES (%s, %s, %s)", key, time, self._now())
+
+    def revise(self, row: tuple[str, datetime]) -> None:
+        self.run("UPDATE totals SET changed = %s WHERE id = %s", self._now(), row[0])
+
+    def _now(self) -> datetime:
+        self.changed += timedelta(seconds=1)
+        return self.changed
+
+
 class Door:
     """A folder of events with the stream `orders`, written to as the receiver does."""
+
+    secrets: Sequence[str] = ()  # its token is asked of those who write, not of a collect
 
     def __init__(self, folder: Path) -> None:
         self.connector: Connector = RECEIVER
@@ -517,3 +719,6 @@ class Door:
         kept = events_of(json.dumps(list(rows)).encode())
         writer.append([kept.body(None, None, has_raw=False)])
         writer.end()
+
+    def failing_midway(self) -> AbstractContextManager[None] | None:
+        return newest_cut(self)

@@ -1,6 +1,10 @@
 """What third parties test their parts of Waterclock with: the same suites that test its own. Needs pytest.
 
-`connectors`    every connector; a collect BY ARRIVAL TIME of items, BY DATA TIME, without BY, of another project
+`connectors`    every connector; a collect BY ARRIVAL TIME of items, BY DATA TIME, without BY
+`links`         a collect of another project's table
+`looks`         a source that tells which windows changed (LOOKBACK … CHANGED)
+`signs`         a source that tells that a window is complete (AWAIT)
+`demands`       what all of these ask of secrets, and of reads that are cut half-way
 `positions`     a collect BY ARRIVAL TIME of a log
 `changes`       a collect BY CHANGES
 `sealing`       a source that is its own clock, whose items are made as a run asks for them

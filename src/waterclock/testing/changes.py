@@ -10,9 +10,11 @@ import pytest
 
 from waterclock.batches.kept_logs import Stands
 from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead, LogKeeper
+from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, LSN, OP, SEQ
-from waterclock.testing.connectors import System, declared
+from waterclock.testing.connectors import declared
+from waterclock.testing.demands import Cut, KeepsSecrets, System, cut_midway, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +23,7 @@ _EVER = datetime(2100, 1, 1, tzinfo=UTC)
 _NEVER = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-class Changing(System, Protocol):
+class Changing(Cut, Protocol):
     """A table of rows with the columns `id` and `note`, told by `id`."""
 
     def put(self, rows: Mapping[str, str]) -> None:
@@ -41,7 +43,7 @@ class Changing(System, Protocol):
         ...
 
 
-class ChangesConformance:
+class ChangesConformance(KeepsSecrets):
     """A collect BY CHANGES: all rows first, then what became of them, each once."""
 
     def test_all_rows_come_first_and_then_what_became_of_them(self, spark: SparkSession, system: Changing) -> None:
@@ -124,18 +126,35 @@ class ChangesConformance:
         system.lose()
         assert collector.kept(system.unit, [first.name])[first.name].stands in {Stands.LOST, Stands.GONE}
 
+    def test_a_wrong_secret_is_told(self, spark: SparkSession, system: Changing) -> None:
+        system.put({"1": "a"})
+        refused(system, lambda wrong: self._read(spark, system, None, setting=wrong))
+        assert [key for _, key, _ in _told(self._read(spark, system, None))] == ["1"]
+
+    def test_a_read_that_is_cut_gives_nothing_and_the_next_one_all(self, spark: SparkSession, system: Changing) -> None:
+        system.put({f"{at:02}": "a" for at in range(40)})
+        cut_midway(system, _collector(system), declared(), lambda: _told(self._read(spark, system, None)))
+        first = self._read(spark, system, None)
+        system.put({"00": "b"})
+        assert [key for _, key, _ in _told(first)] == [f"{at:02}" for at in range(40)]
+        assert [key for _, key, _ in _told(self._read(spark, system, first.noted))] == ["00"]
+
     @staticmethod
     def _read(
-        spark: SparkSession, system: Changing, since: Mapping[str, Any] | None, until: datetime = _EVER
+        spark: SparkSession,
+        system: Changing,
+        since: Mapping[str, Any] | None,
+        until: datetime = _EVER,
+        setting: Setting | None = None,
     ) -> ChangesRead:
         request = ChangeRequest(("id",), since, until, system.name)
-        read = _collector(system).read_changes(spark, system.unit, request, declared(), "UTC")
+        read = _collector(system, setting).read_changes(spark, system.unit, request, declared(), "UTC")
         assert set(read.collected.frame.columns) >= {"id", "note", OP, LSN, SEQ, AT}
         return read
 
 
-def _collector(system: Changing) -> ChangeCollector:
-    collector = system.connector.collector(system.setting)
+def _collector(system: System, setting: Setting | None = None) -> ChangeCollector:
+    collector = system.connector.collector(setting or system.setting)
     assert isinstance(collector, ChangeCollector)
     return collector
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,7 +28,6 @@ from waterclock.connectors.interface import (
     ArrivalCollector,
     Awaited,
     Collected,
-    Connector,
     LinkedCollector,
     PositionCollector,
     Setting,
@@ -38,7 +36,8 @@ from waterclock.connectors.interface import (
     WindowRequest,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import Column, Columns, Place, Unit
+from waterclock.flow.declarations import Column, Columns, Place
+from waterclock.testing.demands import Cut, KeepsSecrets, System, cut_midway, refused, rows_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 
@@ -49,18 +48,12 @@ HEAVY = ("deltalake", "pandas", "pyarrow", "pyspark", "sqlalchemy")
 
 _DAY = datetime(2013, 1, 1, tzinfo=UTC)
 _HOUR = timedelta(hours=1)
+_MINUTES = timedelta(minutes=6)
+_MANY = [{"id": f"{at:02}", "note": f"note {at * 7919}"} for at in range(40)]
 _HERE = Place("flows/conformance.dpl", 1, 1)
 
 
-class System(Protocol):
-    """A system under test, fresh and empty."""
-
-    connector: Connector
-    setting: Setting
-    unit: Unit
-
-
-class Arriving(System, Protocol):
+class Arriving(Cut, Protocol):
     """A system in which items arrive. Their rows have the columns `id` and `note`."""
 
     def put(self, stamp: datetime, rows: Sequence[Mapping[str, str]]) -> None:
@@ -72,7 +65,7 @@ class Arriving(System, Protocol):
         ...
 
 
-class Timed(System, Protocol):
+class Timed(Cut, Protocol):
     """A system whose rows have the columns `id` (text) and `at`, their data time, which may be missing.
 
     `zone_of_times` is None where the system keeps instants, else the zone its zone-less times are told in.
@@ -85,8 +78,11 @@ class Timed(System, Protocol):
         ...
 
 
-class Holding(System, Protocol):
-    """A system that holds rows with the columns `id` (text) and `note`."""
+class Holding(Cut, Protocol):
+    """A system that holds rows with the columns `id` (text) and `note`.
+
+    `tells_schema`: False of one that cannot say its columns without Spark; True where it is left out.
+    """
 
     def hold(self, rows: Sequence[Mapping[str, str]]) -> None:
         """Let the system hold these rows and no others."""
@@ -94,22 +90,6 @@ class Holding(System, Protocol):
 
     def remove(self) -> None:
         """Take the system away: the table, the file or the server is gone."""
-        ...
-
-
-class Linked(System, Protocol):
-    """A project that holds a table of hourly slices, with the columns `id` and `note`. The unit is that table."""
-
-    def land(self, label: datetime, rows: Sequence[Mapping[str, str]]) -> None:
-        """Let a label be made, or made again, of these rows."""
-        ...
-
-    def ask_again(self, label: datetime) -> None:
-        """Ask that a label which is done be made again; nobody does yet."""
-        ...
-
-    def files(self) -> Mapping[str, bytes]:
-        """All that the project keeps, to see that reading it changes nothing."""
         ...
 
 
@@ -123,7 +103,7 @@ def hours(first: int, count: int) -> list[Window]:
     return [Window(_DAY + at * _HOUR, _DAY + (at + 1) * _HOUR) for at in range(first, first + count)]
 
 
-class ConnectorConformance:
+class ConnectorConformance(KeepsSecrets):
     """What holds of every connector; needs no Spark."""
 
     def test_it_is_found_by_its_type(self, system: System) -> None:
@@ -164,7 +144,7 @@ class ConnectorConformance:
             assert isinstance(system.connector.deliverer(system.setting), Deliverer)
 
 
-class ArrivalConformance:
+class ArrivalConformance(KeepsSecrets):
     """A collect BY ARRIVAL TIME of items: each is taken whole, once, and stays readable where it was archived."""
 
     def test_items_are_listed_oldest_first_in_utc(self, system: Arriving) -> None:
@@ -196,7 +176,7 @@ class ArrivalConformance:
         collector = _arrivals(system)
         items = collector.arrivals(system.unit).items
         taken = {_DAY: items[:2], _DAY + _HOUR: items[2:]}
-        rows = _rows(collector.read_items(spark, system.unit, taken, declared(), "UTC"))
+        rows = rows_of(collector.read_items(spark, system.unit, taken, declared(), "UTC"))
         labels = {row["id"]: row[TIMELABEL] for row in rows}
         first, second = label_of(_DAY), label_of(_DAY + _HOUR)
         assert labels == {"0a": first, "0b": first, "1a": first, "1b": first, "2a": second, "2b": second}
@@ -207,7 +187,7 @@ class ArrivalConformance:
         taken = {_DAY: collector.arrivals(system.unit).items}
         read = collector.read_items(spark, system.unit, taken, declared(("id", "INT"), is_open=False), "UTC")
         assert read.frame.columns == ["id", TIMELABEL]
-        assert _rows(read) == [{"id": 1, TIMELABEL: label_of(_DAY)}]
+        assert rows_of(read) == [{"id": 1, TIMELABEL: label_of(_DAY)}]
         assert read.left_out == ("note",)
         assert "note" in read.seen, "what is left out is seen all the same"
 
@@ -222,7 +202,7 @@ class ArrivalConformance:
             (item.name, item.stamp, item.size) for item in before
         ]
         assert all(item.is_archived for item in after)
-        rows = _rows(collector.read_items(spark, system.unit, {_DAY: after}, declared(), "UTC"))
+        rows = rows_of(collector.read_items(spark, system.unit, {_DAY: after}, declared(), "UTC"))
         assert [row["id"] for row in rows] == ["1"]
 
     def test_only_what_is_taken_and_archived_may_be_left_out(self, system: Arriving) -> None:
@@ -256,8 +236,28 @@ class ArrivalConformance:
         assert collector.archive(system.unit, items) == ()
         assert collector.arrivals(system.unit) == once
 
+    def test_a_wrong_secret_is_told_and_nothing_is_taken(self, system: Arriving) -> None:
+        system.put(_DAY, [{"id": "1", "note": "n"}])
+        refused(system, lambda wrong: _arrivals(system, wrong).arrivals(system.unit))
+        assert [item.is_archived for item in _arrivals(system).arrivals(system.unit).items] == [False]
 
-class WindowConformance:
+    def test_a_read_that_is_cut_takes_nothing_and_the_next_one_all(self, spark: SparkSession, system: Arriving) -> None:
+        for at in range(2):
+            system.put(_DAY + at * _HOUR, _MANY[at::2])
+        collector = _arrivals(system)
+        items = collector.arrivals(system.unit).items
+        taken = {item.stamp: [item] for item in items}
+
+        def read() -> list[str]:
+            rows = rows_of(collector.read_items(spark, system.unit, taken, declared(), "UTC"))
+            return sorted(row["id"] for row in rows)
+
+        cut_midway(system, collector, declared(), read)
+        assert collector.arrivals(system.unit).items == items, "what was not read whole is not archived"
+        assert read() == [row["id"] for row in _MANY]
+
+
+class WindowConformance(KeepsSecrets):
     """A collect BY DATA TIME: each row is of one window, by its own time."""
 
     def test_windows_are_half_open_and_take_each_row_once(self, spark: SparkSession, system: Timed) -> None:
@@ -285,13 +285,13 @@ class WindowConformance:
     def test_rows_without_a_time_are_counted(self, spark: SparkSession, system: Timed) -> None:
         system.put([("a", self._told(system, _DAY)), ("b", None), ("c", None)])
         read = self._collected(spark, system, hours(0, 1))
-        assert [row["id"] for row in _rows(read)] == ["a"]
+        assert [row["id"] for row in rows_of(read)] == ["a"]
         assert list(read.set_aside().values()) == [2]
 
-    def test_an_empty_window_has_columns_and_no_rows(self, spark: SparkSession, system: Timed) -> None:
+    def test_an_empty_window_has_columns_and_norows_of(self, spark: SparkSession, system: Timed) -> None:
         system.put([("a", self._told(system, _DAY + 5 * _HOUR))])
         read = self._collected(spark, system, hours(0, 1))
-        assert _rows(read) == []
+        assert rows_of(read) == []
         assert set(read.frame.columns) == {"id", "at", TIMELABEL}
 
     def test_a_time_column_that_is_not_there_is_named(self, spark: SparkSession, system: Timed) -> None:
@@ -305,7 +305,7 @@ class WindowConformance:
         request = WindowRequest("at", hours(0, 1))
         closed = declared(("id", None), is_open=False)
         read = _windows(system).read_windows(spark, system.unit, request, closed, self._zone(system))
-        assert _rows(read) == [{"id": "a", TIMELABEL: hours(0, 1)[0].label}]
+        assert rows_of(read) == [{"id": "a", TIMELABEL: hours(0, 1)[0].label}]
         assert read.left_out == ("at",)
         assert "at" in read.seen
 
@@ -319,7 +319,21 @@ class WindowConformance:
         read = _windows(system).read_windows(
             spark, system.unit, WindowRequest("at", windows), declared(("at", "STRING")), zone
         )
-        assert [(row["id"], row[TIMELABEL]) for row in _rows(read)] == [("a", label_of(start))]
+        assert [(row["id"], row[TIMELABEL]) for row in rows_of(read)] == [("a", label_of(start))]
+
+    def test_a_wrong_secret_is_told(self, spark: SparkSession, system: Timed) -> None:
+        system.put([("a", self._told(system, _DAY))])
+        request = WindowRequest("at", hours(0, 1))
+        refused(
+            system,
+            lambda wrong: rows_of(_windows(system, wrong).read_windows(spark, system.unit, request, declared(), "UTC")),
+        )
+        assert set(self._read(spark, system, hours(0, 1))) == {"a"}
+
+    def test_a_read_that_is_cut_gives_nothing_and_the_next_one_all(self, spark: SparkSession, system: Timed) -> None:
+        system.put([(row["id"], self._told(system, _DAY + at * _MINUTES)) for at, row in enumerate(_MANY)])
+        cut_midway(system, _windows(system), declared(), lambda: self._read(spark, system, hours(0, 4)))
+        assert sorted(self._read(spark, system, hours(0, 4))) == [row["id"] for row in _MANY]
 
     @staticmethod
     def _zone(system: Timed) -> str:
@@ -339,25 +353,25 @@ class WindowConformance:
         return _windows(system).read_windows(spark, system.unit, request, columns, self._zone(system))
 
     def _read(self, spark: SparkSession, system: Timed, windows: Sequence[Window]) -> dict[str, str]:
-        rows = _rows(self._collected(spark, system, windows))
+        rows = rows_of(self._collected(spark, system, windows))
         labels = {row["id"]: row[TIMELABEL] for row in rows}
         assert len(labels) == len(rows), "a row belongs to one window"
         return labels
 
 
-class SnapshotConformance:
+class SnapshotConformance(KeepsSecrets):
     """A collect without BY: what the source holds now."""
 
     def test_all_rows_are_read(self, spark: SparkSession, system: Holding) -> None:
         system.hold([{"id": str(at), "note": "n"} for at in range(5)])
         read = _snapshots(system).read_snapshot(spark, system.unit, declared(), "UTC")
-        assert sorted(row["id"] for row in _rows(read)) == ["0", "1", "2", "3", "4"]
+        assert sorted(row["id"] for row in rows_of(read)) == ["0", "1", "2", "3", "4"]
         assert set(read.frame.columns) == {"id", "note"}
 
     def test_it_holds_only_what_it_holds_now(self, spark: SparkSession, system: Holding) -> None:
         system.hold([{"id": "1", "note": "old"}, {"id": "2", "note": "old"}])
         system.hold([{"id": "1", "note": "new"}])
-        rows = _rows(_snapshots(system).read_snapshot(spark, system.unit, declared(), "UTC"))
+        rows = rows_of(_snapshots(system).read_snapshot(spark, system.unit, declared(), "UTC"))
         assert rows == [{"id": "1", "note": "new"}]
 
     def test_declared_types_are_kept(self, spark: SparkSession, system: Holding) -> None:
@@ -382,7 +396,7 @@ class SnapshotConformance:
         collector = _snapshots(system)
         columns = declared(("id", "INT"))
         with pytest.raises(Exception) as caught:  # noqa: PT011 (its own, or Spark's)
-            _rows(collector.read_snapshot(spark, system.unit, columns, "UTC"))
+            rows_of(collector.read_snapshot(spark, system.unit, columns, "UTC"))
         raised = caught.value
         told = raised if isinstance(raised, WaterclockError) else collector.explain(system.unit, columns, raised)
         assert told is not None
@@ -396,99 +410,51 @@ class SnapshotConformance:
         assert caught.value.where
         assert caught.value.fix
 
+    def test_a_wrong_secret_is_told(self, spark: SparkSession, system: Holding) -> None:
+        system.hold([{"id": "1", "note": "n"}])
+        refused(
+            system,
+            lambda wrong: rows_of(_snapshots(system, wrong).read_snapshot(spark, system.unit, declared(), "UTC")),
+        )
+        assert self._ids(spark, system) == ["1"]
+
+    def test_a_read_that_is_cut_gives_nothing_and_the_next_one_all(self, spark: SparkSession, system: Holding) -> None:
+        system.hold(_MANY)
+        cut_midway(system, _snapshots(system), declared(), lambda: self._ids(spark, system))
+        assert self._ids(spark, system) == [row["id"] for row in _MANY]
+
     def test_the_schema_is_known_without_spark(self, system: Holding) -> None:
         system.hold([{"id": "1", "note": "n"}])
         schema = system.connector.collector(system.setting).schema(system.unit)
-        assert schema is None or set(schema) == {"id", "note"}
+        if getattr(system, "tells_schema", True):
+            assert schema is not None, "it can say its columns, or its system says that it cannot"
+            assert set(schema) == {"id", "note"}
+        else:
+            assert schema is None
 
     def test_an_error_of_somebody_else_is_not_explained(self, system: Holding) -> None:
         collector = system.connector.collector(system.setting)
         assert collector.explain(system.unit, declared(), ValueError("division by zero")) is None
 
-
-class LinkedConformance:
-    """A collect of another project's table: what may be read there, and what it holds."""
-
-    def test_only_what_is_done_there_is_settled(self, system: Linked) -> None:
-        system.land(_DAY, [{"id": "a", "note": "n"}])
-        facts = _linked(system).facts(system.unit)
-        assert facts.problem is None
-        assert facts.upstream == str(system.unit)
-        assert list(facts.settled) == [(_DAY, _DAY + _HOUR)]
-
-    def test_what_is_to_be_made_again_is_not_settled(self, system: Linked) -> None:
-        system.land(_DAY, [{"id": "a", "note": "n"}])
-        collector = _linked(system)
-        assert collector.facts(system.unit).settled
-        system.ask_again(_DAY)
-        assert not collector.facts(system.unit).settled
-
-    def test_contents_are_equal_where_rows_are(self, system: Linked) -> None:
-        collector, span = _linked(system), [(_DAY, _DAY + _HOUR)]
-        system.land(_DAY, [{"id": "a", "note": "n"}])
-        first = collector.contents(system.unit, span)
-        system.land(_DAY, [{"id": "a", "note": "n"}])
-        assert collector.contents(system.unit, span) == first
-        system.land(_DAY, [{"id": "b", "note": "n"}])
-        assert collector.contents(system.unit, span) != first
-
-    def test_rows_bear_the_label_of_the_window_that_takes_them(self, spark: SparkSession, system: Linked) -> None:
-        for hour, key in enumerate("abc"):
-            system.land(_DAY + hour * _HOUR, [{"id": key, "note": "n"}])
-        window = Window(_DAY, _DAY + 2 * _HOUR)
-        collector = _linked(system)
-        pins = list(zip([window], collector.pins(system.unit, [(window.start, window.end)]), strict=True))
-        rows = _rows(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
-        assert {(row["id"], row[TIMELABEL]) for row in rows} == {("a", window.label), ("b", window.label)}
-
-    def test_what_was_pinned_is_read_though_it_was_restated_since(self, spark: SparkSession, system: Linked) -> None:
-        system.land(_DAY, [{"id": "a", "note": "old"}])
-        [window], collector = hours(0, 1), _linked(system)
-        pins = list(zip([window], collector.pins(system.unit, [(window.start, window.end)]), strict=True))
-        system.land(_DAY, [{"id": "a", "note": "new"}])
-        rows = _rows(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
-        assert [row["note"] for row in rows] == ["old"]
-
-    def test_nothing_there_is_written(self, spark: SparkSession, system: Linked) -> None:
-        system.land(_DAY, [{"id": "a", "note": "n"}])
-        before = system.files()
-        [window], collector = hours(0, 1), _linked(system)
-        collector.facts(system.unit)
-        pins = list(zip([window], collector.pins(system.unit, [(window.start, window.end)]), strict=True))
-        _rows(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
-        assert system.files() == before
-
-    def test_an_unknown_table_is_told_with_the_nearest(self, system: Linked) -> None:
-        system.land(_DAY, [{"id": "a", "note": "n"}])
-        path = system.unit.path
-        problem = _linked(system).facts(replace(system.unit, path=f"{path}s")).problem
-        assert problem is not None
-        assert path in str(problem.fix)
+    @staticmethod
+    def _ids(spark: SparkSession, system: Holding) -> list[str]:
+        rows = rows_of(_snapshots(system).read_snapshot(spark, system.unit, declared(), "UTC"))
+        return sorted(row["id"] for row in rows)
 
 
-def _linked(system: System) -> LinkedCollector:
-    collector = system.connector.collector(system.setting)
-    assert isinstance(collector, LinkedCollector)
-    return collector
-
-
-def _arrivals(system: System) -> ArrivalCollector:
-    collector = system.connector.collector(system.setting)
+def _arrivals(system: System, setting: Setting | None = None) -> ArrivalCollector:
+    collector = system.connector.collector(setting or system.setting)
     assert isinstance(collector, ArrivalCollector)
     return collector
 
 
-def _windows(system: System) -> WindowCollector:
-    collector = system.connector.collector(system.setting)
+def _windows(system: System, setting: Setting | None = None) -> WindowCollector:
+    collector = system.connector.collector(setting or system.setting)
     assert isinstance(collector, WindowCollector)
     return collector
 
 
-def _snapshots(system: System) -> SnapshotCollector:
-    collector = system.connector.collector(system.setting)
+def _snapshots(system: System, setting: Setting | None = None) -> SnapshotCollector:
+    collector = system.connector.collector(setting or system.setting)
     assert isinstance(collector, SnapshotCollector)
     return collector
-
-
-def _rows(read: Collected) -> list[dict[str, Any]]:
-    return [row.asDict() for row in read.frame.collect()]

@@ -17,7 +17,7 @@ from waterclock.connectors.delivering import Delivered, Deliverer, Delivery, Out
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow.choices import Mode
-from waterclock.testing.connectors import System
+from waterclock.testing.demands import KeepsSecrets, System, refused
 from waterclock.timelabel.label import instant_of
 
 PROJECT = "conformance"
@@ -92,7 +92,7 @@ def row(key: str, amount: int) -> dict[str, Any]:
     return {"id": key, "amount": amount}
 
 
-class DeliveryConformance:
+class DeliveryConformance(KeepsSecrets):
     """What holds of every destination, all of which take APPEND; and of REPLACE and MERGE, where it takes them."""
 
     @pytest.fixture
@@ -213,6 +213,15 @@ class DeliveryConformance:
         again = deliverer.deliver(system.unit, together)
         assert [one.label_text for one in again if one.is_repeat] == [_FIRST, _SECOND]
         assert _sorted(system) == [("a", 1, _FIRST), ("a", 2, _SECOND), ("b", 2, _SECOND)]
+
+    def test_a_wrong_secret_is_told_and_nothing_is_delivered(self, system: Receiving, slices: Slices) -> None:
+        delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
+        refused(system, lambda wrong: system.connector.deliverer(wrong).deliver(system.unit, [delivery]))
+        assert _sorted(system) == []
+        stands = _deliverer(system).find(system.unit, PROJECT, slices.publish, delivery.claim)
+        assert stands is None or stands.outcome is Outcome.KILLED, "what was refused was not delivered"
+        _deliver(system, slices.of(_FIRST, [row("a", 2)], Mode.APPEND, is_from_partitioned=True))
+        assert _sorted(system) == [("a", 2, _FIRST)]
 
     def test_a_fault_at_any_step_is_mended_by_delivering_again(self, system: Receiving, slices: Slices) -> None:
         _deliver(system, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from waterclock.connectors.interface import Item, PositionCollector, Positions
+from waterclock.connectors.interface import Item, PositionCollector, Positions, Setting
 from waterclock.engine.collect.positions import require_contiguous
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
-from waterclock.testing.connectors import System
+from waterclock.testing.demands import Cut, KeepsSecrets, System, cut_midway, refused
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _NEXT = _DAY + timedelta(days=1)
 _ALL = Columns((), is_open=True)
 
 
-class Logging(System, Protocol):
+class Logging(Cut, Protocol):
     """A log, fresh and empty. Its rows have a column `note`, among others."""
 
     def append(self, notes: Sequence[str]) -> None:
@@ -39,7 +39,7 @@ class Logging(System, Protocol):
         ...
 
 
-class PositionConformance:
+class PositionConformance(KeepsSecrets):
     """Each label owns a range, and whoever reads it finds the same."""
 
     def test_the_first_range_holds_what_is_there(self, spark: SparkSession, system: Logging) -> None:
@@ -133,9 +133,26 @@ class PositionConformance:
         assert caught.value.fix
         assert not caught.value.transient
 
+    def test_a_wrong_secret_is_told(self, spark: SparkSession, system: Logging) -> None:
+        system.append(["a"])
+        refused(system, lambda wrong: _collector(system, wrong).next_range(system.unit, None, _DAY))
+        first = _next(system, None)
+        assert first is not None
+        assert _read(spark, system, first) == ["a"]
 
-def _collector(system: System) -> PositionCollector:
-    collector = system.connector.collector(system.setting)
+    def test_a_read_that_is_cut_gives_nothing_and_the_next_one_the_whole_range(
+        self, spark: SparkSession, system: Logging
+    ) -> None:
+        notes = [f"{at:02}" for at in range(40)]
+        system.append(notes)
+        first = _next(system, None)
+        assert first is not None
+        cut_midway(system, _collector(system), _ALL, lambda: _read(spark, system, first))
+        assert _read(spark, system, first) == notes
+
+
+def _collector(system: System, setting: Setting | None = None) -> PositionCollector:
+    collector = system.connector.collector(setting or system.setting)
     assert isinstance(collector, PositionCollector)
     return collector
 

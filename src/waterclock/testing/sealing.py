@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from waterclock.connectors.interface import Sealing
-from waterclock.testing.connectors import Arriving, System
+from waterclock.testing.connectors import Arriving
+from waterclock.testing.demands import KeepsSecrets, System
 
 _DAY = datetime(2013, 1, 1, tzinfo=UTC)
 _HOUR = timedelta(hours=1)
@@ -21,7 +22,7 @@ class Written(Arriving, Protocol):
         ...
 
 
-class SealingConformance:
+class SealingConformance(KeepsSecrets):
     """A collect BY ARRIVAL TIME of a source that is its own clock: nothing comes before what was sealed."""
 
     def test_an_idle_source_is_complete_up_to_now(self, system: Written) -> None:

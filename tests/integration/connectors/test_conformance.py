@@ -21,6 +21,9 @@ from tests.systems import (
     MysqlDatabase,
     ParquetFolder,
     PostgresDatabase,
+    RevisedDatabase,
+    RevisedFolder,
+    RevisedPostgres,
     SqliteDatabase,
     TimedDatabase,
     TimedDuck,
@@ -30,7 +33,9 @@ from tests.systems import (
     unit_of,
 )
 from waterclock.testing.changes import ChangesConformance
-from waterclock.testing.connectors import ArrivalConformance, LinkedConformance, SnapshotConformance, WindowConformance
+from waterclock.testing.connectors import ArrivalConformance, SnapshotConformance, WindowConformance
+from waterclock.testing.links import LinkedConformance
+from waterclock.testing.looks import LookConformance
 
 pytestmark = pytest.mark.spark
 
@@ -135,6 +140,15 @@ class TestPostgresAsSnapshot(SnapshotConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> PostgresDatabase:
         return PostgresDatabase(tmp_path)
+
+
+class TestLooks(LookConformance):
+    @pytest.fixture(params=[RevisedFolder, RevisedDatabase, RevisedPostgres])
+    def system(
+        self, tmp_path: Path, request: pytest.FixtureRequest
+    ) -> RevisedFolder | RevisedDatabase | RevisedPostgres:
+        made: RevisedFolder | RevisedDatabase | RevisedPostgres = request.param(tmp_path)
+        return made
 
 
 class TestAnotherProject(LinkedConformance):

@@ -17,11 +17,13 @@ from tests.systems import (
     PostgresDatabase,
     PublishedFolder,
     SqliteDatabase,
+    Tables,
 )
 from waterclock.flow.declarations import Value
 from waterclock.testing.connectors import ConnectorConformance
 from waterclock.testing.deliveries import DeliveryConformance
 from waterclock.testing.sealing import SealingConformance
+from waterclock.testing.signs import SignConformance
 
 
 class TestFilesConnector(ConnectorConformance):
@@ -137,3 +139,12 @@ class TestStoredFilesDeliveries(DeliveryConformance):
     def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> PublishedBucket:
         options: dict[str, Value] = request.param
         return PublishedBucket(tmp_path, **options)
+
+
+class TestSigns(SignConformance):
+    @pytest.fixture(
+        params=[LandingFolder, SqliteDatabase, DuckDatabase, pytest.param(PostgresDatabase, marks=pytest.mark.slow)]
+    )
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> LandingFolder | Tables:
+        made: LandingFolder | Tables = request.param(tmp_path)
+        return made

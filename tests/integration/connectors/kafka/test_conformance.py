@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,10 +24,12 @@ pytestmark = pytest.mark.spark
 class Topic:
     """A topic of two partitions, whose values are objects."""
 
+    secrets: Sequence[str] = ()  # the door that is taken here asks for none
+
     def __init__(self, folder: Path) -> None:
         self.name = broker().topic(partitions=2)
         self.connector: Connector = CONNECTOR
-        self.setting = setting_of("bus", folder, servers=broker().servers)
+        self.setting = setting_of("bus", folder, servers=broker().servers, timeout=5)
         self.unit = unit_of("bus", self.name)
 
     def append(self, notes: Sequence[str]) -> None:
@@ -40,6 +44,17 @@ class Topic:
             broker().delete_before(self.name, part, -1)
         return True
 
+    @contextmanager
+    def failing_midway(self) -> Iterator[None]:
+        """Have the broker stand still: who asks it waits."""
+        process = broker().process
+        assert process is not None
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
+
     def _send(self, notes: Sequence[str], *, commits: bool) -> None:
         for at, note in enumerate(notes):
             value = json.dumps({"note": note}).encode()
@@ -48,6 +63,11 @@ class Topic:
 
 class MemoryLog:
     """A log in memory."""
+
+    secrets: Sequence[str] = ()
+
+    def failing_midway(self) -> None:
+        """Nothing can come between it and its reader."""
 
     def __init__(self, folder: Path) -> None:
         self.log = Log()

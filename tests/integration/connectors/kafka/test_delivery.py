@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ _FIRST, _SECOND = "20130101000000", "20130102000000"
 
 class Topic:
     """A topic that is delivered to."""
+
+    secrets: Sequence[str] = ()
 
     def __init__(self, folder: Path, partitions: int = 1, **options: Value) -> None:
         self.name = broker().topic(partitions=partitions)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-TABLE = """COLLECT shop.sales PARTITIONED (id BIGINT, amount {type}, at TIMESTAMP) FROM shop.sales EVERY DAY BY DATA TIME at
+TABLE = """COLLECT shop.sales PARTITIONED (id BIGINT, amount {type}, at TIMESTAMP)
+  FROM shop.sales EVERY DAY BY DATA TIME at
   EXPECT amount > 0 AS positive ELSE QUARANTINE AT MOST 20 PERCENT ELSE HOLD;
 """
 ROWS = [(1, 10, "2020-01-01 10:00:00"), (2, 7, "2020-01-02 10:00:00"), (3, -1, "2020-01-02 11:00:00"),

@@ -1,0 +1,201 @@
+"""What the suites ask of every connector: no secret is shown, a wrong one is told, and nothing is taken half."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+import logging
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
+
+import pytest
+
+from waterclock.connectors.interface import Collected, Collector, Connector, Setting
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.declarations import Columns, Unit
+
+if TYPE_CHECKING:
+    from waterclock.connectors.delivering import Deliverer
+
+WRONG = "wr0ng+secret/of'n0body"
+"""What is tried in place of a secret."""
+SOON = 15.0
+"""Seconds within which a wrong secret is to be told."""
+
+
+class System(Protocol):
+    """A system under test, fresh and empty.
+
+    `secrets`: the names of the options in `setting` that are secrets, each of which the system asks for: it lets nobody
+    in whose secret is another. () of a system that knows no secrets.
+    """
+
+    connector: Connector
+    setting: Setting
+    unit: Unit
+    secrets: Sequence[str]
+
+
+class Cut(System, Protocol):
+    """A system that can fail while it is read."""
+
+    def failing_midway(self) -> AbstractContextManager[None] | None:
+        """Within the block a read fails after it began; behind it all is there again. None where nothing can show it.
+
+        What can be cut without a sign of it (lines of text, say) cannot show it.
+        """
+        ...
+
+
+class KeepsSecrets:
+    """What a connector gives, raises and logs in any test of a suite is searched for the secrets of its system."""
+
+    @pytest.fixture(autouse=True)
+    def _no_secret_is_shown(
+        self, system: System, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[None]:
+        if not system.secrets:
+            yield
+            return
+        secrets = {WRONG, *_values(system.setting, system.secrets)}
+        monkeypatch.setattr(system, "connector", Watched(system.connector, tuple(system.secrets)))
+        with caplog.at_level(logging.INFO):
+            yield
+        require_hidden(secrets, [record.getMessage() for record in caplog.get_records("call")], "a log")
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A connector, all of whose collectors and deliverers are searched for secrets in what they give and raise."""
+
+    inner: Connector
+    names: tuple[str, ...]
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the connector."""
+        return self.inner.capabilities
+
+    def collector(self, setting: Setting) -> Collector:
+        """Open a source, and watch it."""
+        made: Collector = self._opened(self.inner.collector, setting)
+        return made
+
+    def deliverer(self, setting: Setting) -> Deliverer:
+        """Open a destination, and watch it."""
+        made: Deliverer = self._opened(self.inner.deliverer, setting)
+        return made
+
+    def _opened(self, opens: Callable[[Setting], Any], setting: Setting) -> Any:
+        secrets = _values(setting, self.names)
+        opened = _searched(opens, secrets)(setting)
+        methods = {
+            name: staticmethod(_searched(getattr(opened, name), secrets))
+            for name in dir(type(opened))
+            if not name.startswith("_") and callable(inspect.getattr_static(opened, name))
+        }
+        return type(type(opened).__name__, (), methods)()
+
+
+def refused(system: System, act: Callable[[Setting], object]) -> None:
+    """Have `act` work with each secret wrong in turn: it raises one error that says which connection, and soon.
+
+    Skips the test of a system that knows no secrets.
+    """
+    if not system.secrets:
+        pytest.skip("it knows no secrets")
+    for name in system.secrets:
+        wrong = replace(system.setting, options={**system.setting.options, name: WRONG})
+        begun = time.monotonic()
+        with pytest.raises(WaterclockError) as caught:
+            act(wrong)
+        took, error = time.monotonic() - begun, caught.value
+        assert took < SOON, f"a wrong {name} is told after {took:.0f} seconds"
+        assert not isinstance(error, ProjectErrors), "one secret is wrong, and one error says so"
+        assert system.setting.name in error.render(), "the error names the connection"
+        assert error.fix, "the error says how to mend it"
+        require_hidden({WRONG, *_values(system.setting, system.secrets)}, _texts(error), f"the error of a wrong {name}")
+
+
+def cut_midway(system: Cut, collector: Collector, columns: Columns, read: Callable[[], object]) -> None:
+    """Have `read` fail half-way: it raises what the collector knows, and gives no part of the rows.
+
+    Skips the test of a system that shows nothing of it.
+    """
+    midway = system.failing_midway()
+    if midway is None:
+        pytest.skip("nothing shows that it was cut")
+    with midway, pytest.raises(Exception) as caught:  # noqa: PT011 (its own, or Spark's)
+        read()
+    raised = caught.value
+    told = raised if isinstance(raised, WaterclockError) else collector.explain(system.unit, columns, raised)
+    assert told is not None, f"the collector explains what cut it: {raised}"
+    assert told.where
+    assert told.fix
+    require_hidden(_values(system.setting, system.secrets), _texts(told), "the error of a read that was cut")
+
+
+def require_hidden(secrets: Iterable[str], texts: Iterable[str], where: str) -> None:
+    """Fail the test if any of the texts holds a secret, as it is, or as it is written in URLs, JSON and Base64."""
+    shown = [text.encode(errors="surrogatepass") for text in texts]
+    for secret in secrets:
+        if any(form in text for form in _forms(secret) for text in shown):
+            pytest.fail(f"{where} shows a secret")
+
+
+def rows_of(read: Collected) -> list[dict[str, Any]]:
+    """Evaluate what was read, and close it."""
+    try:
+        return [row.asDict() for row in read.frame.collect()]
+    finally:
+        read.close()
+
+
+def _values(setting: Setting, names: Iterable[str]) -> frozenset[str]:
+    return frozenset(str(setting.options[name]) for name in names if name in setting.options)
+
+
+def _searched(method: Callable[..., Any], secrets: Iterable[str]) -> Callable[..., Any]:
+    """Return the method, whose results and errors are searched before anybody has them."""
+
+    def call(*values: Any, **named: Any) -> Any:
+        try:
+            given = method(*values, **named)
+        except Exception as error:
+            require_hidden(secrets, _texts(error), f"an error of {method.__qualname__}")
+            raise
+        require_hidden(secrets, _texts(given), f"what {method.__qualname__} gives")
+        return given
+
+    return call
+
+
+def _texts(shown: Any) -> list[str]:
+    """Return all that a value says of itself: to people, to logs, and in what is kept of it."""
+    texts = [repr(shown), str(shown)]
+    if isinstance(shown, BaseException):
+        texts += traceback.format_exception(shown)
+    if isinstance(shown, WaterclockError):
+        texts.append(_json(shown.to_dict()))
+    if isinstance(shown, Collected):
+        texts.append(_json(shown.source))
+    return texts
+
+
+def _json(kept: Mapping[str, Any]) -> str:
+    return json.dumps(kept, default=str, ensure_ascii=False)
+
+
+def _forms(secret: str) -> set[bytes]:
+    raw = secret.encode()
+    texts = {secret, quote(secret), quote(secret, safe=""), ascii(secret)[1:-1], json.dumps(secret)[1:-1], raw.hex()}
+    # within a longer text that was encoded, Base64 differs by where a secret begins; its ends depend on its neighbours
+    encoded = {base64.b64encode(b"\0" * before + raw)[before and 4 : -4] for before in range(3)}
+    return {raw, *(text.encode() for text in texts), *(text for text in encoded if len(text) > 7)}

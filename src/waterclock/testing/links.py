@@ -1,0 +1,115 @@
+"""A conformance suite for the tables of another project; see `connectors`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from waterclock.connectors.interface import LinkedCollector
+from waterclock.testing.connectors import declared, hours
+from waterclock.testing.demands import Cut, KeepsSecrets, System, cut_midway, rows_of
+from waterclock.timelabel.label import TIMELABEL
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DAY = datetime(2013, 1, 1, tzinfo=UTC)
+_HOUR = timedelta(hours=1)
+
+
+class Linked(Cut, Protocol):
+    """A project that holds a table of hourly slices, with the columns `id` and `note`. The unit is that table."""
+
+    def land(self, label: datetime, rows: Sequence[Mapping[str, str]]) -> None:
+        """Let a label be made, or made again, of these rows."""
+        ...
+
+    def ask_again(self, label: datetime) -> None:
+        """Ask that a label which is done be made again; nobody does yet."""
+        ...
+
+    def files(self) -> Mapping[str, bytes]:
+        """All that the project keeps, to see that reading it changes nothing."""
+        ...
+
+
+class LinkedConformance(KeepsSecrets):
+    """A collect of another project's table: what may be read there, and what it holds."""
+
+    def test_only_what_is_done_there_is_settled(self, system: Linked) -> None:
+        system.land(_DAY, [{"id": "a", "note": "n"}])
+        facts = _linked(system).facts(system.unit)
+        assert facts.problem is None
+        assert facts.upstream == str(system.unit)
+        assert list(facts.settled) == [(_DAY, _DAY + _HOUR)]
+
+    def test_what_is_to_be_made_again_is_not_settled(self, system: Linked) -> None:
+        system.land(_DAY, [{"id": "a", "note": "n"}])
+        collector = _linked(system)
+        assert collector.facts(system.unit).settled
+        system.ask_again(_DAY)
+        assert not collector.facts(system.unit).settled
+
+    def test_contents_are_equal_where_rows_are(self, system: Linked) -> None:
+        collector, span = _linked(system), [(_DAY, _DAY + _HOUR)]
+        system.land(_DAY, [{"id": "a", "note": "n"}])
+        first = collector.contents(system.unit, span)
+        system.land(_DAY, [{"id": "a", "note": "n"}])
+        assert collector.contents(system.unit, span) == first
+        system.land(_DAY, [{"id": "b", "note": "n"}])
+        assert collector.contents(system.unit, span) != first
+
+    def test_rows_bear_the_label_of_the_window_that_takes_them(self, spark: SparkSession, system: Linked) -> None:
+        for hour, key in enumerate("abc"):
+            system.land(_DAY + hour * _HOUR, [{"id": key, "note": "n"}])
+        window = Window(_DAY, _DAY + 2 * _HOUR)
+        collector = _linked(system)
+        pins = list(zip([window], collector.pins(system.unit, [(window.start, window.end)]), strict=True))
+        rows = rows_of(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
+        assert {(row["id"], row[TIMELABEL]) for row in rows} == {("a", window.label), ("b", window.label)}
+
+    def test_what_was_pinned_is_read_though_it_was_restated_since(self, spark: SparkSession, system: Linked) -> None:
+        system.land(_DAY, [{"id": "a", "note": "old"}])
+        [window], collector = hours(0, 1), _linked(system)
+        pins = list(zip([window], collector.pins(system.unit, [(window.start, window.end)]), strict=True))
+        system.land(_DAY, [{"id": "a", "note": "new"}])
+        rows = rows_of(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
+        assert [row["note"] for row in rows] == ["old"]
+
+    def test_a_read_that_is_cut_gives_nothing_and_the_next_one_all(self, spark: SparkSession, system: Linked) -> None:
+        keys = [f"{at:02}" for at in range(40)]
+        system.land(_DAY, [{"id": key, "note": "n"} for key in keys])
+        [window], collector = hours(0, 1), _linked(system)
+        pins = list(zip([window], collector.pins(system.unit, [(window.start, window.end)]), strict=True))
+
+        def read() -> list[str]:
+            rows = rows_of(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
+            return sorted(row["id"] for row in rows)
+
+        cut_midway(system, collector, declared(), read)
+        assert read() == keys
+
+    def test_nothing_there_is_written(self, spark: SparkSession, system: Linked) -> None:
+        system.land(_DAY, [{"id": "a", "note": "n"}])
+        before = system.files()
+        [window], collector = hours(0, 1), _linked(system)
+        collector.facts(system.unit)
+        pins = list(zip([window], collector.pins(system.unit, [(window.start, window.end)]), strict=True))
+        rows_of(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
+        assert system.files() == before
+
+    def test_an_unknown_table_is_told_with_the_nearest(self, system: Linked) -> None:
+        system.land(_DAY, [{"id": "a", "note": "n"}])
+        path = system.unit.path
+        problem = _linked(system).facts(replace(system.unit, path=f"{path}s")).problem
+        assert problem is not None
+        assert path in str(problem.fix)
+
+
+def _linked(system: System) -> LinkedCollector:
+    collector = system.connector.collector(system.setting)
+    assert isinstance(collector, LinkedCollector)
+    return collector

@@ -1,0 +1,106 @@
+"""A conformance suite for sources that tell which windows changed (LOOKBACK … CHANGED); see `connectors`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from waterclock.connectors.interface import Looked, Looking, LookRequest, Mark, Setting
+from waterclock.testing.connectors import declared, hours
+from waterclock.testing.demands import KeepsSecrets, System, refused
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DAY = datetime(2013, 1, 1, tzinfo=UTC)
+_HALF = timedelta(minutes=30)
+_HOURS = hours(0, 4)
+_Marks = Mapping[datetime, Mark]
+
+
+class Revised(System, Protocol):
+    """A system whose rows have the columns `id` (text) and `at`, their data time, an instant, and are revised.
+
+    `change_column`: the column that says when a row was changed last; None of a system that tells of itself.
+    """
+
+    change_column: str | None
+
+    def put(self, rows: Sequence[tuple[str, datetime]]) -> None:
+        """Let rows come, in one piece."""
+        ...
+
+    def revise(self, row: tuple[str, datetime]) -> None:
+        """Let a row that is there be changed."""
+        ...
+
+
+class LookConformance(KeepsSecrets):
+    """A look says which windows changed since the look before, and says none where nothing happened."""
+
+    def test_what_was_never_looked_at_did_not_change(self, spark: SparkSession, system: Revised) -> None:
+        system.put(_rows(0, 1))
+        assert _look(spark, system, {}).changed == {}
+
+    def test_where_nothing_happened_nothing_changed(self, spark: SparkSession, system: Revised) -> None:
+        system.put(_rows(0, 1))
+        marks = _marks(_look(spark, system, {}))
+        for _ in range(2):
+            looked = _look(spark, system, marks)
+            assert looked.changed == {}
+            marks = _marks(looked)
+
+    def test_the_window_of_a_row_that_came_is_told_with_why_and_once(
+        self, spark: SparkSession, system: Revised
+    ) -> None:
+        system.put(_rows(0, 1))
+        marks = _marks(_look(spark, system, {}))
+        system.put([("late", _DAY + 2 * _HALF + _HALF)])
+        looked = _look(spark, system, marks)
+        assert list(looked.changed) == [_HOURS[1].start]
+        assert all(looked.changed.values()), "a few words say why"
+        assert _look(spark, system, _marks(looked)).changed == {}
+
+    def test_the_window_of_a_row_that_was_changed_is_told(self, spark: SparkSession, system: Revised) -> None:
+        system.put(_rows(0, 1, 2))
+        marks = _marks(_look(spark, system, {}))
+        system.revise(_rows(2)[0])
+        assert list(_look(spark, system, marks).changed) == [_HOURS[2].start]
+
+    def test_a_look_takes_nothing_away(self, spark: SparkSession, system: Revised) -> None:
+        system.put(_rows(0))
+        marks = _marks(_look(spark, system, {}))
+        system.put([("late", _DAY + _HALF)])
+        assert _look(spark, system, marks) == _look(spark, system, marks)
+
+    def test_what_was_missed_by_one_table_is_told_to_it_later(self, spark: SparkSession, system: Revised) -> None:
+        system.put(_rows(0, 3))
+        old = _marks(_look(spark, system, {}))
+        system.put([("late", _DAY + _HALF)])
+        _look(spark, system, old)
+        system.put([("later", _HOURS[3].start)])
+        assert sorted(_look(spark, system, old).changed) == [_HOURS[0].start, _HOURS[3].start]
+
+    def test_a_wrong_secret_is_told(self, spark: SparkSession, system: Revised) -> None:
+        system.put(_rows(0))
+        refused(system, lambda wrong: _look(spark, system, {}, wrong))
+
+
+def _rows(*at_hours: int) -> list[tuple[str, datetime]]:
+    return [(str(at), _DAY + 2 * at * _HALF + _HALF) for at in at_hours]
+
+
+def _look(spark: SparkSession, system: Revised, marks: _Marks, setting: Setting | None = None) -> Looked:
+    collector = system.connector.collector(setting or system.setting)
+    assert isinstance(collector, Looking)
+    request = LookRequest("at", system.change_column, _HOURS, marks)
+    return collector.look(lambda: spark, system.unit, request, declared(("at", "STRING")), "UTC")
+
+
+def _marks(looked: Looked) -> _Marks:
+    """Return what was noted, as it comes back from where it is kept: from JSON."""
+    of_all = json.loads(json.dumps(looked.of_all))
+    of_window = {start: json.loads(json.dumps(noted)) for start, noted in looked.of_window.items()}
+    return {window.start: Mark(of_all, of_window.get(window.start)) for window in _HOURS}

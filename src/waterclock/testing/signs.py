@@ -1,0 +1,66 @@
+"""A conformance suite for sources that tell that all rows of a window are there (AWAIT); see `connectors`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from waterclock.connectors.interface import Awaited, Setting
+from waterclock.flow.awaits import Awaits
+from waterclock.flow.choices import Sign
+from waterclock.testing.connectors import hours
+from waterclock.testing.demands import KeepsSecrets, System, refused
+from waterclock.timelabel.window import Window
+
+
+class Signing(System, Protocol):
+    """A system that gives signs."""
+
+    def awaits(self, sign: Sign) -> Awaits:
+        """Return what a flow would await of it."""
+        ...
+
+    def give(self, sign: Sign, window: Window) -> None:
+        """Give the sign of a window, and of none that is later."""
+        ...
+
+
+class SignConformance(KeepsSecrets):
+    """A window is read once its sign is there, and each sign is of its own window."""
+
+    def test_a_sign_is_seen_once_it_is_given(self, system: Signing) -> None:
+        window = hours(3, 1)[0]
+        for sign in _signs(system):
+            assert not _has(system, sign, window), f"{sign.value}: nothing was given"
+            system.give(sign, window)
+            assert _has(system, sign, window), f"{sign.value}: it was given"
+
+    def test_a_sign_is_not_that_of_a_later_window(self, system: Signing) -> None:
+        first, second = hours(3, 2)
+        for sign in _signs(system):
+            system.give(sign, first)
+            assert not _has(system, sign, second), f"{sign.value}: the sign of a window before"
+
+    def test_asking_changes_nothing(self, system: Signing) -> None:
+        window = hours(3, 1)[0]
+        for sign in _signs(system):
+            system.give(sign, window)
+            assert [_has(system, sign, window) for _ in range(3)] == [True] * 3
+
+    def test_a_wrong_secret_is_told_and_is_no_missing_sign(self, system: Signing) -> None:
+        window = hours(3, 1)[0]
+        for sign in _signs(system):
+            system.give(sign, window)
+        sign = _signs(system)[0]
+        refused(system, lambda wrong: _has(system, sign, window, wrong))
+
+
+def _signs(system: System) -> list[Sign]:
+    signs = sorted(system.connector.capabilities.awaits)
+    assert signs, "it says which signs it gives"
+    return signs
+
+
+def _has(system: Signing, sign: Sign, window: Window, setting: Setting | None = None) -> bool:
+    collector = system.connector.collector(setting or system.setting)
+    assert isinstance(collector, Awaited)
+    return collector.has_sign(system.unit, system.awaits(sign), window, "UTC")

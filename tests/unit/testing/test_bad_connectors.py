@@ -1,0 +1,143 @@
+"""Each demand of the public suites is one that a connector can fail: what is wrong with it fails the tests for that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.unit.testing import memory  # what the inner tests import is loaded already
+
+pytest_plugins = ["pytester"]
+
+INNER = """
+import pytest
+from tests.unit.testing.memory import Memory
+from waterclock.testing import demands
+from waterclock.testing.{module} import {suite}
+
+@pytest.fixture
+def spark():
+    return None
+
+class TestIt({suite}):
+    @pytest.fixture(params={faults!r})
+    def system(self, tmp_path, request, monkeypatch):
+        if request.param == "tells late":
+            monkeypatch.setattr(demands, "SOON", 0.05)
+        return Memory(request.param, tmp_path)
+"""
+SECRET, CUT, SCHEMA = "test_a_wrong_secret_is_told", "test_a_read_that_is_cut", "test_the_schema_is_known"
+COME, REVISED, NOTHING = (
+    "test_the_window_of_a_row_that_came",
+    "test_the_window_of_a_row_that_was_changed",
+    "test_where_nothing_happened",
+)
+SEEN, LATER, ASKED = (
+    "test_a_sign_is_seen_once_it_is_given",
+    "test_a_sign_is_not_that_of_a_later_window",
+    "test_asking_changes_nothing",
+)
+REFUSALS = {
+    fault: {SECRET}
+    for fault in (
+        "lets anybody in",
+        "shows it",
+        "shows it in Base64",
+        "shows it in what caused the error",
+        "names no connection",
+        "raises its client's error",
+        "tells two errors",
+        "tells late",
+    )
+}
+FAULTS: Mapping[tuple[str, str], Mapping[str, set[str]]] = {
+    ("connectors", "SnapshotConformance"): {
+        **REFUSALS,
+        "mends nothing": {SECRET, CUT},
+        "gives half": {CUT},
+        "loses what was cut": {CUT},
+        "explains nothing": {CUT},
+        "shows it when it is cut": {CUT},
+        "shows it in the manifest": {SECRET, CUT, "test_all_rows_are_read", "test_it_holds_only_what_it_holds_now"},
+        "logs it": {SECRET, CUT, "test_all_rows_are_read", "test_it_holds_only_what_it_holds_now"},
+        "shows it in what it gives": {SCHEMA},
+        "says no columns": {SCHEMA},
+        "says other columns": {SCHEMA},
+    },
+    ("connectors", "ArrivalConformance"): {
+        "lets anybody in": {SECRET},
+        "shows it": {SECRET},
+        "archives for a stranger": {SECRET},
+        "gives half": {CUT},
+        "loses what was cut": {CUT},
+        "archives what it reads": {CUT},
+    },
+    ("connectors", "WindowConformance"): {
+        "lets anybody in": {SECRET},
+        "shows it": {SECRET},
+        "gives half": {CUT},
+        "loses what was cut": {CUT},
+    },
+    ("positions", "PositionConformance"): {
+        "lets anybody in": {SECRET},
+        "shows it": {SECRET},
+        "gives half": {CUT},
+        "loses what was cut": {CUT},
+    },
+    ("deliveries", "DeliveryConformance"): {
+        "lets anybody in": {SECRET},
+        "shows it": {SECRET},
+        "delivers before it is let in": {SECRET},
+    },
+    ("signs", "SignConformance"): {
+        "lets anybody in": {SECRET},
+        "takes a refusal for a missing sign": {SECRET},
+        "sees every sign": {SEEN, LATER},
+        "sees any sign": {LATER},
+        "sees no sign": {SEEN, ASKED},
+        "takes signs away": {ASKED},
+    },
+    ("looks", "LookConformance"): {
+        "lets anybody in": {SECRET},
+        "says what was never looked at": {"test_what_was_never_looked_at"},
+        "says all": {COME, REVISED, NOTHING, "test_what_was_missed"},
+        "says none": {COME, REVISED, "test_what_was_missed"},
+        "says no why": {COME},
+        "remembers looks by itself": {"test_a_look_takes_nothing_away", "test_what_was_missed"},
+    },
+}
+CHOSEN = (
+    *(SECRET, CUT, SCHEMA, COME, REVISED, NOTHING, SEEN, LATER, ASKED),
+    *(
+        "test_all_rows_are_read",
+        "test_it_holds_only",
+        "test_what_was_never",
+        "test_what_was_missed",
+        "test_a_look_takes",
+    ),
+)
+"""The tests that memory can go through: without Spark, and with what it does."""
+
+
+@pytest.mark.parametrize(("module", "suite"), FAULTS)
+def test_a_bad_connector_fails_what_it_does_wrong_and_a_good_one_nothing(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, module: str, suite: str
+) -> None:
+    assert memory.Memory().fault == ""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "")
+    wanted = FAULTS[module, suite]
+    pytester.makepyfile(INNER.format(module=module, suite=suite, faults=["", *wanted]))
+    chosen = " or ".join(CHOSEN)
+    run = pytester.inline_run("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-k", chosen)
+    passed, _, failed = run.listoutcomes()
+    found: dict[str, set[str]] = {fault: set() for fault in ["", *wanted]}
+    for report in failed:
+        name, _, fault = report.nodeid.rpartition("::")[2].removesuffix("]").partition("[")
+        found[fault].add(name)
+    known = {test for tests in wanted.values() for test in tests}
+    assert any(report.nodeid.endswith("[]") for report in passed)
+    assert {
+        fault: {next((it for it in known if name.startswith(it)), name) for name in names}
+        for fault, names in found.items()
+    } == {"": set(), **wanted}
