@@ -30,6 +30,7 @@ from waterclock.connectors.interface import (
     Awaited,
     Collected,
     Connector,
+    EachCollector,
     LinkedCollector,
     PositionCollector,
     Setting,
@@ -155,6 +156,7 @@ class ConnectorConformance:
             "snapshot": SnapshotCollector,
             "labels": LinkedCollector,
             "state": LinkedCollector,
+            "each row of a table": EachCollector,
         }
         if can.collects:
             collector = system.connector.collector(system.setting)
