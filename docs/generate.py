@@ -82,9 +82,10 @@ A published slice becomes one file for each label, `<unit>/<unit>_<label>.<ext>`
 Excel's sheet is `data`: no text is a formula there, instants are UTC, and a number of more than 15 digits is text. XML
 is not published.
 
-`format 'raw'` takes files of any ending as they are: a row is a file, with `name`, `stamp`, `changed`, `size` and `sha256`; its bytes
-lie in the archive. A publish with `format 'raw'` copies these below its unit under their names, each label's in the order in which they
-arrived; the record of a delivery has their checksums ([replicate](../howto/replicate.md#copy-files-byte-for-byte)).
+`format 'raw'` takes files of any ending as they are: a row is a file, with `name`, `stamp`, `changed`, `size` and
+`sha256`; its bytes lie in the archive. A publish with `format 'raw'` copies these below its unit under their names,
+each label's in the order in which they arrived; the record of a delivery has their checksums
+([replicate](../howto/replicate.md#copy-files-byte-for-byte)).
 
 In an object store a listing names a thousand files a request, with sizes and times; a file is read in ranges, moved
 within a bucket by the store itself, and put where one may be already only if there is none. `path` and `archive` each
@@ -149,34 +150,36 @@ DOUBLE is rounded as the column says. What is made anew gets NUMERIC, TIMESTAMPT
 values; a name has 63 bytes at most. A claim that is taken over ends the connection that still works for it, so all
 runners connect as one user.""",
     "mysql": """\
-It needs a driver: `pip install 'waterclock[mysql]'`, on the machines of a cluster's workers too. It speaks to MariaDB and to
-MySQL; its tests run on MariaDB.
+It needs a driver: `pip install 'waterclock[mysql]'`, on the machines of a cluster's workers too. It speaks to MariaDB
+and to MySQL; its tests run on MariaDB.
 
-A unit is a table or view, with its database where that is another than the connection's; or a query. The source's clock is the
-server's. Windows are read by `t >= start AND t < end`, so that an index on the time is used; the time is a TIMESTAMP, a
-DATETIME or a DATE (read in the cadence's zone), or a whole number since 1970. A batch reads in one transaction, WITH
-CONSISTENT SNAPSHOT: of tables of InnoDB all that it reads is of one moment, of MyISAM each statement. Rows come through a
-cursor without a buffer; more than 50,000 are read by a worker of Spark's, in a transaction of its own. With `partitions` several
-read side by side: spans of time for windows, ranges of a primary key that is one whole number for a table; else there is one
-part. No server lends the moment of a transaction to others, so the server adds up the rows of each part (a hash of each)
-first, and each part again in its own transaction: where one comes to something else, the batch stops and is tried again
-(E814). The session's zone is UTC, so a TIMESTAMP is the instant that it is.
+A unit is a table or view, with its database where that is another than the connection's; or a query. The source's
+clock is the server's. Windows are read by `t >= start AND t < end`, so that an index on the time is used; the time is
+a TIMESTAMP, a DATETIME or a DATE (read in the cadence's zone), or a whole number since 1970. A batch reads in one
+transaction, WITH CONSISTENT SNAPSHOT: of tables of InnoDB all that it reads is of one moment, of MyISAM each
+statement. Rows come through a cursor without a buffer; more than 50,000 are read by a worker of Spark's, in a
+transaction of its own. With `partitions` several read side by side: spans of time for windows, ranges of a primary key
+that is one whole number for a table; else there is one part. No server lends the moment of a transaction to others, so
+the server adds up the rows of each part (a hash of each) first, and each part again in its own transaction: where one
+comes to something else, the batch stops and is tried again (E814). The session's zone is UTC, so a TIMESTAMP is the
+instant that it is.
 
 Types are those that are declared, else those of the columns: numbers without a sign become wider ones, BIGINT UNSIGNED
-DECIMAL(20,0); BIT(1) is BOOLEAN, other BITs are whole numbers, TINYINT(1) is TINYINT until BOOLEAN is declared; BLOB and
-BINARY are BINARY; JSON, ENUM, SET, TIME, UUID and texts of any character set are STRING. DECIMAL beyond 38 digits and geometry
-are refused until they are declared. A value that does not fit (E812) stops the batch, 0000-00-00 too: declare the column STRING,
-or make it NULL in a QUERY. Rows whose data time is NULL or 0000-00-00 are counted and set aside.
+DECIMAL(20,0); BIT(1) is BOOLEAN, other BITs are whole numbers, TINYINT(1) is TINYINT until BOOLEAN is declared; BLOB
+and BINARY are BINARY; JSON, ENUM, SET, TIME, UUID and texts of any character set are STRING. DECIMAL beyond 38 digits
+and geometry are refused until they are declared. A value that does not fit (E812) stops the batch, 0000-00-00 too:
+declare the column STRING, or make it NULL in a QUERY. Rows whose data time is NULL or 0000-00-00 are counted and set
+aside.
 
-Publishing brings rows by INSERT, with a row of `waterclock_deliveries`, in one transaction, in a strict mode whatever the
-server's own is. Modes are those of [sqlite](#sqlite). The table has to be of InnoDB (E875). CREATE, ALTER and DROP end a
-transaction here: the table is made to fit before it begins, so a delivery that fails may leave an empty table or columns that are
-NULL; behind a view, the view is switched once the rows and the record are kept, and whoever takes the claim over switches it.
-A value that would be rounded or cut is refused (E812), also where the server has no more than a note for it; so are two keys that
-the column's collation takes for one (E876). What is made anew is of utf8mb4: instants are DATETIME(6) in UTC, nested values
-JSON, texts LONGTEXT, those of keys VARCHAR(255) of which every sign counts. A claim that is taken over ends the connection that
-still works for it, so all runners connect as one user, who has the rights CREATE, ALTER, DROP, CREATE TEMPORARY TABLES, and CREATE
-VIEW where there are views.""",
+Publishing brings rows by INSERT, with a row of `waterclock_deliveries`, in one transaction, in a strict mode whatever
+the server's own is. Modes are those of [sqlite](#sqlite). The table has to be of InnoDB (E875). CREATE, ALTER and DROP
+end a transaction here: the table is made to fit before it begins, so a delivery that fails may leave an empty table or
+columns that are NULL; behind a view, the view is switched once the rows and the record are kept, and whoever takes the
+claim over switches it. A value that would be rounded or cut is refused (E812), also where the server has no more than
+a note for it; so are two keys that the column's collation takes for one (E876). What is made anew is of utf8mb4:
+instants are DATETIME(6) in UTC, nested values JSON, texts LONGTEXT, those of keys VARCHAR(255) of which every sign
+counts. A claim that is taken over ends the connection that still works for it, so all runners connect as one user, who
+has the rights CREATE, ALTER, DROP, CREATE TEMPORARY TABLES, and CREATE VIEW where there are views.""",
     "kafka": """\
 It needs a client: `pip install 'waterclock[kafka]'`, on the machines of a cluster's workers too.
 

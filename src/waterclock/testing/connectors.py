@@ -28,6 +28,7 @@ from waterclock.connectors.interface import (
     ArrivalCollector,
     Awaited,
     Collected,
+    EachCollector,
     LinkedCollector,
     PositionCollector,
     Setting,
@@ -135,6 +136,7 @@ class ConnectorConformance(KeepsSecrets):
             "snapshot": SnapshotCollector,
             "labels": LinkedCollector,
             "state": LinkedCollector,
+            "each row of a table": EachCollector,
         }
         if can.collects:
             collector = system.connector.collector(system.setting)
