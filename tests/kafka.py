@@ -30,6 +30,7 @@ import pytest
 from tests.certificates import Authority
 from waterclock.engine.spark.jars import _ivy_jar, _proxy_options, cache_directory
 from waterclock.engine.spark.java import find_java
+from waterclock.flow.declarations import Value
 
 _HERE = Path(__file__).parent
 _VERSION = "4.2.1"
@@ -259,6 +260,14 @@ def _free_ports(count: int) -> list[int]:
     finally:
         for each in held:
             each.close()
+
+
+def known_by_password() -> dict[str, Value]:
+    """Return the options of a connection that comes to the broker by a user's password."""
+    return {
+        "servers": broker().doors["SASL_PLAINTEXT"], "security": "sasl_plaintext", "mechanism": "SCRAM-SHA-256",
+        "username": "ann", "password": WORD,
+    }  # fmt: skip
 
 
 @lru_cache

@@ -213,7 +213,7 @@ def test_avro_comes_by_the_registrys_newest_schema(tmp_path: Path, spark: SparkS
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "registry").write_text("w0rd")
     with serving(Registry(SCHEMAS, login="ann:w0rd")) as registry:
-        login = 'registry_user = "ann", registry_password = {{{{ secret = "registry" }}}}'
+        login = 'registry_user = "ann", registry_password = {{ secret = "registry" }}'
         tiny = with_bus(Tiny, tmp_path, spark, more=f', registry = "{registry.address}", {login}')
         tiny.declare(flow("*", topic, "format 'avro'"))
         outcome = tiny.run(day(2))

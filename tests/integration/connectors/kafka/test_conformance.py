@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka import broker, needs_broker
+from tests.kafka import broker, known_by_password, needs_broker
 from tests.logs import Log
 from tests.systems import setting_of, unit_of
 from waterclock.connectors.interface import Connector, Setting
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.spark
 class Topic:
     """A topic of two partitions, whose values are objects."""
 
-    secrets: Sequence[str] = ()  # the door that is taken here asks for none
+    secrets: Sequence[str] = ("password",)
 
     def __init__(self, folder: Path) -> None:
         self.name = broker().topic(partitions=2)
         self.connector: Connector = CONNECTOR
-        self.setting = setting_of("bus", folder, servers=broker().servers, timeout=5)
+        self.setting = setting_of("bus", folder, **known_by_password(), timeout=5)
         self.unit = unit_of("bus", self.name)
 
     def append(self, notes: Sequence[str]) -> None:

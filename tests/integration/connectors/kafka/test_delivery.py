@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.kafka import broker, needs_broker
+from tests.kafka import broker, known_by_password, needs_broker
 from tests.systems import setting_of, unit_of
 from waterclock.connectors.delivering import Outcome
 from waterclock.connectors.interface import Connector
@@ -33,12 +33,12 @@ _FIRST, _SECOND = "20130101000000", "20130102000000"
 class Topic:
     """A topic that is delivered to."""
 
-    secrets: Sequence[str] = ()
+    secrets: Sequence[str] = ("password",)
 
     def __init__(self, folder: Path, partitions: int = 1, **options: Value) -> None:
         self.name = broker().topic(partitions=partitions)
         self.connector: Connector = CONNECTOR
-        self.setting = setting_of("bus", folder, servers=broker().servers)
+        self.setting = setting_of("bus", folder, **known_by_password())
         self.unit = unit_of("bus", self.name, **options)
 
     def rows(self) -> list[dict[str, Any]]:
