@@ -148,7 +148,7 @@ def _looked_at_csv(
     path: str, reading: Reading, names: list[str], types: Mapping[str, str]
 ) -> Iterator[tuple[int, str | None]]:
     with text_of(path, reading.encoding) as file:
-        rows = csv.reader(file, delimiter=reading.delimiter_of(path), quotechar=reading.quote or None)
+        rows = reading.fields_of(path, file)
         head = reading.has_header
         for row in rows:
             if not row:

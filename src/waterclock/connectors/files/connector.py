@@ -57,7 +57,7 @@ _READING_OPTIONS = {
     ),
     "delimiter": Option(help="what parts the fields of a CSV file; a comma, in .tsv files a tab"),
     "quote": Option(help='what encloses a CSV field; "'),
-    "escape": Option(help="what stands before a quote inside of quotes; \\"),
+    "escape": Option(help="what stands before a quote inside of quotes; another quote"),
     "encoding": Option(help="the files' encoding; UTF-8"),
     "null": Option(help="the text that means NULL in a CSV file; empty"),
     "multiline": Option("flag", help="whether a quoted CSV field or a JSON value may span lines; false"),

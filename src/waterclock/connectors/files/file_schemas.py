@@ -138,7 +138,7 @@ def _csv_shape(path: str, reading: Reading, columns: Columns) -> Shape:
     delimiter = reading.delimiter_of(path)
     try:
         with text_of(path, reading.encoding) as file:
-            first = next(csv.reader(_lines(file), delimiter=delimiter, quotechar=reading.quote or None), None)
+            first = next(reading.fields_of(path, _lines(file)), None)
     except (OSError, EOFError, UnicodeError, csv.Error) as error:
         raise unreadable(path, error) from error
     if not first:

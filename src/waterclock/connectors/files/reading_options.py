@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.files.landed_names import format_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Wrong
+
+if TYPE_CHECKING:
+    from _csv import Reader as CsvReader
 
 _POSITION = re.compile(r"\s*(\S+)\s+([0-9]+)\s*-\s*([0-9]*)\s*")
 _RANGE = re.compile(r"([A-Za-z]{1,3})([1-9][0-9]{0,6})(?::([A-Za-z]{1,3})([1-9][0-9]{0,6})?)?")
@@ -57,7 +61,7 @@ class Reading:
     has_header: bool = True
     delimiter: str | None = None
     quote: str = '"'
-    escape: str = "\\"
+    escape: str = '"'
     encoding: str = "UTF-8"
     null: str = ""
     timestamp_format: str | None = None
@@ -79,6 +83,17 @@ class Reading:
         kind = format_of(path)
         return self.delimiter or ("\t" if kind and kind[0] == "tsv" else ",")
 
+    def fields_of(self, path: str, lines: Iterable[str]) -> CsvReader:
+        """Return the fields of each line of a CSV file, parted as Spark parts them."""
+        return csv.reader(
+            lines,
+            delimiter=self.delimiter_of(path),
+            quotechar=self.quote or None,
+            quoting=csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE,
+            doublequote=self.escape == self.quote,
+            escapechar=None if self.escape == self.quote else self.escape,
+        )
+
     @property
     def is_utf8(self) -> bool:
         """Whether the files' encoding is UTF-8."""
@@ -97,7 +112,7 @@ def reading_of(options: Mapping[str, Any]) -> Reading:
         has_header=bool(options.get("header", True)),
         delimiter=text("delimiter") or None,
         quote=text("quote", '"'),
-        escape=text("escape", "\\"),
+        escape=text("escape") or text("quote", '"'),
         encoding=text("encoding", "UTF-8"),
         null=text("null"),
         timestamp_format=text("timestamp_format") or None,
