@@ -110,7 +110,7 @@ class Api:
             except ValueError as error:
                 if type(error) not in {ValueError, json.JSONDecodeError, UnicodeDecodeError}:
                     raise
-                raise Passing("E842", f"the answer is no whole JSON: {error}") from None
+                raise Passing("E842", self._no_json(answer, error)) from None
 
         retrying = Retrying(
             stop=stop_after_attempt(self._tries),
@@ -335,16 +335,21 @@ class Api:
         body = " ".join(self.hide(answer.content[: 1 << 16].decode(errors="replace")).split())
         return f"{answer.status}{': ' + body[:_TOLD] if body else ''}"
 
+    def _no_json(self, answer: Answer, error: ValueError) -> str:
+        if answer.content.lstrip()[:1] == b"<":  # a page of a login, a proxy or an app, which no other page_size mends
+            return f"the answer is a page for people, and no JSON: {self._said(answer)}"
+        return f"the answer is no whole JSON: {error}"
+
     def _gave_up(self, request: Request, failed: Passing, where: str) -> WaterclockError:
         what = {
             "E840": f"{self.name} cannot be reached",
             "E841": f"{self.name} is too busy, or fails",
-            "E842": f"an answer of {self.name} does not come whole",
+            "E842": f"an answer of {self.name} is no whole JSON",
         }[failed.code]
         fix = {
             "E840": "look whether url is right and the server is up: what was read so far is kept",
             "E841": "run again later: it goes on where it stopped; say rate where the API allows no more",
-            "E842": "run again later; where it stays so, ask for smaller pages by page_size",
+            "E842": "run again later; where it stays so, see that url and path are the API's, or lower page_size",
         }[failed.code]
         times = f" ({self._tries} tries)" if self._tries > 1 else ""
         return WaterclockError(

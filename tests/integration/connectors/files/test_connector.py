@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -202,6 +204,37 @@ def test_csv_is_read_as_its_options_say(spark: SparkSession, folder: LandingFold
     }
     (read,) = snapshot(spark, folder, "a.csv", columns, **options)
     assert (read["id"], read["note"], read["amount"], str(read["day"])) == (1, "x;y", None, "2013-01-02")
+
+
+FIELDS = ['he said "hi"', 'a "x", b', "C:\\", '"', 'ends"', 'say "a","b","c"', "1, 2"]
+
+
+def test_quotes_within_fields_are_doubled_as_programs_write_them(spark: SparkSession, folder: LandingFolder) -> None:
+    text = io.StringIO()
+    lines = [("id", "note", 'a "name", quoted'), *((at, note, "n") for at, note in enumerate(FIELDS))]
+    csv.writer(text).writerows(lines)
+    drop(folder, "a.csv", text.getvalue())
+    read = snapshot(spark, folder, "a.csv", declared())
+    assert [row["note"] for row in sorted(read, key=lambda row: int(row["id"]))] == FIELDS
+    assert {value for row in read for name, value in row.items() if name not in {"id", "note"}} == {"n"}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"escape": "\\"}, 'id,note\n1,"he \\"q\\" said, ok"\n'),
+        ({"quote": "'"}, "id,note\n1,'he \"q\" said, ok'\n"),
+        ({"quote": "", "delimiter": ";"}, 'id;note\n1;he "q" said, ok\n'),
+    ],
+)
+def test_quotes_are_read_as_they_are_said_to_be(
+    spark: SparkSession, folder: LandingFolder, options: dict[str, str | bool], text: str
+) -> None:
+    drop(folder, "a.csv", text)
+    assert snapshot(spark, folder, "a.csv", declared(), **options) == [{"id": "1", "note": 'he "q" said, ok'}]
+    drop(folder, "b.csv", text + text.splitlines()[1].replace("1", "two", 1) + "\n")
+    told = refused(spark, folder, "b.csv", declared(("id", "INT")), **options)
+    assert (told.code, str(told.where)[-2:], told.why) == ("E806", ":3", "id is 'two', which is no INT")
 
 
 def test_a_quoted_field_may_span_lines_where_said(spark: SparkSession, folder: LandingFolder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import threading
@@ -12,6 +13,7 @@ import pytest
 
 from tests.apis import Space, patient
 from waterclock.connectors.rest import asking
+from waterclock.connectors.rest.answers import Answer
 from waterclock.connectors.rest.asking import Request
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Value
@@ -56,6 +58,19 @@ def test_a_server_that_stays_so_is_told_as_passing(space: Space, tmp_path: Path,
         ask(space, tmp_path, tries=2)
     assert (caught.value.code, caught.value.transient) == (code, True)
     assert len(space.asked) == 2
+
+
+def test_a_page_for_people_is_told_as_such(space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asker = patient(space.setting(tmp_path, tries=2))
+    page = Answer(200, {}, b"\n<html><body>Please log in</body></html>")
+    monkeypatch.setattr(asker, "_send", lambda *_: page)
+    with pytest.raises(WaterclockError) as caught:
+        asker.ask(ALL, where="api.all", read=lambda answer: json.loads(answer.content))
+    said = (
+        "GET all: the answer is a page for people, and no JSON: 200: <html><body>Please log in</body></html> (2 tries)"
+    )
+    assert (caught.value.code, caught.value.why) == ("E842", said)
+    assert "url and path" in str(caught.value.fix)
 
 
 def test_a_server_that_is_gone_is_told(tmp_path: Path, space: Space) -> None:
