@@ -78,13 +78,19 @@ def stretches(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[Stretch, ..
         yield name, tuple(Stretch(tuple(run)) for run in alike)
 
 
-def summary_words(plan: Plan) -> str:
-    """Sum a plan up: `12 due: 3 ready, 7 waiting, 2 blocked`; `nothing is due` where so."""
+def summary_words(plan: Plan, *, at_source: int = 0) -> str:
+    """Sum a plan up: `12 due: 3 ready, 7 waiting, 2 blocked`; `nothing is due` where so.
+
+    `at_source`: how many of those that are ready wait for their source, as a run has seen; no plan asks a source.
+    """
     total = len(plan.batches) + sum(plan.left_out.values())
     if not total:
         return "nothing is due"
     counts = Counter(batch.status for batch in plan.batches)
+    counts[Status.READY] -= at_source
     parts = [f"{number_words(counts[status])} {status}" for status in Status if counts[status]]
+    if at_source:
+        parts.insert(1 if counts[Status.READY] else 0, f"{number_words(at_source)} waiting for their source")
     if plan.left_out:
         parts.append(f"{number_words(sum(plan.left_out.values()))} left for later runs")
     return f"{number_words(total)} due: {', '.join(parts)}"

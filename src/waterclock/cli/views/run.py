@@ -170,8 +170,14 @@ def _sum(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
         line.append("left by the object store", style="fail.loud")
         line.append("; ")
     line.append("stopped; " if outcome.was_stopped else "")
-    line.append(
-        f"left: {summary_words(plan)}" if plan.batches and (outcome.done or outcome.failed) else summary_words(plan)
-    )
+    summary = summary_words(plan, at_source=_at_source(outcome, plan))
+    line.append(f"left: {summary}" if plan.batches and (outcome.done or outcome.failed) else summary)
     line.append(f"; {next_due_words(plan, zone)}")
     return line
+
+
+def _at_source(outcome: RunOutcome, plan: Plan) -> int:
+    """Count the batches that nothing but their source keeps: from the oldest window on that it has not come to."""
+    since = {held.table: held.window.label for held in outcome.held_back}
+    ready = (batch for batch in plan.batches if batch.status is Status.READY and batch.table in since)
+    return sum(batch.window.label >= since[batch.table] for batch in ready)

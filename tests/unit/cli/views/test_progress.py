@@ -290,6 +290,15 @@ def test_the_end_says_what_is_done_and_what_is_left() -> None:
     )
 
 
+def test_what_waits_for_its_source_is_not_said_to_be_ready() -> None:
+    ready = [batch("raw.a", f"2013-01-0{day}", Status.READY) for day in (1, 2, 3)]
+    plan = Plan(now=at("2013-01-04"), batches=(*ready, batch("marts.delays", "2013-01-03", Status.WAITING)))
+    held = HeldBack("raw.a", window("2013-01-02"), at("2013-01-01 21:48"), of_items=True)
+    assert "4 due: 1 ready, 2 waiting for their source, 1 waiting;" in told(outcome(plan=plan, held_back=(held,)))
+    all_held = replace(held, window=window("2013-01-01"))
+    assert "4 due: 3 waiting for their source, 1 waiting;" in told(outcome(plan=plan, held_back=(all_held,)))
+
+
 def blocked(label: str) -> Batch:
     cause = Cause("raw.a", window("2013-01-01"), Status.FAILED, "E731 amount is no number")
     return batch("marts.delays", label, Status.BLOCKED, causes=(cause,))
