@@ -12,11 +12,15 @@ from urllib.parse import quote
 
 import pytest
 
-from tests import postgres
+from tests import kafka, postgres
+from tests.apis import Space
 from tests.listening import Heard, listening
+from tests.schema_registry import Registry, serving
+from tests.unit.connectors.kafka.test_avro import OLD, encoded
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+MANY = 50_100  # more than the runner reads by itself: the secrets go to Spark's workers
 WORD = "Pass'w0rd/+%ä"
 WRONG = "Wr0ng'w0rd/+%ä"
 TOKEN = "t0ken-of-the-desk"
@@ -28,6 +32,43 @@ COLLECT shop.orders PARTITIONED (id INT KEY, at TIMESTAMP, amount INT) FROM ops.
   EVERY 1 DAY BY DATA TIME at START '2026-11-01';
 TRANSFORM shop.daily PARTITIONED AS SELECT count(*) AS orders, sum(amount) AS amount FROM shop.orders;
 PUBLISH shop.daily TO reports.daily;
+"""
+KEY_LOCK = "l0ck-of-the-key"
+OF_API = "t0ken-of-the-api"
+CALLER = "c4ller-of-the-api"
+OF_SYSTEMS = """
+CREATE CONNECTION bus TYPE kafka;
+CREATE CONNECTION copies TYPE kafka;
+CREATE CONNECTION api TYPE rest OPTIONS (auth.token SECRET '{token}');
+CREATE CONNECTION told TYPE rest OPTIONS (auth.user 'ann', auth.password SECRET 'caller');
+COLLECT web.lines PARTITIONED (value) FROM bus.lines OPTIONS (format 'text')
+  EVERY 1 DAY BY ARRIVAL TIME START '2026-11-01';
+COLLECT web.payments PARTITIONED (*) FROM bus.payments OPTIONS (format 'avro')
+  EVERY 1 DAY BY ARRIVAL TIME START '2026-11-01';
+TRANSFORM web.counted PARTITIONED AS SELECT count(*) AS lines FROM web.lines;
+PUBLISH web.counted TO copies.counted OPTIONS (ends TRUE);
+COLLECT api.calls PARTITIONED (id, at TIMESTAMP NOT NULL) FROM api.calls
+  OPTIONS (path 'cursor', rows 'data', paging 'cursor', since 'since', until 'until')
+  EVERY 1 DAY BY DATA TIME at START '2026-11-01';
+PUBLISH api.calls TO told.calls OPTIONS (path 'take/rows') APPEND;
+"""
+PROJECT_OF_SYSTEMS = """
+[project]
+name = "shop"
+
+[env.dev]
+publish = true
+connections.bus = {{ servers = "{users}", security = "sasl_ssl", ca = "{ca}", mechanism = "SCRAM-SHA-512", \
+username = "ann", password = {{ secret = "{word}" }}, registry = "{registry}", registry_user = "ann", \
+registry_password = {{ secret = "{word}" }}, timeout = 20 }}
+connections.copies = {{ servers = "{mutual}", security = "ssl", ca = "{ca}", certificate = "{certificate}", \
+key = "{key}", key_password = {{ secret = "{lock}" }}, timeout = 20 }}
+connections.api = {{ url = "{api}", tries = 2, timeout = 20 }}
+connections.told = {{ url = "{told}", tries = 2, timeout = 20 }}
+
+[env.dev.spark.confs]
+"spark.eventLog.enabled" = true
+"spark.eventLog.dir" = "{events}"
 """
 PROJECT = """
 [project]
@@ -133,6 +174,70 @@ def test_no_byte_of_a_secret_is_in_what_we_write_or_say(server: postgres.Server,
     forms = {form for word in (WORD, WRONG, TOKEN, OF_SPARK) for form in forms_of(word)}
     found = [(name, form) for name, text in written.items() for form in forms if form in text]
     assert found == []
+
+
+@kafka.needs_broker
+def test_no_byte_of_a_secret_of_kafka_or_an_api_is_in_what_we_write_or_say(tmp_path: Path) -> None:
+    bus, api, told = kafka.broker(), Space(), Space()
+    for name in ("lines", "payments", "counted"):
+        bus.topic(name)
+    bus.send("lines", ((None, b"%d" % at) for at in range(MANY)))
+    bus.send("payments", [(None, encoded(OLD, {"id": 1}, 1))])
+    api.set(credential=f"bearer:{OF_API}", rows=[{"id": "1", "at": "2026-11-01T08:00:00Z"}])
+    told.set(credential=f"basic:ann:{CALLER}")
+    pair = bus.authority.pair("nowhere", password=KEY_LOCK)
+    events, project = tmp_path / "events", tmp_path / "shop"
+    events.mkdir()
+    (project / "flows").mkdir(parents=True)
+    secrets = {
+        "WORD": kafka.WORD, "WRONG": WRONG, "LOCK": KEY_LOCK, "API": OF_API, "CALLER": CALLER,
+    }  # fmt: skip
+    said = ""
+
+    def run(*words: str) -> int:
+        nonlocal said
+        done = subprocess.run(
+            [sys.executable, "-m", "waterclock", *words, "--project", str(project)],
+            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+            env=os.environ | {f"WATERCLOCK_SECRET_{name}": value for name, value in secrets.items()},
+        )  # fmt: skip
+        said += done.stdout + done.stderr
+        return done.returncode
+
+    with serving(Registry([OLD], login=f"ann:{kafka.WORD}"), bus.authority.pair("registry")) as registry:
+
+        def configure(word: str, token: str, lock: str) -> None:
+            text = PROJECT_OF_SYSTEMS.replace("\\\n", "").format(
+                users=bus.doors["SASL_SSL"], mutual=bus.doors["MUTUAL"], ca=bus.authority.certificate,
+                certificate=pair.certificate, key=pair.key, registry=registry.address, api=api.url, told=told.url,
+                word=word, lock=lock, events=events,
+            ).replace("timeout = 20 }", f'registry_ca = "{bus.authority.certificate}", timeout = 20 }}', 1)  # fmt: skip
+            (project / "waterclock.toml").write_text(text)
+            (project / "flows/shop.dpl").write_text(OF_SYSTEMS.format(token=token))
+
+        configure("word", "api", "lock")
+        assert run("run", "--now", "2026-11-02T01:00Z", "--json") == 0, said
+        assert b'"lines": %d' % MANY in bus.read("counted")[0].value()
+        assert len(told.told()["kept"]) == 1
+        configure("wrong", "wrong", "wrong")
+        assert run("run", "--now", "2026-11-03T01:00Z", "--json") == 1
+        for code in ("E855", "E864"):
+            assert code in said
+    for command in ("status", "plan", "audit"):
+        run(command, "--json")
+    run("show", "web.lines", "--json")
+    run("check")
+    run("ledger", "export")
+
+    written = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert any(name.startswith("events") and len(text) > 10_000 for name, text in written.items())
+    written["what was said"] = said.encode()
+    for topic in ("lines", "counted"):
+        of_topic = [(message.key(), message.value(), message.headers()) for message in bus.read(topic)[-3:]]
+        written[f"the topic {topic}"] = str(of_topic).encode()
+    written["what the API was told"] = str(told.told()["kept"]).encode()
+    forms = {form for word in (kafka.WORD, WRONG, KEY_LOCK, OF_API, CALLER) for form in forms_of(word)}
+    assert [(name, form) for name, text in written.items() for form in forms if form in text] == []
 
 
 def forms_of(word: str) -> set[bytes]:
