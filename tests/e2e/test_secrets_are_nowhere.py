@@ -221,6 +221,7 @@ def test_no_byte_of_a_secret_of_kafka_or_an_api_is_in_what_we_write_or_say(tmp_p
         assert len(told.told()["kept"]) == 1
         configure("wrong", "wrong", "wrong")
         assert run("run", "--now", "2026-11-03T01:00Z", "--json") == 1
+        run("check", "--connect")  # of the destinations too, to which nothing was due
         for code in ("E855", "E864"):
             assert code in said
     for command in ("status", "plan", "audit"):

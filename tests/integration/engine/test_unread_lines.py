@@ -151,10 +151,10 @@ COLLECT shop.sales (id BIGINT, amount INT, note STRING) FROM files.`sales/*.json
     assert not outcome.failed, described(outcome)
     shown = tiny.rows("SELECT id, amount, note FROM shop.sales ORDER BY id NULLS LAST")
     if ladder == "WARN":
-        assert shown == [(1, 10, None), (4, 1, '{"x":1}'), (None, None, None), (None, None, None)]
+        assert shown == [(1, 10, None), (4, 1, '{"x": 1}'), (None, None, None), (None, None, None)]
         assert aside(tiny) == []
     else:
-        assert shown == [(1, 10, None), (4, 1, '{"x":1}')]
+        assert shown == [(1, 10, None), (4, 1, '{"x": 1}')]
         assert [row for _, row, _ in aside(tiny)] == broken
 
 
