@@ -13,7 +13,7 @@ from waterclock.flow.closings import Closes
 from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.conditions import Condition
 from waterclock.flow.endings import Ending
-from waterclock.flow.folds import Merge, Order, Temporal
+from waterclock.flow.folds import Keyed, Merge, Order, Temporal
 from waterclock.flow.for_each import Each
 from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import Ladder, Rung, Unread
@@ -346,29 +346,6 @@ class Choice:
 
     def __str__(self) -> str:
         return f"WHEN {self.condition.text}" if self.condition else "ELSE"
-
-
-class Keyed:
-    """What is asked of a table, and of one that is being settled, about its key and the fold that goes by it."""
-
-    __slots__ = ()
-    columns: Columns
-    fold: Merge | Temporal | None
-
-    @property
-    def merge(self) -> Merge | None:
-        """How a MERGE table's slices are folded; None of any other."""
-        return self.fold if isinstance(self.fold, Merge) else None
-
-    @property
-    def temporal(self) -> Temporal | None:
-        """How a TEMPORAL table's slices are folded; None of any other."""
-        return self.fold if isinstance(self.fold, Temporal) else None
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """By what rows are found again: the key of a MERGE or a TEMPORAL, else the KEY columns."""
-        return self.fold.keys if self.fold else self.columns.keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from waterclock.flow.declarations import Columns
 
 RECORD = ("rec_eff_time", "rec_exp_time", "rec_is_current")
 """What each version of a temporal table carries: since when it holds, until when, and whether it still does."""
@@ -67,3 +71,26 @@ class Temporal:
     def outputs(self, columns: Iterable[str]) -> tuple[str, ...]:
         """Return what readers see of rows with these columns: keys, start, attributes, end, whether still in effect."""
         return (*self.keys, RECORD[0], *self.attributes(columns), *RECORD[1:])
+
+
+class Keyed:
+    """What is asked of a table, and of one that is being settled, about its key and the fold that goes by it."""
+
+    __slots__ = ()
+    columns: Columns
+    fold: Merge | Temporal | None
+
+    @property
+    def merge(self) -> Merge | None:
+        """How a MERGE table's slices are folded; None of any other."""
+        return self.fold if isinstance(self.fold, Merge) else None
+
+    @property
+    def temporal(self) -> Temporal | None:
+        """How a TEMPORAL table's slices are folded; None of any other."""
+        return self.fold if isinstance(self.fold, Temporal) else None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """By what rows are found again: the key of a MERGE or a TEMPORAL, else the KEY columns."""
+        return self.fold.keys if self.fold else self.columns.keys

@@ -38,8 +38,8 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import LINKED, Batching, Kind, Mode, OnRestate, TableType
 from waterclock.flow.closings import Closes
 from waterclock.flow.conditions import Condition
-from waterclock.flow.declarations import About, Choice, Columns, Keyed, PythonFunction, Query, Read, Rule, Source, Unit
-from waterclock.flow.folds import Merge, Order, Temporal
+from waterclock.flow.declarations import About, Choice, Columns, PythonFunction, Query, Read, Rule, Source, Unit
+from waterclock.flow.folds import Keyed, Merge, Order, Temporal
 from waterclock.flow.measures import Measure, Offline
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration

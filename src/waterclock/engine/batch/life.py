@@ -29,7 +29,7 @@ from waterclock.engine.batch.late_rows import told_late
 from waterclock.engine.batch.make import Bound, make
 from waterclock.engine.batch.measuring import Judging, measure_columns
 from waterclock.engine.batch.publish import linked_slices
-from waterclock.engine.batch.releasing import HeldBatch, find_held, sealed_again
+from waterclock.engine.batch.releasing import HeldBatch, find_held, note_released, sealed_again
 from waterclock.engine.batch.results import Made, Notes
 from waterclock.engine.batch.rule_errors import rule_error
 from waterclock.engine.batch.sieves import measures_of
@@ -165,7 +165,7 @@ class _Attempt:
             tuple(said for verdict in verdicts.values() for said in verdict.warnings),
         )
         if self.held is not None:
-            self._note_released(claim)
+            note_released(self.work, self.group, claim, self._released_by())
         fault("recorded")
         notes.after(self.work)
 
@@ -398,11 +398,6 @@ class _Attempt:
         """Return who said that the held batch may be shown, and why: whoever asked a runner, or else who runs this."""
         own = {"by": self.work.settings.who, "why": self.group.batches[0].reason}
         return self.held.said if self.held is not None and self.held.said else own
-
-    def _note_released(self, claim: Claim) -> None:
-        said, label = self._released_by(), self.group.batches[0].label
-        told = {"why": said["why"], "claim": claim.number}
-        self.work.ledger.past.add_event("released", who=said["by"], table=self.table.name, label=label, data=told)
 
     def _sifted(self, manifest: Manifest) -> Mapping[str, Any]:
         if self.held is not None:

@@ -106,6 +106,12 @@ def sealed_again(work: Workplace, table: Table, held: HeldBatch, claim: Claim) -
     return Written((linked,), {manifest.label: {}})
 
 
+def note_released(work: Workplace, group: Group, claim: Claim, said: Mapping[str, Any]) -> None:
+    """Note in the audit trail that a held batch is shown, and who says so."""
+    told = {"why": said["why"], "claim": claim.number}
+    work.ledger.past.add_event("released", who=said["by"], table=group.table, label=group.batches[0].label, data=told)
+
+
 def _read(inputs: Sequence[Input]) -> list[tuple[object, ...]]:
     return [(it.table, it.read, it.low, it.high, it.content) for it in inputs]
 
