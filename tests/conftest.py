@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-EXAMPLES = 40  # of a property, every day; the soak tries ten times as many
+EXAMPLES = 30  # of a property, every day; the soak tries ten times as many
 HERE = Path(__file__).parent
 DURATIONS = HERE / "durations.txt"
 TOGETHER = (

@@ -23,6 +23,7 @@ def flights(tmp_path: Path) -> Path:
     return put_flights(tmp_path / "flights")
 
 
+@pytest.mark.soak
 def test_the_rules_of_the_flights_hold_without_their_data(flights: Path, tmp_path: Path) -> None:
     page = tmp_path / "spec.html"
     before = sorted(path.name for path in flights.iterdir())

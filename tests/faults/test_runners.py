@@ -209,6 +209,7 @@ def disturbed(
     return at.disturbed
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ledger", [*list(SITES)[:2], pytest.param("s3", marks=pytest.mark.soak)])
 def test_two_runners_that_are_disturbed_do_each_batch_once(
     ledger: str, tmp_path: Path, spark: SparkSession, wanted: dict[str, Any]

@@ -205,6 +205,7 @@ def test_a_question_mark_shows_the_keys(page: Page) -> None:
     expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
 
 
+@pytest.mark.soak
 def test_tables_and_labels_travel_to_the_next_page(page: Page) -> None:
     page.get_by_role("textbox", name="Tables").fill("marts.*")
     page.get_by_role("textbox", name="Labels").fill("2026-11-01..2026-11-20")
@@ -217,6 +218,7 @@ def test_tables_and_labels_travel_to_the_next_page(page: Page) -> None:
     expect(page.locator("tr[data-t]")).to_have_count(8)
 
 
+@pytest.mark.soak
 def test_without_scripts_a_square_is_a_link_to_its_batch(page: Page) -> None:
     page.get_by_role("link", name=BLOCKED).click(modifiers=["ControlOrMeta"])
     page.goto(f"{page.url}batches/marts.stock_health/20261109000000")
@@ -225,6 +227,7 @@ def test_without_scripts_a_square_is_a_link_to_its_batch(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("Retry raw.inventory @ 9 Nov")
 
 
+@pytest.mark.soak
 def test_a_block_is_taken_by_shift_and_arrows_and_planned_as_one(page: Page) -> None:
     page.keyboard.press("f")
     expect(where(page)).to_have_text("raw.inventory @ 2026-11-09: failed")

@@ -75,6 +75,7 @@ def test_a_plan_that_has_become_another_is_shown_anew_and_nothing_is_done(
         assert ledger.sequence() == before
 
 
+@pytest.mark.soak
 def test_a_chip_stays_pressed_and_a_drawer_open_while_the_grid_changes(shop: stocks.Stocks, page: Page) -> None:
     page.get_by_role("button", name=re.compile("blocked")).click()
     page.get_by_role("link", name="marts.stock_health 9 Nov: blocked").click()
@@ -137,6 +138,7 @@ def test_a_ledger_that_is_away_is_said_over_the_last_known_grid(
     expect(page.get_by_role("alert")).to_have_count(0, timeout=SOON)
 
 
+@pytest.mark.soak
 def test_a_page_that_could_not_be_shown_comes_by_itself(
     shop: stocks.Stocks, serve: Callable[..., str], opened: Callable[..., Page], closed_world: World
 ) -> None:

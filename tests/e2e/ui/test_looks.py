@@ -94,6 +94,7 @@ def axe() -> str:
     return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("theme", "size"),
     [  # contrasts hang on the theme, places on the size: each once every day
@@ -129,6 +130,7 @@ def test_every_screen_is_without_findings(
     assert found == {}
 
 
+@pytest.mark.soak
 def test_on_a_phone_a_table_takes_two_lines_and_shows_thirty_labels(shown: str, opened: Callable[..., Page]) -> None:
     page = opened(shown, size=NARROW)
     row = page.locator('tr[data-t="raw.inventory"]')

@@ -60,6 +60,7 @@ def aside(tiny: Tiny) -> list[tuple[str, int, list[str]]]:
     return sorted((label, json.loads(row)["id"], list(broken)) for label, row, broken in rows)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("together", [True, False], ids=["in one job", "one by one"])
 def test_rows_without_a_parent_are_set_aside_and_come_in_with_it(
     tmp_path: Path, spark: SparkSession, together: bool

@@ -146,6 +146,7 @@ def test_ours_is_the_manifest_that_delta_would_write(lived: Tiny, tmp_path: Path
     assert ours == theirs
 
 
+@pytest.mark.soak
 def test_maintain_mends_a_manifest_and_takes_one_away_that_nobody_keeps_up(lived: Tiny, tmp_path: Path) -> None:
     tiny = lived.copied(tmp_path / "copy")  # elsewhere: the paths in its manifests are those of the first
     with tiny.opened() as work:

@@ -120,6 +120,7 @@ def test_a_collect_that_stopped_goes_on_with_the_ids_that_were_not_answered(shop
     assert sorted(shop.asked(asked)) == ["1", "2", "3", "4", "5"], "all were kept before the stop"
 
 
+@pytest.mark.soak
 def test_several_ids_in_a_request_and_answers_that_serve_later_labels(shop: Shop) -> None:
     options = "path 'details', params.ids '{user_id}', batch 2, match 'id', cache '7 days', in_flight 2"
     shop.declare(FLOW.replace("{options}", options))

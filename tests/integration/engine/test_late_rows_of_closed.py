@@ -123,6 +123,7 @@ def test_rows_that_cannot_be_told_are_refused(tmp_path: Path, spark: SparkSessio
     assert refused.value.fix
 
 
+@pytest.mark.soak
 def test_late_rows_stay_where_their_window_cannot_be_made_again(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare(FLOW.replace("BY DATA TIME came;", "BY DATA TIME came RETAIN 4 DAYS;").replace("30 HOURS", "30 DAYS"))

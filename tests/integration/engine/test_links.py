@@ -97,6 +97,7 @@ def test_two_projects_are_made_at_each_others_ticks_and_a_restatement_there_is_o
     assert again.done == 0
 
 
+@pytest.mark.soak
 def test_what_was_made_again_of_kept_rows_still_sees_what_is_restated_there(
     tmp_path: Path, spark: SparkSession
 ) -> None:

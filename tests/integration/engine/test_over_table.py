@@ -40,6 +40,7 @@ def restate(tiny: Tiny, number: int) -> None:
         ledger.decisions.request_restate("shop.sent", [day(number)], "recollect", who="ann")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["MERGE ORDER BY at", "TEMPORAL AT at"])
 def test_a_state_is_held_before_anybody_sees_it(tmp_path: Path, spark: SparkSession, mode: str) -> None:
     rule = "EXPECT sum(amount) <= 12 AS within OVER TABLE ELSE HOLD"

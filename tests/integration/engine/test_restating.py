@@ -139,6 +139,7 @@ def test_a_label_left_out_and_taken_back_comes_late(done: Tiny, tmp_path: Path, 
     assert standing(tiny) == standing(wanted)
 
 
+@pytest.mark.soak
 def test_an_older_replace_state_is_its_slice_and_the_head_stays(done: Tiny, tmp_path: Path) -> None:
     tiny = done.copied(tmp_path / "asked")
     head, older = tiny.rows("SELECT * FROM marts.total"), as_of(tiny, "marts.total", day(3))

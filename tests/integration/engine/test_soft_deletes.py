@@ -38,6 +38,7 @@ def options_of(database: Database) -> str:
     return ", ".join(listed)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "kind",
     [
@@ -66,6 +67,7 @@ def test_what_is_marked_goes_and_comes_back_with_its_mark(kind: str, tmp_path: P
         assert [row[0] for row in published] == there
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_the_page_for_mariadb_is_what_happens(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch

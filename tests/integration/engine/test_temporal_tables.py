@@ -218,6 +218,7 @@ def test_a_row_of_a_snapshot_is_taken_as_it_stands_unless_it_is_said_otherwise(
     assert tiny.rows("SELECT count(*) FROM shop.stock") == [(versions,)]
 
 
+@pytest.mark.soak
 def test_a_column_that_a_snapshot_brings_later_says_nothing_of_the_time_before(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -65,6 +65,7 @@ def test_a_job_s_files_are_put_in_place_without_a_copy(site: Site) -> None:
     assert driver.sql(f"SELECT count(*) FROM parquet.`{url.replace('s3:', 's3a:')}`") == [[9]]
 
 
+@pytest.mark.soak
 def test_spark_and_delta_rs_write_one_table(site: Site) -> None:
     driver, url = site.drivers[0], site.url("table")
     write_deltalake(url, pa.table({"id": [1, 2]}), storage_options=site.server.for_delta())

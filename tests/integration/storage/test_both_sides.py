@@ -177,6 +177,7 @@ def test_m3_vacuum_leaves_every_sealed_slice(spark: SparkSession, tmp_path: Path
     assert frame_at(spark, folder, 1, is_partitioned=False).count() == 2
 
 
+@pytest.mark.soak
 @both_types
 def test_m4_a_label_whose_files_carry_deletion_vectors_is_restated_by_spark(
     spark: SparkSession, tmp_path: Path, is_partitioned: bool
@@ -303,6 +304,7 @@ def test_a_version_is_read_alike_from_its_files_and_through_delta(
             assert sorted(frame.collect()) == sorted(row for row in whole if least <= row["timelabel"] < most)
 
 
+@pytest.mark.soak
 def test_deletion_vectors_are_minded_when_a_version_is_read(spark: SparkSession, tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     commit(folder, 1, {hour(0): rows_of(1, 2, 3)})

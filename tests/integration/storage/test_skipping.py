@@ -55,6 +55,7 @@ def test_every_predicate_finds_through_delta_what_it_finds_in_the_bare_files(
     assert sum(expected) > (100 if is_long else 30)
 
 
+@pytest.mark.soak
 def test_files_are_skipped_at_all(spark: SparkSession, tmp_path: Path) -> None:
     _, through = _both(spark, tmp_path)
     for condition in OF_ONE_FILE:

@@ -202,6 +202,7 @@ def empty(spark: SparkSession, schema: str) -> DataFrame:
     return spark.createDataFrame([], schema)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("exact", [False, True])
 def test_empty_frames_give_empty_frames(spark: SparkSession, exact: bool) -> None:
     counts = Counts()

@@ -37,6 +37,7 @@ def troubled(shop: stocks.Stocks) -> Path:
     return shop.folder
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("labels", ["2026-11-12", "2026-11", "2026", "2026-10-30..2026-11-12T06:00Z", "2031"])
 @pytest.mark.parametrize("tables", ["", "raw.sites", "raw.* core.*", "marts.revenue raw.sites@2026-11-10..2026-11-13"])
 def test_a_block_says_what_a_look_at_each_batch_says(troubled: Path, tables: str, labels: str) -> None:

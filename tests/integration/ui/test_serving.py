@@ -116,6 +116,7 @@ def test_a_request_that_comes_byte_by_byte_is_ended(served: Served) -> None:
         assert PATIENCE <= time.monotonic() - begun < PATIENCE + 5
 
 
+@pytest.mark.soak
 def test_one_that_rests_between_two_requests_is_answered_still(served: Served) -> None:
     with closing(socket.create_connection((served.host, served.port), timeout=10)) as connection:
         for _ in range(2):

@@ -96,6 +96,7 @@ def test_a_value_that_does_not_fit_stops_the_batch(
     assert value in raised.value.what
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("by_window", [False, True])
 def test_a_big_result_is_read_by_a_worker_while_nobody_writes(
     spark: SparkSession, database: DuckDatabase, collector: DuckdbCollector, by_window: bool

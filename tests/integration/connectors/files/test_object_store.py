@@ -282,6 +282,7 @@ def fresh_folder(folder: Path) -> Path:
     return folder / "sealed"
 
 
+@pytest.mark.soak
 def test_a_store_that_is_back_goes_on_where_it_was(tmp_path: Path) -> None:
     own = start_server()
     try:

@@ -53,6 +53,7 @@ def again(tiny: Tiny, number: int) -> None:
         ledger.decisions.retry("raw.t", [day(number)], who="ann")
 
 
+@pytest.mark.soak
 def test_labels_own_offsets_though_transactions_leave_gaps(tiny: Tiny) -> None:
     bus = broker()
     topic = bus.topic(partitions=2)
@@ -89,6 +90,7 @@ def test_labels_own_offsets_though_transactions_leave_gaps(tiny: Tiny) -> None:
     assert tiny.done("raw.t") == [first, second, third]
 
 
+@pytest.mark.soak
 def test_whoever_tries_again_reads_the_same_offsets(tiny: Tiny) -> None:
     bus = broker()
     topic = bus.topic()

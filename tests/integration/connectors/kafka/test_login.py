@@ -125,6 +125,7 @@ def _wrong(case: str, folder: Path, stranger: Authority) -> tuple[str, Mapping[s
     return found[case]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("case", "code", "what", "fix"),
     [
@@ -229,6 +230,7 @@ def set_password(user: str, word: str) -> None:
         done.result(30)
 
 
+@pytest.mark.soak
 def test_what_is_published_by_a_user_over_tls_comes_once(tmp_path: Path) -> None:
     name = broker().topic()
     options = {**trusting("sasl_ssl"), "mechanism": "SCRAM-SHA-256", **known()}

@@ -40,6 +40,7 @@ def collector(database: MysqlDatabase) -> MysqlCollector:
     return MysqlCollector(database_of(database.setting))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_a_big_table_is_read_by_workers(spark: SparkSession, big: MysqlDatabase, partitions: int) -> None:
     unit = unit_of("ops", "big", partitions=partitions)
@@ -49,6 +50,7 @@ def test_a_big_table_is_read_by_workers(spark: SparkSession, big: MysqlDatabase,
     assert tuple(found) == (ROWS, sum(range(ROWS)), sum(range(ROWS)) / 8, partitions)
 
 
+@pytest.mark.soak
 def test_parts_of_two_moments_are_refused_and_tried_again(spark: SparkSession, big: MysqlDatabase) -> None:
     unit = unit_of("ops", "big", partitions=2)
     request = WindowRequest("at", [Window(DAY + at * ONE_DAY, DAY + (at + 1) * ONE_DAY) for at in range(28)])

@@ -200,6 +200,7 @@ def test_declared_types_are_kept(
     assert frame.collect()[0].x == comes
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("partitions", "parts"), [(1, 1), (3, 3)])
 def test_a_big_table_is_read_in_parts(spark: SparkSession, big: PostgresDatabase, partitions: int, parts: int) -> None:
     unit = unit_of("ops", "big", partitions=partitions)
@@ -273,6 +274,7 @@ def test_rows_between_the_windows_count_towards_what_one_process_reads(
     read.set_aside()
 
 
+@pytest.mark.soak
 def test_parts_of_local_times_hold_each_row_once_where_an_hour_comes_twice(
     spark: SparkSession, database: PostgresDatabase
 ) -> None:

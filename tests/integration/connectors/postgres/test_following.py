@@ -154,6 +154,7 @@ def test_slots_go_with_a_batch_that_fails_and_with_a_table_that_went(tmp_path: P
     assert it.at.run("SELECT pubname FROM pg_publication WHERE pubname = %s", slot) == []
 
 
+@pytest.mark.soak
 def test_a_label_that_is_made_again_from_what_was_kept_moves_no_position_back(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -156,6 +156,7 @@ def writers(followers: Followers, seed: int, transactions: int, count: int = 3) 
             thread.join()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_snapshot_and_log_of_both_decoders_come_to_the_table(followers: Followers, seed: int) -> None:
     held: dict[str, Held] = {}

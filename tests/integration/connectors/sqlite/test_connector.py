@@ -62,6 +62,7 @@ def test_windows_of_a_big_table_are_read_in_parts(spark: SparkSession, big: Sqli
     assert set(counts) == {window.label for window in windows}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("journal", ["delete", "wal"])
 def test_parts_of_different_moments_are_refused_and_tried_again(
     spark: SparkSession, big: SqliteDatabase, journal: str

@@ -106,6 +106,7 @@ AS SELECT id, name FROM shop.rows;
 """
 
 
+@pytest.mark.soak
 def test_merged_rows_lose_it_when_they_change_and_a_set_made_anew_ends_it_as_it_was_told(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -130,7 +130,7 @@ def asked(work: Workplace, case: str) -> tuple[Sequence[Batch], Counter[Any]]:
     return batches, expected
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.sampled(6)) for case in TOGETHER])
+@pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.sampled(3)) for case in TOGETHER])
 def test_one_query_gives_what_one_for_each_window_gives(
     collected: Tiny, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

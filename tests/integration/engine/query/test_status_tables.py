@@ -64,6 +64,7 @@ def answered(tiny: Tiny, text: str) -> tuple[tuple[tuple[str, str], ...], list[s
     return found.columns, sorted(map(repr, found.rows))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("text", QUERIES)
 def test_what_is_not_asked_for_changes_no_answer(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     found = answered(tiny, text)

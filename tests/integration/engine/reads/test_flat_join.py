@@ -108,6 +108,7 @@ def test_sources_integrate_on_one_timeline_and_facts_see_it_as_it_was(sold: Tiny
     ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rule", ["", "EXPECT id <> 'nobody' ELSE QUARANTINE"], ids=["bare", "with a sieve"])
 def test_a_branch_without_a_column_says_nothing_of_it_where_null_is_a_value(
     tmp_path: Path, spark: SparkSession, rule: str
@@ -132,6 +133,7 @@ def test_facts_whose_parent_is_not_there_are_counted(sold: Tiny) -> None:
     assert lacking(sold, "marts.sales") == [None, None, {"raw.shops": 1, "dim.customer (buyer)": 1}]
 
 
+@pytest.mark.soak
 def test_windows_of_one_job_are_counted_each_for_itself(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.source("shops", "shop TEXT, town TEXT, opened TEXT", [("x", "rome", "2020-01-01 06:00:00")])

@@ -182,6 +182,7 @@ def test_a_table_with_an_open_claim_is_left_alone(lived: Tiny) -> None:
     assert not scratch.exists()
 
 
+@pytest.mark.soak
 def test_a_ledger_is_rebuilt_from_before_an_upkeep_as_from_after_it(
     lived: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,6 +151,7 @@ def test_a_merge_becomes_an_append_again(tiny: Tiny) -> None:
     assert not outcome.failed, described(outcome)
 
 
+@pytest.mark.soak
 def test_a_regular_table_becomes_a_partitioned_one_and_back(tiny: Tiny) -> None:
     before, digests = rows(tiny, "shop.rows"), tiny.digests()
     tiny.declare(APPENDED.replace("shop.rows (id", "shop.rows PARTITIONED (id"))

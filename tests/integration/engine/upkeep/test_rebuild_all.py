@@ -156,6 +156,7 @@ def test_killed_within_the_move_queries_see_the_old_set_until_it_is_carried_on(t
     assert tiny.delivered("SELECT qty FROM total") == [(60,)]
 
 
+@pytest.mark.soak
 def test_a_set_that_is_not_whole_and_a_full_disk_leave_the_old_one(tiny: Tiny) -> None:
     before = {name: rows(tiny, name) for name in TABLES}
     tiny.declare(
@@ -252,6 +253,7 @@ def test_what_arrived_is_not_cut_finer_than_it_is_known(hourly: Tiny, tmp_path: 
     assert refused.value.code == "E431"
 
 
+@pytest.mark.soak
 def test_another_zone_a_snapshot_and_every_version_of_a_key(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.source("prices", "id INT, at TEXT, price INT", [(1, "2020-01-01 22:30:00", 1), (1, "2020-01-02 23:30:00", 2)])

@@ -45,6 +45,7 @@ def remade(tiny: Tiny, now: int = 3) -> None:
         rebuild_all(work, day(now))
 
 
+@pytest.mark.soak
 def test_linked_tables_are_cut_anew_and_still_see_what_is_restated_there(tmp_path: Path, spark: SparkSession) -> None:
     upstream, here = projects(tmp_path, spark)
     here.declare(HERE)

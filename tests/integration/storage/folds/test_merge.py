@@ -306,6 +306,7 @@ def test_the_road_taken_is_the_one_meant(spark: SparkSession, tmp_path: Path, ro
     assert operation == ("MERGE" if road == "merged by Delta" else "WRITE")
 
 
+@pytest.mark.soak
 def test_a_state_made_from_what_is_no_longer_so_is_made_again(spark: SparkSession, tmp_path: Path, road: str) -> None:
     planes = Planes(spark, tmp_path, BY_ORDER)
     planes.add([(1, 1, "u", "a"), (2, 1, "u", "b")])

@@ -70,6 +70,7 @@ def table(mode: Mode, *, is_partitioned: bool = False, **more: object) -> Table:
     return flows.collect("web.clicks", "HOUR", mode=mode, is_partitioned=is_partitioned, **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("is_partitioned", [False, True])
 def test_an_append_table_is_its_rows_before_the_tick_as_they_were_known(
     spark: SparkSession, tmp_path: Path, is_partitioned: bool

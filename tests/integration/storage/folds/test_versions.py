@@ -224,6 +224,7 @@ def test_keys_whose_rows_all_vanish_leave_the_table(spark: SparkSession, tmp_pat
     assert [row[0] for row in accounts.found()] == ["k1", "k3"]
 
 
+@pytest.mark.soak
 def test_a_column_that_a_slice_lacks_is_missing_even_where_null_is_a_value(spark: SparkSession, tmp_path: Path) -> None:
     temporal = Temporal(("k",), "at", ("o",), "gone", ("o", "gone"), are_all_values=True)
     accounts = Accounts(spark, tmp_path, declared(temporal))
@@ -233,6 +234,7 @@ def test_a_column_that_a_slice_lacks_is_missing_even_where_null_is_a_value(spark
     assert [(row[3], row[4]) for row in accounts.found()] == [("x", 1), ("y", 1), ("y", None)]
 
 
+@pytest.mark.soak
 def test_under_fill_forward_a_null_that_is_a_value_begins_no_version_that_looks_like_the_one_before(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -416,6 +418,7 @@ def test_a_microsecond_makes_another_row_of_a_snapshot(spark: SparkSession, tmp_
     assert sorted(map(tuple, shows.collect())) == [("k1", 0), ("k1", 1), ("k2", 0)]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("road", ["copied"], indirect=True)
 def test_a_change_of_one_of_two_rows_of_a_key_is_seen(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

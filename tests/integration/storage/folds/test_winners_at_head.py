@@ -163,6 +163,7 @@ def test_in_whatever_order_labels_come_the_table_is_the_fold_of_all(
         assert planes.as_of(number, planes.records[moment].at) == folded_by_hand(known[moment], number)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("road", ["rewritten by file"], indirect=True)
 @pytest.mark.parametrize("merge", [BY_ORDER, Merge(("k",), (), "op = 'd'")], ids=["by order", "by label alone"])
 def test_slices_of_all_columns_end_as_the_fold_of_all_and_no_state_before_them_is_made(
@@ -202,6 +203,7 @@ def test_a_late_label_reads_its_slice_and_deletes_that_may_beat_it_and_nothing_e
     assert {folder_of(path) for path in read} == {late.slice_path, steps[2].slice_path}
 
 
+@pytest.mark.soak
 def test_a_late_label_whose_slice_lacks_columns_reads_no_state_before_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_long: bool
 ) -> None:

@@ -150,6 +150,7 @@ OF_SPARK = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.MERGE])
 @pytest.mark.parametrize(
     ("kind", "spark", "fits", "cut"),

@@ -250,6 +250,7 @@ def test_parts_hold_each_row_once_and_notice_what_changes(database: MysqlDatabas
         assert [digest_of(opened, part) == part.digest for part in parts].count(False) == 1
 
 
+@pytest.mark.soak
 def test_a_reading_that_is_given_up_is_not_read_to_its_end(
     database: MysqlDatabase, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,6 +83,7 @@ def live(at_desk: Desk, drawn: random.Random, days: int) -> None:
             at_desk.done(name, label, digest=digest, restates="asked", reads=reads)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(12))
 def test_a_ledger_is_taken_up_from_its_exports_as_it_was(seed: int, at_desk: Desk) -> None:
     drawn, shelf = random.Random(seed), Shelf()
