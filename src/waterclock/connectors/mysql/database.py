@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from waterclock.connectors.addresses import WRITTEN, is_torn
 from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 
     Connection: TypeAlias = pymysql.Connection
 
-# a TIMESTAMP is told in the session's zone; who reads without a buffer may be slow at it, and others wait meanwhile
+# a TIMESTAMP is told in the session's zone; who reads without a buffer may be slow at it, and others wait meanwhile;
+# a server may be set to answer with so many rows at most, or to refuse statements that name no key
 _SET = (
     "SET SESSION time_zone = '+00:00', net_write_timeout = 3600, net_read_timeout = 600, wait_timeout = 86400,"
+    " sql_select_limit = 18446744073709551615, sql_safe_updates = 0,"
     " innodb_lock_wait_timeout = {seconds}, lock_wait_timeout = {seconds}"
 )
 _SET_AT_MARIADB = (
@@ -143,12 +146,14 @@ def database_of(setting: Setting) -> Database:
 
 def _address_of(setting: Setting, url: str) -> tuple[dict[str, Any], bytes | None]:
     """Return where the database is, as PyMySQL has it, and a password that stands there."""
+    if is_torn(url):
+        raise _unreadable(setting, WRITTEN)
     try:
         parts = urlsplit(url)
         port = parts.port or 3306
         more = {name: values[-1] for name, values in parse_qs(parts.query, strict_parsing=bool(parts.query)).items()}
-    except ValueError as error:
-        raise _unreadable(setting, str(error)) from error
+    except ValueError:  # whose words show what may be a piece of a password
+        raise _unreadable(setting, f"it has no port that is a number, or no such end; {WRITTEN}") from None
     database = unquote(parts.path.removeprefix("/"))
     strange = sorted(set(more) - {"unix_socket"})
     if parts.scheme not in {"mysql", "mariadb"} or not database or "/" in database or strange:
