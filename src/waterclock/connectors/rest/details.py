@@ -170,8 +170,11 @@ def _open_keys(
         f"get_json_object(value, '$.{NOTHING}') AS {NOTHING}",
         "_metadata.file_path AS _file",
     )
-    young = lines.where(f"{NOTHING} IS NULL AND {ANSWERED_AT} >= {sql_text(_instant(earliest))}")
-    whole = young.groupBy(KEY, ANSWERED_AT, "_file").agg(_sql(f"collect_list(value) AS {_LINES}"))
+    young = lines.where(f"{ANSWERED_AT} >= {sql_text(_instant(earliest))}")
+    # that there is nothing any more is newer than what there was: it is asked again
+    whole = young.groupBy(KEY, ANSWERED_AT, "_file").agg(
+        _sql(f"IF(max({NOTHING}) IS NULL, collect_list(value), NULL) AS {_LINES}")
+    )
     newest = whole.groupBy(KEY).agg(_sql(f"max_by({_LINES}, struct({ANSWERED_AT}, _file)) AS {_LINES}"))
     for key, found in keys.join(newest, KEY, "left").select(KEY, _LINES).toLocalIterator():
         yield key, None if found is None else _again(found)
@@ -190,7 +193,7 @@ def _again(lines: Sequence[str]) -> Answer:
 
 def _ask_all(asking: _Asking, window: Window, writer: Writer, waiting: IO[str]) -> None:
     """Ask for all that waits; with the first failure nothing more is begun, and what is on its way is still kept."""
-    batches = _batches(waiting, asking.details.batch)
+    batches = _batches(waiting, asking.details.batch, is_listed=not asking.reading.resource.is_in_body)
     most, on_way, failed = asking.details.in_flight, set[Future[Mapping[str, Answer]]](), None
     with ThreadPoolExecutor(most, thread_name_prefix="each") as pool:
         while True:
@@ -210,10 +213,15 @@ def _ask_all(asking: _Asking, window: Window, writer: Writer, waiting: IO[str]) 
         raise failed
 
 
-def _batches(waiting: IO[str], most: int) -> Iterator[list[str]]:
+def _batches(waiting: IO[str], most: int, *, is_listed: bool) -> Iterator[list[str]]:
+    """Yield the keys of each request; of values that `is_listed` with commas one that holds a comma goes alone."""
     batch: list[str] = []
     for line in waiting:
-        batch.append(line.rstrip("\n"))
+        key = line.rstrip("\n")
+        if most > 1 and is_listed and "," in json.loads(key)[0]:
+            yield [key]
+            continue
+        batch.append(key)
         if len(batch) == most:
             yield batch
             batch = []

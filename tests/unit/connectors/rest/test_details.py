@@ -176,6 +176,30 @@ def test_two_writers_of_one_series_keep_no_key_twice(tmp_path: Path) -> None:
     assert {key: of[0]["by"] for key, of in found.items()} == {key_of(1): "one", key_of(2): "one", key_of(3): "other"}
 
 
+def test_a_writer_that_was_overtaken_keeps_nothing_that_is_kept(tmp_path: Path) -> None:
+    """What it is answered later may stand in a page that it has met before."""
+    answers, series = Answers(tmp_path, "asked"), Series(tmp_path / "w=1" / "asked" / "000001")
+    one, other = Writer(answers, series, 1), Writer(answers, series, 1)
+    for value in range(1, 6):
+        one.add(key_of(value), answer_of(key_of(value), ["_n"], ["{}"], [], DAY))
+    one.flush()
+    for value in range(1, 8):
+        other.add(key_of(value), answer_of(key_of(value), ["_n"], ["{}"], [], DAY))
+        other.flush()
+    assert list(kept(series)) == [key_of(value) for value in range(1, 8)]
+
+
+@pytest.mark.parametrize("is_in_body", [False, True])
+def test_a_value_with_a_comma_stands_in_no_list(*, is_in_body: bool) -> None:
+    waiting = "".join(f"{key_of(value)}\n" for value in ("a", "b,c", "d", ",", "e"))
+    batches = [
+        [json.loads(key)[0] for key in batch]
+        for batch in details._batches(io.StringIO(waiting), 2, is_listed=not is_in_body)
+    ]
+    expected = [["a", "b,c"], ["d", ","], ["e"]] if is_in_body else [["b,c"], ["a", "d"], [","], ["e"]]
+    assert batches == expected
+
+
 def test_a_line_holds_the_record_as_it_was_written() -> None:
     answer = answer_of('["7"]', ["_n"], ['{ "big": 1.10, "id": 12345678901234567890 }', "{}"], ["big", "id"], DAY)
     first, second = answer.lines
