@@ -35,11 +35,13 @@ _STRICT = (
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
     "NO_ENGINE_SUBSTITUTION'"
 )
-_NOT_LET_IN = frozenset({1045, 1251, 1698, 1862, 2059, 2061, 3159, 4151})
+_NOT_LET_IN = frozenset({1045, 1129, 1130, 1251, 1698, 1820, 1862, 2059, 2061, 3118, 3159, 4151})
 _AWAY = frozenset(
-    {1040, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1927, 2002, 2003, 2005, 2006, 2012, 2013}
+    {1040, 1053, 1077, 1135, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1226, 1927, 2002, 2003, 2005, 2006, 2012, 2013}
 )
-_LOCKED = frozenset({1205, 1206, 1213, 1317, 1614, 3024, 3572, 1969})
+# 1020: another changed what a transaction writes since it began, as MariaDB from 11.6 has it
+_LOCKED = frozenset({1020, 1205, 1206, 1213, 1317, 1614, 3024, 3572, 1969})
+_ALTERED = 1412
 _UNWRITABLE = frozenset({1021, 1036, 1114, 1290, 1792, 1836, 3100})
 _NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1370})
 _NO_DATABASE = frozenset({1046, 1049})
@@ -335,6 +337,15 @@ def told(error: pymysql.Error, name: str, where: str) -> WaterclockError:
             where=where,
             why=f"{name}: {said}; nothing was changed",
             fix="it is tried again; end the other transaction, or give the connection a longer timeout",
+            transient=True,
+        )
+    if code == _ALTERED:
+        return WaterclockError(
+            "E814",
+            "the database changed while it was read",
+            where=where,
+            why=f"{name}: {said}",
+            fix="it is tried again: a table was altered since the transaction began",
             transient=True,
         )
     if code in _UNWRITABLE | _NO_RIGHT:

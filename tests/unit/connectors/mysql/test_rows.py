@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pymysql.err import OperationalError
 
 from tests.systems import MysqlDatabase
 from waterclock.connectors.column_matching import match
 from waterclock.connectors.interface import WindowRequest
 from waterclock.connectors.mysql import connector, rows
-from waterclock.connectors.mysql.database import database_of, source_of
+from waterclock.connectors.mysql.database import database_of, source_of, told
 from waterclock.connectors.mysql.extract import Extract, Wanted, digest_of, parts_of, set_aside
 from waterclock.connectors.mysql.types import columns_of, refuse_unsaid
 from waterclock.connectors.values import Times
@@ -285,3 +286,26 @@ def test_a_server_that_is_set_to_answer_with_few_rows_answers_with_all(database:
         assert [row["id"] for row in Reading(database).rows(("id", None))] == [1, 2, 3]
     finally:
         database.run("SET GLOBAL sql_select_limit = DEFAULT")
+
+
+def test_a_table_that_is_altered_while_it_is_read_is_read_again(database: MysqlDatabase) -> None:
+    database.run("CREATE TABLE totals (id int)")
+    database.run("INSERT INTO totals VALUES (1)")
+    reading = Reading(database)
+
+    def read() -> None:
+        with reading.database.reading("here") as opened:
+            database.run("ALTER TABLE totals ADD COLUMN more int, ALGORITHM = COPY")
+            list(rows.batches(opened, reading.extract(opened, ("id", None))))
+
+    with pytest.raises(WaterclockError) as refused:
+        read()
+    assert (refused.value.code, refused.value.transient) == ("E814", True)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(1020, "E811"), (1226, "E810"), (1130, "E810"), (1412, "E814"), (1213, "E811")]
+)
+def test_what_passes_is_told_so(number: int, code: str) -> None:
+    error = told(OperationalError(number, "as it is"), "127.0.0.1:3306/shop", "here")
+    assert (error.code, error.transient) == (code, True)
