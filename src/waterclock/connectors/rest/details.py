@@ -260,7 +260,6 @@ def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Bo
     values = [json.loads(key) for key in keys]
     resource = _resource_for(asking, values)
     reading = replace(asking.reading, resource=resource)
-    adapt = partial(_adapted, asking, values)
     place: Place | None = first_place(resource.paging)
     number, before, places = 1, 0, set[str]()
     while place is not None:
@@ -269,6 +268,8 @@ def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Bo
             where = f"{reading.unit}@{window.label}, page {number}"
             raise endless(reading, "it names a page as the next one that was read before", where)
         places.add(told)
+        # of a later page it says nothing about what was asked for, of which there is a page already
+        adapt = partial(_adapted, asking, values, may_lack=number == 1)
         body, place = ask_page(reading, place, window, number, before, adapt)
         yield body
         number, before = number + 1, before + len(body.lines)
@@ -298,8 +299,8 @@ def _in_path(value: str) -> str:
     return quote(value, safe="") if value.strip(".") else value.replace(".", "%2E")
 
 
-def _adapted(asking: _Asking, values: Sequence[Sequence[str]], request: Request) -> Request:
-    """Take that there is no such thing as an answer; a batch in a body of JSON is a list of its values."""
+def _adapted(asking: _Asking, values: Sequence[Sequence[str]], request: Request, *, may_lack: bool) -> Request:
+    """Say whether there may be no such thing as an answer; a batch in a body of JSON is a list of its values."""
     if asking.details.batch > 1 and asking.reading.resource.is_in_body and request.content is not None:
         body: dict[str, Any] = json.loads(request.content)
         place = f"{{{asking.request.parameters[0]}}}"
@@ -307,7 +308,7 @@ def _adapted(asking: _Asking, values: Sequence[Sequence[str]], request: Request)
             if text == place:
                 body[name] = [each[0] for each in values]
         request = replace(request, content=json.dumps(body).encode())
-    return replace(request, may_lack=True)
+    return replace(request, may_lack=may_lack)
 
 
 def _value_of(asking: _Asking, window: Window, line: str) -> str:
