@@ -143,6 +143,22 @@ def test_several_ids_in_a_request_and_answers_that_serve_later_labels(shop: Shop
     assert error.code == "E868"
 
 
+def test_what_is_gone_is_asked_again_though_an_older_answer_is_kept(shop: Shop) -> None:
+    shop.declare(FLOW.replace("{options}", f"{ONE}, cache '7 days'"))
+    shop.order((1, 1))
+    assert not shop.run(day(2)).failed
+    shop.space.set(rows=users(2))
+    shop.ask_again(RECOLLECT, "raw.users", 1)
+    assert not shop.run(day(2)).failed
+    assert shop.rows(ROWS) == []
+    shop.order((2, 1), (2, 2))
+    asked = len(shop.space.asked)
+    outcome = shop.run(day(3))
+    assert not outcome.failed, described(outcome)
+    assert sorted(shop.asked(asked)) == ["1", "2"]
+    assert [row[1] for row in shop.rows(ROWS)] == [2]
+
+
 def test_an_id_that_the_source_does_not_know_fails_its_batch_unless_it_is_said_to_be_no_row(shop: Shop) -> None:
     shop.declare(FLOW.replace("{options}", "path 'detail/{user_id}'"))
     shop.order((1, 1), (1, 9))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import math
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, wait
@@ -251,20 +252,32 @@ class Cluster:
     def _client(self, heard: Heard, more: Mapping[str, Any]) -> dict[str, Any]:
         own = {"bootstrap.servers": self.servers, "client.id": "waterclock", "error_cb": heard, **self.settings, **more}
         if self.token_file:
-            if not Path(self.token_file).is_file():
-                raise no_token(self.token_file, self.name)
+            self._token("")  # the client would wait, and say no more than that it has none
             own["oauth_cb"] = self._token
         return own
 
     def _token(self, _: str) -> tuple[str, float]:
-        """Return the token that the file holds now, and when it ends; one that does not say ends in five minutes."""
-        token = Path(self.token_file).read_text(encoding="utf-8").strip()
+        """Return the token that the file holds now, and when it ends; one that does not say ends in five minutes.
+
+        Raises  E855 without a file, a token in it, or one that has not ended yet
+        """
+        try:
+            token = Path(self.token_file).read_text(encoding="ascii").strip()
+        except OSError:
+            raise no_token(f"no file {self.token_file}", self.name) from None
+        except ValueError:  # whose words show some of it
+            token = ""
+        if not token or any(sign.isspace() for sign in token):
+            raise no_token(f"{self.token_file} holds none: a token is one word of ASCII", self.name)
+        now = time.time()
         try:
             body = token.split(".")[1]
             ends = float(json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["exp"])
         except (IndexError, KeyError, TypeError, ValueError):
-            ends = time.time() + _TOKEN_SECONDS
-        return token, ends
+            ends = math.inf
+        if ends <= now:
+            raise no_token(f"that in {self.token_file} ended {now - ends:.0f} seconds ago", self.name)
+        return token, ends if math.isfinite(ends) else now + _TOKEN_SECONDS
 
 
 def _answers(admin: AdminClient, heard: Heard, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:

@@ -100,13 +100,13 @@ def login_refused(error: KafkaError, settings: Mapping[str, str], where: str) ->
     )
 
 
-def no_token(file: str, where: str) -> WaterclockError:
-    """Say that there is no token to show."""
+def no_token(why: str, where: str) -> WaterclockError:
+    """Say that there is no token to show, and why."""
     return WaterclockError(
         "E855",
         "there is no token for Kafka",
         where=where,
-        why=f"no file {file}",
+        why=why,
         fix="have what makes tokens write it there, or mend token_file of the connection",
         transient=True,
     )

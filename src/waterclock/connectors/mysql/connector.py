@@ -112,7 +112,7 @@ class MysqlCollector:
             return at.replace(tzinfo=UTC)
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Tell whether the query gives something that is TRUE first: TRUE, or a number but 0.
+        """Tell whether the query gives something that is TRUE first: TRUE, or a number but 0; a BIT is a number.
 
         :window_start and :window_end are times of UTC, as a TIMESTAMP is told; :timelabel is the label.
         """
@@ -127,7 +127,7 @@ class MysqlCollector:
         query = _VALUE.sub(lambda found: said[found[1]], awaits.text)
         with self.database.reading(str(unit)) as connection:
             row = asked(connection, query).fetchone()
-        return row is not None and bool(row[0])
+        return row is not None and _is_true(row[0])
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Columns of the table or query with Spark types; STRING for those whose type has to be declared."""
@@ -209,6 +209,18 @@ class MysqlCollector:
         except BaseException:
             held.__exit__(*sys.exc_info())
             raise
+
+
+def _is_true(value: object) -> bool:
+    """Tell whether a value is TRUE to the server: a text is so by the number that it says, a BIT comes as bytes."""
+    if isinstance(value, bytes):
+        return any(value)
+    if isinstance(value, str):
+        try:
+            return float(value) != 0
+        except ValueError:
+            return value.lower() == "true"
+    return bool(value)
 
 
 def _window_filter(request: WindowRequest, there: Sequence[SqlColumn], unit: Unit) -> WindowFilter:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from waterclock.connectors.addresses import WRITTEN, is_torn
 from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 
     Connection: TypeAlias = pymysql.Connection
 
-# a TIMESTAMP is told in the session's zone; who reads without a buffer may be slow at it, and others wait meanwhile
+# a TIMESTAMP is told in the session's zone; who reads without a buffer may be slow at it, and others wait meanwhile;
+# a server may be set to answer with so many rows at most, or to refuse statements that name no key
 _SET = (
     "SET SESSION time_zone = '+00:00', net_write_timeout = 3600, net_read_timeout = 600, wait_timeout = 86400,"
+    " sql_select_limit = 18446744073709551615, sql_safe_updates = 0,"
     " innodb_lock_wait_timeout = {seconds}, lock_wait_timeout = {seconds}"
 )
 _SET_AT_MARIADB = (
@@ -32,11 +35,13 @@ _STRICT = (
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
     "NO_ENGINE_SUBSTITUTION'"
 )
-_NOT_LET_IN = frozenset({1045, 1251, 1698, 1862, 2059, 2061, 3159, 4151})
+_NOT_LET_IN = frozenset({1045, 1129, 1130, 1251, 1698, 1820, 1862, 2059, 2061, 3118, 3159, 4151})
 _AWAY = frozenset(
-    {1040, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1927, 2002, 2003, 2005, 2006, 2012, 2013}
+    {1040, 1053, 1077, 1135, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1226, 1927, 2002, 2003, 2005, 2006, 2012, 2013}
 )
-_LOCKED = frozenset({1205, 1206, 1213, 1317, 1614, 3024, 3572, 1969})
+# 1020: another changed what a transaction writes since it began, as MariaDB from 11.6 has it
+_LOCKED = frozenset({1020, 1205, 1206, 1213, 1317, 1614, 3024, 3572, 1969})
+_ALTERED = 1412
 _UNWRITABLE = frozenset({1021, 1036, 1114, 1290, 1792, 1836, 3100})
 _NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1370})
 _NO_DATABASE = frozenset({1046, 1049})
@@ -143,12 +148,14 @@ def database_of(setting: Setting) -> Database:
 
 def _address_of(setting: Setting, url: str) -> tuple[dict[str, Any], bytes | None]:
     """Return where the database is, as PyMySQL has it, and a password that stands there."""
+    if is_torn(url):
+        raise _unreadable(setting, WRITTEN)
     try:
         parts = urlsplit(url)
         port = parts.port or 3306
         more = {name: values[-1] for name, values in parse_qs(parts.query, strict_parsing=bool(parts.query)).items()}
-    except ValueError as error:
-        raise _unreadable(setting, str(error)) from error
+    except ValueError:  # whose words show what may be a piece of a password
+        raise _unreadable(setting, f"it has no port that is a number, or no such end; {WRITTEN}") from None
     database = unquote(parts.path.removeprefix("/"))
     strange = sorted(set(more) - {"unix_socket"})
     if parts.scheme not in {"mysql", "mariadb"} or not database or "/" in database or strange:
@@ -330,6 +337,15 @@ def told(error: pymysql.Error, name: str, where: str) -> WaterclockError:
             where=where,
             why=f"{name}: {said}; nothing was changed",
             fix="it is tried again; end the other transaction, or give the connection a longer timeout",
+            transient=True,
+        )
+    if code == _ALTERED:
+        return WaterclockError(
+            "E814",
+            "the database changed while it was read",
+            where=where,
+            why=f"{name}: {said}",
+            fix="it is tried again: a table was altered since the transaction began",
             transient=True,
         )
     if code in _UNWRITABLE | _NO_RIGHT:

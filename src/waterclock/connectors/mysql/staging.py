@@ -7,6 +7,7 @@ word: both is refused.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from waterclock.connectors.mysql.database import Connection
 
 _GONE = "waterclock_gone"
-_STATEMENT = 500_000  # characters: a server takes 16 MB, unless it is told to take less
+_EXACT_UP_TO = {"float": 2**24, "double": 2**53}  # whole numbers
+_STATEMENT = 500_000  # bytes: a server takes 16 MB, unless it is told to take less
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,26 +127,40 @@ def put(connection: Connection, table: str, delivery: Delivery, there: Mapping[s
     head = f"INSERT INTO {table} ({', '.join(map(quoted, names))}) VALUES "
     places = f"({', '.join(['%s'] * len(names))})"
     rows = 0
+    packet = int(asked(connection, "SELECT @@max_allowed_packet").fetchone()[0])
     with connection.cursor() as cursor:
-        held: list[str] = []
-        size = 0
+        held: list[bytes] = []
+        size = begun = len(head.encode())
 
         def write() -> None:
-            cursor.execute(head + ",".join(held))
+            cursor.execute(head.encode() + b",".join(held))
             if cursor.warning_count:
                 _refuse_warned(connection, delivery)
             held.clear()
 
         for row in _rows(delivery, there, with_marks=with_marks):
-            held.append(cursor.mogrify(places, row))
-            size += len(held[-1])
-            rows += 1
-            if size >= _STATEMENT:
+            made = cursor.mogrify(places, row).encode("utf-8", "surrogateescape")
+            if begun + len(made) >= packet:
+                raise _too_big(delivery, begun + len(made), packet)
+            if held and size + len(made) >= min(_STATEMENT, packet):
                 write()
-                size = 0
+                size = begun
+            held.append(made)
+            size += len(made) + 1
+            rows += 1
         if held:
             write()
     return rows
+
+
+def _too_big(delivery: Delivery, size: int, packet: int) -> WaterclockError:
+    return WaterclockError(
+        "E812",
+        "a row is more than the server takes at once",
+        where=f"{delivery.publish}@{delivery.label_text}",
+        why=f"written out it has {size} bytes, and max_allowed_packet there is {packet}; the transaction was undone",
+        fix="have the server take more (max_allowed_packet), or shorten the row in the transform",
+    )
 
 
 def _refuse_warned(connection: Connection, delivery: Delivery) -> None:
@@ -179,7 +195,7 @@ def _rows(delivery: Delivery, there: Mapping[str, There], *, with_marks: bool) -
 
 
 def _refuse_cut(values: pa.Array, into: There, where: str) -> None:
-    """Refuse what the server would round without a word, or has no word for.
+    """Refuse what the server would round or fill up without a word, or has no word for.
 
     Raises  E812
     """
@@ -193,13 +209,59 @@ def _refuse_cut(values: pa.Array, into: There, where: str) -> None:
                 raise _refused(into, value, "knows neither NaN nor infinity", where)
             if into.is_whole and value != int(value):
                 raise _refused(into, value, "holds whole numbers", where)
+    if pa.types.is_integer(values.type) and into.kind in _EXACT_UP_TO:
+        _refuse_inexact(values, into, where)
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         _refuse_text(values, into, where)
+    elif into.kind in {"enum", "set"} and values.null_count < len(values):
+        why = "takes a number for a place in its list; texts name what is meant"
+        raise _refused(into, values.drop_null()[0].as_py(), why, where)
+    _refuse_refilled(values, into, where)
+
+
+def _refuse_inexact(values: pa.Array, into: There, where: str) -> None:
+    """Refuse whole numbers that would be others as FLOAT or DOUBLE: of two keys one might be made."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    ends = pc.min_max(values).as_py()
+    if max(abs(ends["min"] or 0), abs(ends["max"] or 0)) <= _EXACT_UP_TO[into.kind]:
+        return
+    near = np.float32 if into.kind == "float" else float
+    for value in values.drop_null().to_pylist():
+        if int(near(value)) != value:
+            raise _refused(into, value, f"keeps no more than {'7' if into.kind == 'float' else '15'} digits", where)
+
+
+def _refuse_refilled(values: pa.Array, into: There, where: str) -> None:
+    """Refuse what comes back shorter, longer or of another century than it went."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = values.type
+    if into.kind == "char" and pa.types.is_string(kind):
+        found, why = values.filter(pc.ends_with(values, " ")), "forgets blanks at the end"
+    elif into.kind == "binary" and (pa.types.is_binary(kind) or pa.types.is_string(kind)):
+        width = int(into.sql.partition("(")[2].partition(")")[0] or 1)
+        short = pc.less(pc.binary_length(values), width)
+        found, why = values.filter(short), f"fills up what is shorter than {width} bytes with zeros"
+    elif into.kind == "year" and (pa.types.is_integer(kind) or pa.types.is_string(kind)):
+        short = pc.match_substring_regex(values.cast(pa.string()), r"^\s*([1-9]|0?[0-9]{2}|0{1,3}[0-9])\s*$")
+        found, why = values.filter(short), "takes years of two digits for those of our time"
+    else:
+        return
+    if len(found):
+        raise _refused(into, found[0].as_py(), why, where)
 
 
 def _refuse_text(values: pa.Array, into: There, where: str) -> None:
     import pyarrow.compute as pc
 
+    if into.kind in {"enum", "set"}:
+        listed = re.findall(r"'((?:[^']|'')*)'", into.sql)
+        for value in pc.unique(values.filter(pc.match_substring_regex(values, r"^\s*[0-9]+\s*$"))).to_pylist():
+            if value is not None and value not in listed:
+                raise _refused(into, value, "has none of that name, and takes a number for a place in its list", where)
     if into.places is None:
         return
     # a text is read as a number or a time, of which the places behind the point are rounded without a word

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.addresses import WRITTEN, is_torn
 from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
@@ -30,7 +32,7 @@ _AWAY = ("08", "57P", "53300", "25P03")
 class Database:
     """A database and how it is reached. `name` is its address without a password."""
 
-    conninfo: str
+    conninfo: str = field(repr=False)
     name: str
     schema: str | None = None
     timeout: float = 30.0
@@ -136,15 +138,17 @@ def database_of(setting: Setting) -> Database:
             fix="install waterclock with it: pip install 'waterclock[postgres]'",
         ) from error
     try:
-        parts = conninfo_to_dict(str(url))
-    except ProgrammingError as error:
+        parts = None if is_torn(str(url)) else conninfo_to_dict(str(url))
+    except ProgrammingError:  # whose words show what may be a piece of a password
+        parts = None
+    if parts is None or "@" in str(parts.get("host")) or re.search(r"[^0-9,]", str(parts.get("port", ""))):
         raise WaterclockError(
             "E803",
             f"the url of the connection {setting.name} cannot be read",
             where=setting.name,
-            why=str(error).strip().replace(str(url), "it"),
+            why=f"it is no address of PostgreSQL's; {WRITTEN}",
             fix="write postgresql://user@host:5432/database, and a password as { secret = '...' }",
-        ) from error
+        )
     schema = setting.options.get("schema")
     return Database(
         conninfo=str(url),

@@ -270,7 +270,7 @@ def _body(resource: Resource, params: Mapping[str, str]) -> tuple[bytes] | tuple
 
 def _plain(value: str) -> Any:
     """Give a parameter in JSON as the number that it is: APIs that take JSON want no pages in quotes."""
-    is_number = value.isdigit() and (value == "0" or not value.startswith("0"))
+    is_number = value.isascii() and value.isdigit() and (value == "0" or not value.startswith("0"))
     return int(value) if is_number else value
 
 

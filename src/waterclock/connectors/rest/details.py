@@ -170,8 +170,11 @@ def _open_keys(
         f"get_json_object(value, '$.{NOTHING}') AS {NOTHING}",
         "_metadata.file_path AS _file",
     )
-    young = lines.where(f"{NOTHING} IS NULL AND {ANSWERED_AT} >= {sql_text(_instant(earliest))}")
-    whole = young.groupBy(KEY, ANSWERED_AT, "_file").agg(_sql(f"collect_list(value) AS {_LINES}"))
+    young = lines.where(f"{ANSWERED_AT} >= {sql_text(_instant(earliest))}")
+    # that there is nothing any more is newer than what there was: it is asked again
+    whole = young.groupBy(KEY, ANSWERED_AT, "_file").agg(
+        _sql(f"IF(max({NOTHING}) IS NULL, collect_list(value), NULL) AS {_LINES}")
+    )
     newest = whole.groupBy(KEY).agg(_sql(f"max_by({_LINES}, struct({ANSWERED_AT}, _file)) AS {_LINES}"))
     for key, found in keys.join(newest, KEY, "left").select(KEY, _LINES).toLocalIterator():
         yield key, None if found is None else _again(found)
@@ -190,7 +193,7 @@ def _again(lines: Sequence[str]) -> Answer:
 
 def _ask_all(asking: _Asking, window: Window, writer: Writer, waiting: IO[str]) -> None:
     """Ask for all that waits; with the first failure nothing more is begun, and what is on its way is still kept."""
-    batches = _batches(waiting, asking.details.batch)
+    batches = _batches(waiting, asking.details.batch, is_listed=not asking.reading.resource.is_in_body)
     most, on_way, failed = asking.details.in_flight, set[Future[Mapping[str, Answer]]](), None
     with ThreadPoolExecutor(most, thread_name_prefix="each") as pool:
         while True:
@@ -210,10 +213,15 @@ def _ask_all(asking: _Asking, window: Window, writer: Writer, waiting: IO[str]) 
         raise failed
 
 
-def _batches(waiting: IO[str], most: int) -> Iterator[list[str]]:
+def _batches(waiting: IO[str], most: int, *, is_listed: bool) -> Iterator[list[str]]:
+    """Yield the keys of each request; of values that `is_listed` with commas one that holds a comma goes alone."""
     batch: list[str] = []
     for line in waiting:
-        batch.append(line.rstrip("\n"))
+        key = line.rstrip("\n")
+        if most > 1 and is_listed and "," in json.loads(key)[0]:
+            yield [key]
+            continue
+        batch.append(key)
         if len(batch) == most:
             yield batch
             batch = []
@@ -252,7 +260,6 @@ def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Bo
     values = [json.loads(key) for key in keys]
     resource = _resource_for(asking, values)
     reading = replace(asking.reading, resource=resource)
-    adapt = partial(_adapted, asking, values)
     place: Place | None = first_place(resource.paging)
     number, before, places = 1, 0, set[str]()
     while place is not None:
@@ -261,6 +268,8 @@ def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Bo
             where = f"{reading.unit}@{window.label}, page {number}"
             raise endless(reading, "it names a page as the next one that was read before", where)
         places.add(told)
+        # of a later page it says nothing about what was asked for, of which there is a page already
+        adapt = partial(_adapted, asking, values, may_lack=number == 1)
         body, place = ask_page(reading, place, window, number, before, adapt)
         yield body
         number, before = number + 1, before + len(body.lines)
@@ -290,8 +299,8 @@ def _in_path(value: str) -> str:
     return quote(value, safe="") if value.strip(".") else value.replace(".", "%2E")
 
 
-def _adapted(asking: _Asking, values: Sequence[Sequence[str]], request: Request) -> Request:
-    """Take that there is no such thing as an answer; a batch in a body of JSON is a list of its values."""
+def _adapted(asking: _Asking, values: Sequence[Sequence[str]], request: Request, *, may_lack: bool) -> Request:
+    """Say whether there may be no such thing as an answer; a batch in a body of JSON is a list of its values."""
     if asking.details.batch > 1 and asking.reading.resource.is_in_body and request.content is not None:
         body: dict[str, Any] = json.loads(request.content)
         place = f"{{{asking.request.parameters[0]}}}"
@@ -299,7 +308,7 @@ def _adapted(asking: _Asking, values: Sequence[Sequence[str]], request: Request)
             if text == place:
                 body[name] = [each[0] for each in values]
         request = replace(request, content=json.dumps(body).encode())
-    return replace(request, may_lack=True)
+    return replace(request, may_lack=may_lack)
 
 
 def _value_of(asking: _Asking, window: Window, line: str) -> str:

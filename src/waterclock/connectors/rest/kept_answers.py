@@ -78,7 +78,7 @@ class Answers:
                 label, _, number = name.partition("-")
                 series = Series(self.folder / f"w={label}" / self.asked / number)
                 pages = (page for page in series.pages() if datetime.fromisoformat(page.asked_at) >= earliest)
-                found += [series.path_of(page) for page in pages if page.rows]
+                found += [series.path_of(page) for page in pages]
             day += timedelta(days=1)
         return found
 
@@ -94,7 +94,10 @@ class Answers:
 
 @dataclass(slots=True)
 class Writer:
-    """Writes the answers of one series, page by page. Of two writers the pages make one chain, and no key is twice."""
+    """Writes the answers of one series, page by page. Of two writers the pages make one chain, and no key is twice.
+
+    Of a key that two of them asked for the answer stands that was kept first.
+    """
 
     answers: Answers
     series: Series
@@ -102,11 +105,14 @@ class Writer:
     _begun: float = field(default_factory=time.monotonic)
     _last: float = field(default_factory=time.monotonic)
     _kept: dict[str, Answer] = field(default_factory=dict)
+    _of_others: set[str] = field(default_factory=set)
     _bytes: int = 0
     _noted: str = ""
 
     def add(self, key: str, answer: Answer) -> None:
         """Take an answer; all of it is in one page."""
+        if key in self._of_others:
+            return
         self._kept[key] = answer
         self._bytes += sum(map(len, answer.lines))
         now = time.monotonic()
@@ -130,8 +136,9 @@ class Writer:
             if (kept.asked_at, kept.digest) == (page.asked_at, digest):
                 self._kept = {}
             else:
-                for line in lines_of(self.series.folder / kept.file):
-                    self._kept.pop(json.loads(line)[KEY], None)
+                told = {json.loads(line)[KEY] for line in lines_of(self.series.folder / kept.file)}
+                self._of_others |= told
+                self._kept = {key: answer for key, answer in self._kept.items() if key not in told}
         self._bytes, self._last = 0, time.monotonic()
 
 

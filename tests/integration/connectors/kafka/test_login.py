@@ -99,7 +99,7 @@ def test_a_topic_is_read_by_each_way_to_be_known(way: str, topic: str, tmp_path:
 def _wrong(case: str, folder: Path, stranger: Authority) -> tuple[str, Mapping[str, Value]]:
     pair, over, locked = stranger.pair("theirs"), stranger.pair("over", is_over=True), stranger.pair("l", password=LOCK)
     by_user = {"security": "sasl_plaintext", "mechanism": "SCRAM-SHA-256", **known()}
-    (folder / "token").write_text("no token")
+    (folder / "token").write_text("no-token")
     by_token = {"security": "sasl_plaintext", "mechanism": "OAUTHBEARER"}
     found: dict[str, tuple[str, Mapping[str, Value]]] = {
         "password": ("SASL_PLAINTEXT", {**by_user, "password": WRONG}),

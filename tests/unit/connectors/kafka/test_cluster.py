@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import time
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,42 @@ def test_what_the_client_says_is_told_in_our_words(number: int, code: str, is_tr
     told = Cluster("bus", "127.0.0.1:9").said(KafkaError(number), "bus.orders", "orders")
     assert (told.code, told.transient, told.where) == (code, is_transient, "bus.orders")
     assert told.fix
+
+
+def told_token(ends: object) -> bytes:
+    body = base64.urlsafe_b64encode(json.dumps({"exp": ends}).encode()).rstrip(b"=")
+    return b"s3cret." + body + b".s1gned"
+
+
+@pytest.mark.parametrize(
+    ("holds", "why"),
+    [
+        (None, "no file"),
+        (b"", "holds none"),
+        (b" \n", "holds none"),
+        (b"s3cret s3cret", "holds none"),
+        (b"s3cret\xff", "holds none"),
+        (told_token(1), "seconds ago"),
+    ],
+)
+def test_a_token_that_is_none_is_told_at_once(tmp_path: Path, holds: bytes | None, why: str) -> None:
+    """The client would wait for ten seconds, and say no more than that no token is set."""
+    if holds is not None:
+        (tmp_path / "token").write_bytes(holds)
+    options: dict[str, Value] = {"security": "sasl_plaintext", "mechanism": "OAUTHBEARER", "token_file": "token"}
+    found = cluster_of(setting_of("bus", tmp_path, servers="127.0.0.1:9", timeout=1, **options))
+    with pytest.raises(WaterclockError, match=why) as caught:
+        found.log_of("orders", "bus.orders")
+    assert (caught.value.code, caught.value.transient) == ("E855", True)
+    assert "s3cret" not in f"{caught.value} {caught.value.__cause__!r}"
+
+
+@pytest.mark.parametrize("holds", [b"s3cret\n", b"a.b.c", told_token(float("inf")), told_token("soon")])
+def test_a_token_that_does_not_say_when_it_ends_is_good_for_some_minutes(tmp_path: Path, holds: bytes) -> None:
+    (tmp_path / "token").write_bytes(holds)
+    token, ends = Cluster("bus", "127.0.0.1:9", token_file=str(tmp_path / "token"))._token("")
+    assert token == holds.decode().strip()
+    assert 200 < ends - time.time() < 400
 
 
 def test_a_cluster_that_is_away_is_told_as_passing() -> None:

@@ -146,7 +146,7 @@ def test_a_value_that_the_destination_does_not_take_changes_nothing(database: My
 AT = datetime(2013, 1, 1, 5, 30, 0, 123456, tzinfo=UTC)
 OF_SPARK = {
     "DECIMAL(6,3)": pa.decimal128(6, 3), "TIMESTAMP": pa.timestamp("us", "UTC"), "DOUBLE": pa.float64(),
-    "STRING": pa.string(), "INT": pa.int32(),
+    "STRING": pa.string(), "INT": pa.int32(), "BIGINT": pa.int64(), "BINARY": pa.binary(),
 }  # fmt: skip
 
 
@@ -174,6 +174,15 @@ OF_SPARK = {
         ("varchar(9) character set utf8mb3", "STRING", "\u0436", "\U0001f600"),
         ("date", "STRING", "2013-02-28", "0000-00-00"),
         ("json", "STRING", "{}", "{"),
+        ("char(3)", "STRING", " a", "a "),
+        ("binary(2)", "BINARY", b"ab", b"a"),
+        ("year", "INT", 2001, 1),
+        ("year", "STRING", "1999", "99"),
+        ("enum('a','7')", "STRING", "7", "1"),
+        ("enum('a','b')", "INT", None, 1),
+        ("set('a','b')", "INT", None, 3),
+        ("float", "INT", 2**25, 2**24 + 1),
+        ("double", "BIGINT", -(2**62), 2**53 + 1),
     ],
 )
 def test_a_value_of_which_the_destination_keeps_less_is_refused(
@@ -261,6 +270,45 @@ def test_a_table_without_a_row_may_be_left_where_a_delivery_fails(database: Mysq
         deliver(database, broken)
     assert database.rows() == []
     assert deliver(database, delivery(folder, ("a", 1))) is Outcome.DELIVERED
+
+
+@pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.MERGE])
+def test_a_server_that_takes_little_at_once_takes_all_rows(database: MysqlDatabase, folder: Path, mode: Mode) -> None:
+    """A text of four bytes a sign is four times what its signs are."""
+    smiles = [f"{at} {chr(0x1F600) * 300}" for at in range(2000)]
+    rows = pa.table({"id": [str(at) for at in range(len(smiles))], "amount": smiles})
+    columns, keys = (("id", "STRING"), ("amount", "STRING")), ("id",) if mode is Mode.MERGE else ()
+    made = replace(PLAIN, columns=columns, mode=mode, keys=keys, files=sealed(folder, rows))
+    most = database.run("SELECT @@GLOBAL.max_allowed_packet")[0][0]
+    database.run("SET GLOBAL max_allowed_packet = 65536")
+    try:
+        deliver(database, made)
+        assert sorted(row["amount"] for row in database.rows()) == sorted(smiles)
+        big = pa.table({"id": ["0"], "amount": ["\U0001f600" * 20_000]})
+        with pytest.raises(WaterclockError, match="max_allowed_packet") as refused:
+            deliver(database, replace(made, claim=2, label_text="20130102000000", files=sealed(folder, big)))
+    finally:
+        database.run(f"SET GLOBAL max_allowed_packet = {most}")
+    assert refused.value.code == "E812"
+    assert not refused.value.transient
+    assert len(database.rows()) == 2000
+
+
+def test_a_server_that_is_set_to_be_careful_gives_and_takes_all_rows(database: MysqlDatabase, folder: Path) -> None:
+    """It may be set to answer with so many rows at most, and to delete none without a key."""
+    deliver(database, delivery(folder, ("a", 1), ("b", 2), ("c", 3)))
+    database.run("SET GLOBAL sql_select_limit = 1, GLOBAL sql_safe_updates = 1")
+    try:
+        deliverer = CONNECTOR.deliverer(database.setting)
+        second = delivery(folder, ("a", 1), ("b", 4), claim=2, label_text="20130102000000")
+        [delivered] = deliverer.deliver(database.unit, [second])
+        assert (delivered.rows, delivered.deleted) == (2, 3)
+        whole = replace(second, claim=3, label_text="20130103000000", mode=Mode.MERGE, keys=("id",), is_whole=True)
+        [delivered] = deliverer.deliver(database.unit, [whole])
+        assert delivered.rows == 2
+    finally:
+        database.run("SET GLOBAL sql_select_limit = DEFAULT, GLOBAL sql_safe_updates = 0")
+    assert sorted((row["id"], row["amount"]) for row in database.rows()) == [("a", 1), ("b", 4)]
 
 
 def test_names_that_are_too_long_are_refused(database: MysqlDatabase, folder: Path) -> None:
@@ -411,12 +459,22 @@ def test_a_server_that_is_away_is_told_as_passing(database: MysqlDatabase, folde
     assert "secret" not in refused.value.render()
 
 
+@pytest.mark.parametrize("login", ["se/cret", "12?secret", "12#secret", "12/secret", "se?cret=1", "[secret", "sec%zz"])
+def test_no_part_of_a_password_in_an_address_is_shown(tmp_path: Path, login: str) -> None:
+    setting = setting_of("ops", tmp_path, url=f"mysql://loader:{login}@127.0.0.1:1/shop", timeout=1)
+    with pytest.raises(WaterclockError) as refused:
+        CONNECTOR.deliverer(setting).last(unit_of("ops", "totals"), "p", "q")
+    told = f"{refused.value} {refused.value.to_dict()} {refused.value.__cause__}".replace("{ secret = '...' }", "")
+    assert refused.value.code in {"E803", "E810"}
+    assert not [part for part in ("cret", "zz", "'se'") if part in told]
+
+
 @pytest.mark.parametrize(
     ("url", "why"),
     [
         ("postgresql://a@h/d", "begins with postgresql"),
         ("mysql://a@h", "names no database"),
-        ("mysql://a@h:x/d", "Port could not be cast"),
+        ("mysql://a@h:x/d", "no port that is a number"),
         ("mysql://a:hidden1@h/d?sslmode=none", "its part sslmode is not known"),
     ],
 )

@@ -9,17 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pymysql.err import OperationalError
 
 from tests.systems import MysqlDatabase
 from waterclock.connectors.column_matching import match
 from waterclock.connectors.interface import WindowRequest
 from waterclock.connectors.mysql import connector, rows
-from waterclock.connectors.mysql.database import database_of, source_of
+from waterclock.connectors.mysql.database import database_of, source_of, told
 from waterclock.connectors.mysql.extract import Extract, Wanted, digest_of, parts_of, set_aside
 from waterclock.connectors.mysql.types import columns_of, refuse_unsaid
 from waterclock.connectors.values import Times
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError
+from waterclock.flow.awaits import Awaits
+from waterclock.flow.choices import Sign
 from waterclock.testing.connectors import declared
 from waterclock.timelabel.window import Window
 
@@ -261,3 +264,49 @@ def test_a_reading_that_is_given_up_is_not_read_to_its_end(
         assert first.num_rows == rows.BATCH_ROWS
     gc.collect()
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "is_there"),
+    [("b'0'", False), ("b'1'", True), ("'0'", False), ("'0.0'", False), ("'7'", True), ("'TRUE'", True), ("''", False)],
+)
+def test_a_sign_is_what_is_true_to_the_server(database: MysqlDatabase, value: str, *, is_there: bool) -> None:
+    kind = "bit(1)" if value.startswith("b") else "text"
+    database.run(f"CREATE TABLE loads (done {kind})")
+    database.run(f"INSERT INTO loads VALUES ({value})")
+    collector = connector.CONNECTOR.collector(database.setting)
+    awaits = Awaits(Sign.QUERY, "SELECT done FROM loads")
+    assert collector.has_sign(database.unit, awaits, Window(DAY, DAY + ONE_DAY), "UTC") is is_there
+
+
+def test_a_server_that_is_set_to_answer_with_few_rows_answers_with_all(database: MysqlDatabase) -> None:
+    database.run("CREATE TABLE totals (id int)")
+    database.run("INSERT INTO totals VALUES (1), (2), (3)")
+    database.run("SET GLOBAL sql_select_limit = 1")
+    try:
+        assert [row["id"] for row in Reading(database).rows(("id", None))] == [1, 2, 3]
+    finally:
+        database.run("SET GLOBAL sql_select_limit = DEFAULT")
+
+
+def test_a_table_that_is_altered_while_it_is_read_is_read_again(database: MysqlDatabase) -> None:
+    database.run("CREATE TABLE totals (id int)")
+    database.run("INSERT INTO totals VALUES (1)")
+    reading = Reading(database)
+
+    def read() -> None:
+        with reading.database.reading("here") as opened:
+            database.run("ALTER TABLE totals ADD COLUMN more int, ALGORITHM = COPY")
+            list(rows.batches(opened, reading.extract(opened, ("id", None))))
+
+    with pytest.raises(WaterclockError) as refused:
+        read()
+    assert (refused.value.code, refused.value.transient) == ("E814", True)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(1020, "E811"), (1226, "E810"), (1130, "E810"), (1412, "E814"), (1213, "E811")]
+)
+def test_what_passes_is_told_so(number: int, code: str) -> None:
+    error = told(OperationalError(number, "as it is"), "127.0.0.1:3306/shop", "here")
+    assert (error.code, error.transient) == (code, True)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.postgres import wait_until
-from tests.systems import PostgresDatabase, unit_of
+from tests.systems import PostgresDatabase, setting_of, unit_of
 from waterclock.connectors.delivering import Delivery, Outcome
 from waterclock.connectors.postgres import delivery as module
 from waterclock.connectors.postgres.connector import CONNECTOR
@@ -302,6 +302,23 @@ def test_a_server_that_is_away_is_told_as_passing(database: PostgresDatabase, fo
         away.deliver(database.unit, [delivery(folder, ("a", 1))])
     assert (refused.value.code, refused.value.transient) == ("E810", True)
     assert "secret" not in refused.value.render()
+
+
+@pytest.mark.parametrize(
+    "login", ["se/cret", "12/secret", "12?secret", "12#secret", "se?cret=1", "sec%zz", "sec ret", "sec@cret"]
+)
+def test_no_part_of_a_password_in_an_address_is_shown(tmp_path: Path, login: str) -> None:
+    setting = setting_of("ops", tmp_path, url=f"postgresql://loader:{login}@127.0.0.1:1/shop")
+    with pytest.raises(WaterclockError) as refused:
+        CONNECTOR.deliverer(setting)
+    told = f"{refused.value} {refused.value.to_dict()} {refused.value.__cause__}".replace("{ secret = '...' }", "")
+    assert refused.value.code == "E803"
+    assert not [part for part in ("cret", "zz", "'se'") if part in told]
+
+
+@pytest.mark.parametrize("url", ["host=/run dbname=shop", "postgresql:///shop", "postgresql://a,b:1,2/shop?user=x%40y"])
+def test_other_addresses_are_taken(tmp_path: Path, url: str) -> None:
+    assert CONNECTOR.deliverer(setting_of("ops", tmp_path, url=url))
 
 
 @pytest.mark.parametrize(

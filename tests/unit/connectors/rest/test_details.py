@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 from tests.apis import Space, patient
 from tests.systems import HERE
 from waterclock.connectors.interface import EachRequest
-from waterclock.connectors.rest import details
-from waterclock.connectors.rest.collection import Reading
+from waterclock.connectors.rest import collection, details
+from waterclock.connectors.rest.asking import Request
+from waterclock.connectors.rest.collection import NotFound, Reading
 from waterclock.connectors.rest.declared import details_of, each_parameters, resource_of
 from waterclock.connectors.rest.details import _Asking
 from waterclock.connectors.rest.kept_answers import KEY, NOTHING, Answer, Answers, Writer, answer_of
 from waterclock.connectors.rest.pages import Series, lines_of
+from waterclock.connectors.rest.records import Body
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit, Value
 from waterclock.timelabel.window import Window
@@ -159,6 +161,32 @@ def test_a_404_fails_and_what_was_answered_is_kept(space: Space, tmp_path: Path)
     assert list(kept(series)) == [key_of(1)]
 
 
+def test_a_later_page_that_is_not_there_loses_no_page_before_it(
+    space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails, and says nothing of the id that was asked for."""
+    asking = asking_of(space, tmp_path, {**ONE, "not_found": "skip", "paging": "page", "page_size": 1})
+    lacking: list[bool] = []
+
+    def ask_page(_: Any, place: Any, *others: Any) -> Any:
+        lacking.append(others[-1](Request("GET", "detail/1", {})).may_lack)
+        if len(lacking) == 1:
+            return Body(('{"id": 1}',), ("id",), None), {**place, "page": 2}
+        raise NotFound if lacking[-1] else WaterclockError("E845", "refused", where="here", why="404", fix="mend it")
+
+    monkeypatch.setattr(details, "ask_page", ask_page)
+    with pytest.raises(WaterclockError, match="E845"):
+        details._ask(asking, WINDOW, [key_of(1)])
+    assert lacking == [True, False]
+
+
+@pytest.mark.parametrize("value", ["\u00b2", "\u0663", "07", "-1", "1.0", " 1", "x"])
+def test_a_text_in_a_body_stays_one(value: str) -> None:
+    """Signs of other scripts are digits too, and no numbers of JSON."""
+    assert collection._plain(value) == value
+    assert collection._plain("12345678901234567890") == 12345678901234567890
+
+
 def test_two_writers_of_one_series_keep_no_key_twice(tmp_path: Path) -> None:
     answers, series = Answers(tmp_path, "asked"), Series(tmp_path / "w=1" / "asked" / "000001")
 
@@ -174,6 +202,30 @@ def test_two_writers_of_one_series_keep_no_key_twice(tmp_path: Path) -> None:
     other.flush()
     found = kept(series)
     assert {key: of[0]["by"] for key, of in found.items()} == {key_of(1): "one", key_of(2): "one", key_of(3): "other"}
+
+
+def test_a_writer_that_was_overtaken_keeps_nothing_that_is_kept(tmp_path: Path) -> None:
+    """What it is answered later may stand in a page that it has met before."""
+    answers, series = Answers(tmp_path, "asked"), Series(tmp_path / "w=1" / "asked" / "000001")
+    one, other = Writer(answers, series, 1), Writer(answers, series, 1)
+    for value in range(1, 6):
+        one.add(key_of(value), answer_of(key_of(value), ["_n"], ["{}"], [], DAY))
+    one.flush()
+    for value in range(1, 8):
+        other.add(key_of(value), answer_of(key_of(value), ["_n"], ["{}"], [], DAY))
+        other.flush()
+    assert list(kept(series)) == [key_of(value) for value in range(1, 8)]
+
+
+@pytest.mark.parametrize("is_in_body", [False, True])
+def test_a_value_with_a_comma_stands_in_no_list(*, is_in_body: bool) -> None:
+    waiting = "".join(f"{key_of(value)}\n" for value in ("a", "b,c", "d", ",", "e"))
+    batches = [
+        [json.loads(key)[0] for key in batch]
+        for batch in details._batches(io.StringIO(waiting), 2, is_listed=not is_in_body)
+    ]
+    expected = [["a", "b,c"], ["d", ","], ["e"]] if is_in_body else [["b,c"], ["a", "d"], [","], ["e"]]
+    assert batches == expected
 
 
 def test_a_line_holds_the_record_as_it_was_written() -> None:
