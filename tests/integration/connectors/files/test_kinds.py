@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 import openpyxl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv as pa_csv
 
@@ -179,6 +180,33 @@ class TestJsonDocuments:
         drop(folder, "a.jsonl", '{"money": 12345678901234567.89, "text": 1.10, "in": {"x":0.10}}\n')
         found = read(spark, folder, "a.jsonl", declared(("money", "DECIMAL(20,2)")), multiline=is_whole)
         assert found == [{"money": Decimal("12345678901234567.89"), "text": "1.10", "in": '{"x":0.10}'}]
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [
+            ("a.csv", "id,money\n1,7.10\n2,7.125\n"),
+            ("a.jsonl", '{"id": 1, "money": 7.10}\n{"id": 2, "money": 7.125}\n'),
+            ("a.xml", "<all><row><id>1</id><money>7.10</money></row><row><id>2</id><money>7.125</money></row></all>"),
+            ("a.xlsx", [["id", "money"], [1, 7.1], [2, 7.125]]),
+            ("a.parquet", [Decimal("7.100"), Decimal("7.125")]),
+        ],
+    )
+    def test_a_number_with_more_digits_than_its_decimal_is_refused(
+        self, spark: SparkSession, folder: LandingFolder, name: str, content: Any
+    ) -> None:
+        if name.endswith(".parquet"):
+            made = io.BytesIO()
+            pq.write_table(pa.table({"id": [1, 2], "money": pa.array(content, pa.decimal128(10, 3))}), made)
+            content = made.getvalue()
+        path = drop(folder, name, content if isinstance(content, str | bytes) else workbook(("a", content)))
+        options = {"rows": "row"} if name.endswith("xml") else {}
+        exact = read(spark, folder, name, declared(("id", "INT"), ("money", "DECIMAL(10,3)")), **options)
+        assert [row["money"] for row in by("id", exact)] == [Decimal("7.100"), Decimal("7.125")]
+        error = refused(spark, folder, name, declared(("id", "INT"), ("money", "DECIMAL(10,2)")), **options)
+        assert error.code == "E806"
+        assert "7.125" in str(error.why)
+        line = {"a.csv": 3, "a.jsonl": 2}.get(name)
+        assert error.where == (f"{path}:{line}" if line else str(path))
 
     def test_a_text_that_begins_as_a_list_is_a_row(self, spark: SparkSession, folder: LandingFolder) -> None:
         drop(folder, "a.jsonl", '{"tags": "[draft] fix"}\n{"tags": ["[old", "x"]}\n')
