@@ -12,6 +12,7 @@ from collections.abc import Iterable
 _ILLEGAL = " ,;{}()\n\t="
 _UNFIT = re.compile(rf"[{re.escape(_ILLEGAL)}\r]+")
 _OF_GLOBS = re.compile(r"([\\{}\[\]*?])")
+_DECIMAL = re.compile(r"\s*(?:decimal|dec|numeric)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*", re.IGNORECASE)
 
 
 def quoted(name: str) -> str:
@@ -37,6 +38,36 @@ def illegal_signs(name: str) -> tuple[str, ...]:
 def sql_text(text: str) -> str:
     """Write a text as a literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def decimal_of(type_text: str) -> tuple[int, int] | None:
+    """Return the digits of a DECIMAL and how many of them stand behind the point; None for other types."""
+    found = _DECIMAL.fullmatch(type_text)
+    return (int(found[1] or 10), int(found[2] or 0)) if found else None
+
+
+def parsed(text: str, type_text: str) -> str:
+    """Write what a text (SQL) means as a type: NULL where it means nothing, or more than the type holds.
+
+    Spark would round digits behind a DECIMAL's last place; zeros there mean nothing.
+    Cost: of a DECIMAL one look at the text more.
+    """
+    cast, decimal = f"try_cast({text} AS {type_text})", decimal_of(type_text)
+    if decimal is None:
+        return cast
+    digit, places = r"\p{Nd}", decimal[1]
+    beyond = rf"\.{digit}{{{places}}}{digit}*[{digit}&&[^0]]"
+    if_powers = _with_power_of_ten(text, places)
+    return f"CASE WHEN NOT {text} RLIKE {sql_text(f'[eE]|{beyond}')} THEN {cast} WHEN {if_powers} THEN {cast} END"
+
+
+def _with_power_of_ten(text: str, places: int) -> str:
+    """Write whether a text such as 7125e-3 is a number of so many digits behind the point, or fewer."""
+    parts = sql_text(r"^\s*[+-]?([0-9]*)\.?([0-9]*)[eE]([+-]?[0-9]+)\s*$")
+    whole, fraction, power = (f"regexp_extract({text}, {parts}, {at})" for at in (1, 2, 3))
+    digits = f"trim(TRAILING '0' FROM concat({whole}, {fraction}))"
+    behind = f"length({digits}) - length({whole}) - try_cast({power} AS INT)"
+    return f"{power} != '' AND ({digits} = '' OR {behind} <= {places})"
 
 
 def literal_path(path: str) -> str:

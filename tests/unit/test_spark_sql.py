@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.spark_sql import column_name, illegal_signs, literal_path
+from waterclock.spark_sql import column_name, decimal_of, illegal_signs, literal_path, parsed
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,24 @@ from waterclock.spark_sql import column_name, illegal_signs, literal_path
 )
 def test_what_spark_takes_for_a_pattern_is_escaped(path: str, written: str) -> None:
     assert literal_path(path) == written
+
+
+@pytest.mark.parametrize(
+    ("type_text", "told"),
+    [
+        ("DECIMAL", (10, 0)),
+        ("dec(5)", (5, 0)),
+        ("Numeric ( 10 , 2 )", (10, 2)),
+        ("DOUBLE", None),
+        ("ARRAY<DECIMAL>", None),
+    ],
+)
+def test_a_decimal_says_its_digits(type_text: str, told: tuple[int, int] | None) -> None:
+    assert decimal_of(type_text) == told
+
+
+def test_other_types_are_cast_alone() -> None:
+    assert parsed("`a`", "INT") == "try_cast(`a` AS INT)"
 
 
 def test_signs_that_no_column_has_are_told_each_once() -> None:

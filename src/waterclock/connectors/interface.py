@@ -124,12 +124,14 @@ class WindowRequest:
     """Which windows are read by which column. `windows` ascend; those of a LOOKBACK are among them.
 
     `slack`: how long after a window's end rows of it may still land in a source that keeps rows by arrival (the
-    cadence's DELAY plus LOOKBACK). A source that is asked by data time does not need it.
+    cadence's DELAY plus LOOKBACK). A source that is asked by data time does not need it. `done`: the starts of windows
+    that the table holds already and that are read once more: what another batch was given of them does not serve.
     """
 
     time_column: str
     windows: Sequence[Window]
     slack: timedelta = timedelta(0)
+    done: frozenset[datetime] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,7 @@ def _read_anew(
 ) -> tuple[Project | None, tuple[str, ...], list[WaterclockError]]:
     """Read a project from all of its files: with the patterns that find them, and all that is wrong."""
     from waterclock.dpl.config.model import read_config
-    from waterclock.dpl.resolve.secret_places import secret_place_errors
+    from waterclock.dpl.resolve.secret_places import secret_place_errors, shared_variable_errors
 
     config, errors = read_config(text, env=env)
     if config is None:
@@ -205,6 +205,7 @@ def _read_anew(
     if not sources:  # whatever else would be found wrong is so for want of statements
         return None, (), errors
     flow = _compiled(root, config, sources, capabilities, known, errors)
+    errors += shared_variable_errors(config, flow.connections.values() if flow is not None else ())
     alerts = Alerting()
     if config.alerts and flow is not None:
         from waterclock.dpl.resolve.alerts import resolve_alerts

@@ -186,10 +186,29 @@ def selected(flow: Flow, texts: list[str] | None, labels: str | None = None) -> 
     Raises  E510, E511, E512 and E514 as `selection.select`
     """
     found = select(flow, *(texts or ()))
-    common = None if labels is None else parse_labels(labels)
+    try:
+        common = None if labels is None else parse_labels(labels)
+    except WaterclockError as error:
+        if labels is not None and _means_tables(flow, labels):
+            both = " ".join((*(texts or ()), labels))
+            raise WaterclockError(
+                error.code,
+                error.what,
+                why="it is a table, where labels of the tables before it are written",
+                fix=f"write several tables as one argument, in quotes: '{both}'; labels stand behind all of them, or "
+                f"behind a table's @: {found.tables[-1]}@2013-01-05",
+            ) from None
+        raise
     if common is None:
         return found, dict(found.labels)
     return found, dict.fromkeys(found.tables, common) | dict(found.labels)
+
+
+def _means_tables(flow: Flow, text: str) -> bool:
+    try:
+        return bool(select(flow, text).tables)
+    except WaterclockError:
+        return False
 
 
 def labels_known(at: Reading, table: Table, labels: Labels) -> tuple[datetime, datetime]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from urllib.parse import unquote
 
 from waterclock.connectors.column_matching import match
@@ -26,6 +26,7 @@ from waterclock.filesystem import is_there
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.declarations import Columns
 from waterclock.object_stores import is_remote
+from waterclock.spark_sql import decimal_of
 
 _FILE = re.compile(r"FAILED_READ_FILE[.A-Z_]*\] Encountered error while reading file (?:file:/*)?(/?.*?)\.(?:\s|$)")
 _NO_PATH = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (?:file:/*)?(/?.*?)\.(?:\s|$)")
@@ -33,6 +34,7 @@ _REFUSED = re.compile(re.escape(REFUSED) + r"\|(.*?)\|(.*?)\|(.*?)\|", re.DOTALL
 _MISFIT = re.compile(re.escape(MISFIT) + r"\|(?:file:/*)?(.*?)\|")
 _MISFIT_VALUE = re.compile(re.escape(MISFIT) + r"\|.*?\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _RECORD = re.compile(r"Malformed records are detected in record parsing: (.*?)\.?\s*\n?Parse Mode: FAILFAST")
+_ALL_DIGITS = Context(prec=1_000_000)
 _FURTHER = 100_000
 _MOST_LINES = 5
 _INTEGERS = {"tinyint": 7, "smallint": 15, "int": 31, "integer": 31, "bigint": 63, "byte": 7, "short": 15, "long": 63}
@@ -223,11 +225,19 @@ def _fits(value: str, type_name: str) -> bool:
             return re.fullmatch(r"[+-]?[0-9]+", value) is not None and _in_range(int(value), _INTEGERS[kind])
         if kind == "boolean":
             return value.lower() in ("true", "false")
+        if (decimal := decimal_of(type_name)) is not None:
+            return _is_decimal(Decimal(value.strip()), *decimal)
         if kind in _PARSERS:
             _PARSERS[kind](value.strip())
     except (ValueError, InvalidOperation):
         return False
     return True
+
+
+def _is_decimal(number: Decimal, digits: int, places: int) -> bool:
+    """Tell whether a number is held by a DECIMAL of so many digits, without rounding."""
+    exponent = number.normalize(_ALL_DIGITS).as_tuple().exponent
+    return isinstance(exponent, int) and -exponent <= places and abs(number) < 10 ** (digits - places)
 
 
 def _in_range(number: int, bits: int) -> bool:
@@ -236,6 +246,5 @@ def _in_range(number: int, bits: int) -> bool:
 
 _PARSERS: Mapping[str, Callable[[str], object]] = {
     **dict.fromkeys(("float", "double", "real"), float),
-    **dict.fromkeys(("decimal", "dec", "numeric"), Decimal),
     **dict.fromkeys(("date", "timestamp", "timestamp_ntz"), datetime.fromisoformat),
 }

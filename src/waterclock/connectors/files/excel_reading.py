@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from datetime import time as time_of_day
@@ -22,6 +24,7 @@ _BATCH = 10_000
 _MOST_BYTES = 512 << 20
 _MOST_RATIO = 250
 _SMALL = 16 << 20
+_MOST_NOISE = 4  # units of the last place of a double, which sums and products of cells leave behind
 _NO_TIME, _MINUTE, _HOUR = timedelta(0), timedelta(minutes=1), timedelta(hours=1)
 
 
@@ -39,8 +42,15 @@ def columns_of(file: IO[bytes], reading: Reading, declared: Sequence[str]) -> tu
     return _sheet(file, reading, declared).names
 
 
-def reader_of(reading: Reading, names: tuple[str, ...]) -> Callable[[IO[bytes]], Iterator[pa.RecordBatch]]:
-    """Return what reads the sheet of a workbook into batches of texts, without the rows that hold nothing."""
+def reader_of(
+    reading: Reading, names: tuple[str, ...], near: AbstractSet[str] = frozenset()
+) -> Callable[[IO[bytes]], Iterator[pa.RecordBatch]]:
+    """Return what reads the sheet of a workbook into batches of texts, without the rows that hold nothing.
+
+    A number is written with the 15 digits that spreadsheets show, where the others come of reckoning: 0.1 + 0.2 is 0.3.
+    Columns that are `near` keep them all.
+    """
+    near_at = frozenset(at for at, name in enumerate(names) if name in near)
 
     def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -48,7 +58,7 @@ def reader_of(reading: Reading, names: tuple[str, ...]) -> Callable[[IO[bytes]],
         sheet = _sheet(file, reading, names)
         schema = pa.schema([*((f"c{at}", pa.string()) for at in range(len(names))), (NUMBER, pa.int64())])
         held: list[list[Any]] = []
-        for number, row in _data(sheet, reading):
+        for number, row in _data(sheet, reading, near_at):
             held.append([*row, number])
             if len(held) == _BATCH:
                 yield _batch(held, schema)
@@ -66,13 +76,14 @@ def _batch(held: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _data(sheet: Sheet, reading: Reading) -> Iterator[tuple[int, list[str | None]]]:
+def _data(sheet: Sheet, reading: Reading, near: AbstractSet[int]) -> Iterator[tuple[int, list[str | None]]]:
     """Yield the rows of a sheet by their numbers there, from 1."""
     width = len(sheet.names)
     for at, row in enumerate(sheet.rows(sheet.cells.top), sheet.cells.top):
         if sheet.cells.bottom is not None and at > sheet.cells.bottom:
             return
-        cells = [_text(value) for value in row[sheet.cells.left :]]
+        values = enumerate(row[sheet.cells.left :])
+        cells = [_text(value, is_near=at_column in near) for at_column, value in values]
         if sheet.cells.right is None and (beyond := next((c for c in range(width, len(cells)) if cells[c]), None)):
             raise WaterclockError(
                 "E884",
@@ -238,7 +249,7 @@ def refuse_growth(file: IO[bytes]) -> None:
         )
 
 
-def _text(value: Any) -> str | None:  # noqa: PLR0911 - a return a type
+def _text(value: Any, *, is_near: bool = False) -> str | None:  # noqa: PLR0911 - a return a type
     """Return a cell as the text that its typed column is read from: whole numbers without a point, times as ISO."""
     if value is None or value == "":
         return None
@@ -247,7 +258,8 @@ def _text(value: Any) -> str | None:  # noqa: PLR0911 - a return a type
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return str(int(value)) if value.is_integer() and abs(value) < 1 << 63 else repr(value)
+        whole = value.is_integer() and abs(value) < 1 << 63
+        return str(int(value)) if whole else repr(value if is_near else _as_shown(value))
     if isinstance(value, datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, timedelta):
@@ -256,6 +268,11 @@ def _text(value: Any) -> str | None:  # noqa: PLR0911 - a return a type
         fraction = f".{rest.microseconds:06}".rstrip("0") if rest.microseconds else ""
         return f"{'-' if value < _NO_TIME else ''}{hours:02}:{minutes:02}:{rest.seconds:02}{fraction}"
     return value.isoformat() if isinstance(value, date | time_of_day) else str(value)
+
+
+def _as_shown(value: float) -> float:
+    shown = float(f"{value:.15g}")
+    return shown if abs(shown - value) <= _MOST_NOISE * math.ulp(value) else value
 
 
 def _letters(column: int) -> str:

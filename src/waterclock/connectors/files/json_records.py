@@ -1,4 +1,8 @@
-"""Finds the records of JSON documents along a path, natively in Spark: lists on the way are gone through."""
+"""Finds the records of JSON documents along a path, natively in Spark: lists on the way are gone through.
+
+Spark makes the text of a number by way of a double, but where its reader takes it from a file in UTF-8. A VARIANT keeps
+the digits, and sorts the keys of objects; so what holds a number that a double would round goes by way of that one.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.files.misfits import PATH, refused
 from waterclock.connectors.files.reading_options import Reading
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import ddl_of, quoted, sql_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 RECORD = "_waterclock_record"
 VALUE = "value"
+_KINDS = ("STRING", "VARIANT")
 WHOLE = "_waterclock_whole"
 _PLAIN = '{"value": 0}'
-_AT, _BAD = "_waterclock_at", "_waterclock_bad"
+_AT, _BAD, _EXACT = "_waterclock_at", "_waterclock_bad", "_waterclock_exact"
+_MAY_BE_ROUNDED = "RLIKE '[0-9][0-9.]{15}'"
 
 
 def records(read: Callable[[str], DataFrame], reading: Reading, types: Mapping[str, str]) -> DataFrame:
@@ -28,40 +34,73 @@ def records(read: Callable[[str], DataFrame], reading: Reading, types: Mapping[s
     """
     first = dict.fromkeys([reading.rows[0], *(outer.rest[0] for outer in reading.outer if outer.depth == 0)])
     kept = [f"_waterclock_outer_{at}" for at in range(len(reading.outer))]
-    asked = ", ".join(f"{quoted(name)} STRING" for name in first)
-    now = {at: _text_at(quoted(o.rest[0]), o.rest[1:]) for at, o in enumerate(reading.outer) if o.depth == 0}
+    kind = "STRING" if reading.is_utf8 else "VARIANT"
+    asked = ", ".join(f"{quoted(name)} {kind}" for name in first)
+    texts = {name: quoted(name) if reading.is_utf8 else f"CAST({quoted(name)} AS STRING)" for name in first}
+    now = {at: _text_at(texts[o.rest[0]], o.rest[1:]) for at, o in enumerate(reading.outer) if o.depth == 0}
     frame = read(asked).selectExpr(
         f"_metadata.file_path AS {PATH}",
-        f"{quoted(reading.rows[0])} AS {_AT}",
+        f"{texts[reading.rows[0]]} AS {_AT}",
         *(f"{now.get(at, 'CAST(NULL AS STRING)')} AS {name}" for at, name in enumerate(kept)),
     )
     for depth in range(1, len(reading.rows) + 1):
-        # a text may begin as a list does, and is none
-        each = f"coalesce(CASE WHEN {_AT} LIKE '[%' THEN from_json({_AT}, 'ARRAY<STRING>') END, array({_AT}))"
-        frame = frame.selectExpr(PATH, f"explode({each}) AS {_AT}", *kept).where(f"{_AT} IS NOT NULL")
+        frame = frame.selectExpr(PATH, f"explode({_listed(_AT)}) AS {_AT}", *kept).where(f"{_AT} IS NOT NULL")
         if depth < len(reading.rows):
             frame = _step(frame, reading, depth, kept)
     if WHOLE in types:
         keys = f"json_object_keys(CASE WHEN {_AT} LIKE '{{%' THEN {_AT} ELSE '{_PLAIN}' END)"
         return frame.selectExpr(PATH, f"named_struct('{WHOLE}', {keys}) AS {RECORD}")
     own = {name: kind for name, kind in types.items() if name not in {outer.name for outer in reading.outer}}
-    ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in {**own, _BAD: "STRING"}.items())
-    options = f"map('columnNameOfCorruptRecord', '{_BAD}')"
     value = f"CASE WHEN {_AT} LIKE '{{%' THEN {_AT} ELSE to_json(named_struct('{VALUE}', {_AT})) END"
-    parsed = frame.selectExpr(PATH, *kept, f"from_json({value}, {sql_text(ddl)}, {options}) AS {RECORD}")
-    broken = refused(PATH, "a record", f"{RECORD}.{_BAD}")
-    parts = [f"{sql_text(name)}, {RECORD}.{quoted(name)}" for name in own]
+    exact = {name: "VARIANT" if kind == "STRING" else kind for name, kind in own.items()}
+    read_as = {f"CASE WHEN NOT {_AT} {_MAY_BE_ROUNDED} THEN {_read_as(value, own)} END": RECORD}
+    read_as |= {f"CASE WHEN {_AT} {_MAY_BE_ROUNDED} THEN {_read_as(value, exact)} END": _EXACT}
+    parsed = frame.selectExpr(PATH, *kept, *(f"{text} AS {name}" for text, name in read_as.items()))
+    bad = f"coalesce({RECORD}.{_BAD}, {_EXACT}.{_BAD})"
+    parts = [
+        f"{sql_text(name)}, coalesce({RECORD}.{quoted(name)}, CAST({_EXACT}.{quoted(name)} AS {kind}))"
+        for name, kind in own.items()
+    ]
     parts += [f"{sql_text(outer.name)}, {name}" for outer, name in zip(reading.outer, kept, strict=True)]
-    made = f"named_struct({', '.join(parts)})"
-    return parsed.selectExpr(PATH, f"CASE WHEN {RECORD}.{_BAD} IS NULL THEN {made} ELSE {broken} END AS {RECORD}")
+    made, broken = f"named_struct({', '.join(parts)})", refused(PATH, "a record", bad)
+    return parsed.selectExpr(PATH, f"CASE WHEN {bad} IS NULL THEN {made} ELSE {broken} END AS {RECORD}")
+
+
+def _listed(text: str) -> str:
+    """Write the elements of a list as texts, or the text itself: it may begin as a list does, and be none.
+
+    Within another list it has to end where that goes on: Spark passes over what stands behind a list.
+    """
+    within = f"concat('[', {text}, ']')"
+    plain = f"from_json({within}, 'ARRAY<ARRAY<STRING>>')"
+    exact = f"from_json({within}, 'ARRAY<ARRAY<VARIANT>>')"
+    cast = f"transform({exact}[0], each -> CAST(each AS STRING))"
+    return (
+        f"CASE WHEN {text} NOT LIKE '[%]' OR NOT coalesce(size({plain}) = 1 AND {plain}[0] IS NOT NULL, FALSE) "
+        f"THEN array({text}) WHEN {text} {_MAY_BE_ROUNDED} THEN {cast} ELSE {plain}[0] END"
+    )
+
+
+def _read_as(value: str, types: Mapping[str, str]) -> str:
+    ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in {**types, _BAD: "STRING"}.items())
+    return f"from_json({value}, {sql_text(ddl)}, map('columnNameOfCorruptRecord', '{_BAD}'))"
 
 
 def _step(frame: DataFrame, reading: Reading, depth: int, kept: list[str]) -> DataFrame:
     """Go on from the objects at a depth to what they hold under the next step."""
     outer = {at: one for at, one in enumerate(reading.outer) if one.depth == depth}
     asked = dict.fromkeys([reading.rows[depth], *(one.rest[0] for one in outer.values())])
-    ddl = ", ".join(f"{quoted(name)} STRING" for name in asked)
-    held = frame.selectExpr(PATH, *kept, f"from_json({_AT}, {sql_text(ddl)}) AS {_AT}")
+    plain, exact = (f"from_json({_AT}, {sql_text(ddl_of((name, kind) for name in asked))})" for kind in _KINDS)
+    texts = ", ".join(f"{sql_text(name)}, CAST({_EXACT}.{quoted(name)} AS STRING)" for name in asked)
+    both = frame.selectExpr(
+        PATH,
+        *kept,
+        f"CASE WHEN NOT {_AT} {_MAY_BE_ROUNDED} THEN {plain} END AS {_AT}",
+        f"CASE WHEN {_AT} {_MAY_BE_ROUNDED} THEN {exact} END AS {_EXACT}",
+    )
+    held = both.selectExpr(
+        PATH, *kept, f"CASE WHEN {_EXACT} IS NULL THEN {_AT} ELSE named_struct({texts}) END AS {_AT}"
+    )
     values = {at: _text_at(f"{_AT}.{quoted(one.rest[0])}", one.rest[1:]) for at, one in outer.items()}
     return held.selectExpr(
         PATH,
@@ -71,8 +110,11 @@ def _step(frame: DataFrame, reading: Reading, depth: int, kept: list[str]) -> Da
 
 
 def _text_at(text: str, rest: tuple[str, ...]) -> str:
-    path = "".join(f"['{step}']" for step in rest)
-    return f"get_json_object({text}, {sql_text('$' + path)})" if rest else text
+    if not rest:
+        return text
+    path = sql_text("$" + "".join(f"['{step}']" for step in rest))
+    exact = f"try_variant_get(try_parse_json({text}), {path}, 'string')"
+    return f"CASE WHEN {text} {_MAY_BE_ROUNDED} THEN {exact} ELSE get_json_object({text}, {path}) END"
 
 
 def found_in(document: Mapping[str, Any], reading: Reading) -> Iterator[dict[str, Any] | None]:

@@ -17,7 +17,7 @@ from waterclock.connectors.files.misfits import PATH, refused
 from waterclock.connectors.files.reading_options import Reading
 from waterclock.flow.declarations import Value
 from waterclock.flow.origins import TYPES
-from waterclock.spark_sql import ddl_of, literal_path, quoted, sql_text
+from waterclock.spark_sql import ddl_of, decimal_of, literal_path, quoted, sql_text
 from waterclock.storage.slices.sieve import UNREAD
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _NUMBERS = frozenset(
     "tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split()
 )
+_NEAR = frozenset(("float", "real", "double"))
 _NESTED = ("struct", "array", "map")
 
 
@@ -33,8 +34,9 @@ _NESTED = ("struct", "array", "map")
 class RawRows:
     """Rows as a reader gives them: under which name each column of the files is found, and of which type it is.
 
-    `seen` are the columns of the files with the types that these themselves say. `path`, `row` and `unread` are SQL:
-    the file of a row, its number there, and its line where that is no row of its format.
+    `seen` are the columns of the files with the types that these themselves say; `by_text` those that are texts and
+    came as VARIANT, which keeps the digits of numbers. `path`, `row` and `unread` are SQL: the file of a row, its
+    number there, and its line where that is no row of its format.
     """
 
     frame: DataFrame
@@ -44,10 +46,13 @@ class RawRows:
     path: str = "_metadata.file_path"
     row: str = f"CAST(NULL AS {TYPES['row']})"
     within: str = ""
+    by_text: frozenset[str] = frozenset()
     unread: str = "CAST(NULL AS STRING)"
 
     def value_of(self, source: str) -> str:
         """The SQL of a column of the files: one of the frame's, or a field of its struct `within`."""
+        if source in self.by_text:
+            return f"CAST({quoted(self.names[source])} AS STRING)"
         return f"{self.within}.{quoted(self.names[source])}" if self.within else quoted(self.names[source])
 
 
@@ -106,7 +111,7 @@ def _parquet(asked: Asked) -> RawRows:
 
 def _csv(asked: Asked) -> RawRows:
     names = asked.by_place
-    types = {name: asked.by_source[name].type if name in asked.by_source else "STRING" for name in names}
+    types = {name: _exact(asked.by_source[name].type) if name in asked.by_source else "STRING" for name in names}
     ddl = _ddl_of_lines(names, types, asked.reading)
     reader = reader_of(asked.spark, "csv", asked.reading, asked.zone, delimiter=asked.shape.delimiter).schema(ddl)
     raw = RawRows(reader.csv(asked.places), names, types, asked.seen)
@@ -124,14 +129,18 @@ def _json(asked: Asked) -> RawRows:
         told = records(documents, asked.reading, types)
         return RawRows(told, names, types, asked.seen, path=PATH, within=RECORD)
     types = {name: _type_to_read(asked.by_source.get(name)) for name in names}
-    raw = RawRows(documents(_ddl_of_lines(names, types, asked.reading)), names, types, asked.seen)
+    by_text = {} if asked.reading.is_utf8 else {name: "VARIANT" for name, kind in types.items() if kind == "STRING"}
+    read = documents(_ddl_of_lines(names, {**types, **by_text}, asked.reading))
+    raw = RawRows(read, names, types, asked.seen, by_text=frozenset(by_text))
     return _with_lines(asked, _with_unread(asked, raw))
 
 
 def _xml(asked: Asked) -> RawRows:
     names = asked.by_name
     types = {
-        found.name: asked.by_source[found.name].type if found.name in asked.by_source else (found.type or "STRING")
+        found.name: _exact(asked.by_source[found.name].type)
+        if found.name in asked.by_source
+        else (found.type or "STRING")
         for found in asked.shape.found
     }
     frame = reader_of(asked.spark, "xml", asked.reading, asked.zone).schema(_ddl(names, types)).xml(asked.places)
@@ -186,7 +195,9 @@ def _avro(asked: Asked) -> RawRows:
 
 
 def _excel(asked: Asked) -> RawRows:
-    return _by_python(asked, excel_reading.reader_of(asked.reading, tuple(found.name for found in asked.shape.found)))
+    names = tuple(found.name for found in asked.shape.found)
+    near = {name for name, taken in asked.by_source.items() if taken.type.lower() in _NEAR}
+    return _by_python(asked, excel_reading.reader_of(asked.reading, names, near))
 
 
 def _by_python(asked: Asked, read: Reader) -> RawRows:
@@ -211,9 +222,12 @@ def _options(format_name: str, reading: Reading, zone: str, delimiter: str) -> d
         "mode": "PERMISSIVE" if keeps_unread else "FAILFAST",
         "columnNameOfCorruptRecord": UNREAD if keeps_unread else None,
         "columnPruning": False,
-        # told how JSON is encoded, Spark makes text of its numbers by way of a double, which loses digits; untold it
-        # takes their own signs. Of a whole document it finds out itself which Unicode it is, and passes over its mark
+        # told how JSON is encoded, Spark makes text of its numbers by way of a double, which loses digits (a VARIANT
+        # keeps them); untold it takes their own signs. Of a whole document it finds out itself which Unicode it is, and
+        # passes over its mark
         "encoding": None if format_name == "json" and reading.is_utf8 else reading.encoding,
+        # untold it where lines end, Spark refuses lines of JSON in any encoding that it is told
+        "lineSep": None if format_name != "json" or reading.is_utf8 or is_whole else "\n",
         "timeZone": zone,
         "multiLine": is_whole if format_name != "xml" else None,  # told anything, Spark forgets the tag of rows
         "timestampFormat": reading.timestamp_format,
@@ -256,6 +270,11 @@ def _type_to_read(taken: Taken | None) -> str:
     if taken is None or taken.type.lower().partition("(")[0] in _NUMBERS:
         return "STRING"
     return taken.type
+
+
+def _exact(type_text: str) -> str:
+    """Return the type that Spark's reader is asked for: it would round a DECIMAL, and take 7,125 for 7125."""
+    return "STRING" if decimal_of(type_text) else type_text
 
 
 def _nested_type(taken: Taken | None) -> str:

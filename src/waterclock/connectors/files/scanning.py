@@ -30,7 +30,7 @@ from waterclock.flow.checks import keeps_unread
 from waterclock.flow.compatibility import wider
 from waterclock.flow.declarations import Columns
 from waterclock.flow.origins import IN_ROWS
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import decimal_of, parsed, quoted, sql_text
 from waterclock.storage.slices.sieve import UNREAD
 
 if TYPE_CHECKING:
@@ -197,9 +197,12 @@ def _as_type(raw: RawRows, taken: Taken, zone: str, reading: Reading) -> str:
         return value
     if found == "timestamp_ntz" and taken.type.upper() == "TIMESTAMP":
         return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {sql_text(zone)})"
+    wrong = f"CASE WHEN {value} IS NOT NULL THEN {refused(raw.path, taken.source, value)} END"
+    if decimal_of(found) and decimal_of(taken.type):
+        narrow = f"try_cast({value} AS {taken.type})"
+        return f"coalesce(CASE WHEN {narrow} = {value} THEN {narrow} END, {wrong})"
     if found.lower() != "string":
         return f"CAST({value} AS {taken.type})"
-    wrong = f"CASE WHEN {value} IS NOT NULL THEN {refused(raw.path, taken.source, value)} END"
     return f"coalesce({_parsed(value, taken.type, zone, reading)}, {wrong})"
 
 
@@ -207,8 +210,8 @@ def _parsed(value: str, type_name: str, zone: str, reading: Reading) -> str:
     """Return what a text means as a type; NULL where it means nothing."""
     kind = type_name.upper()
     if kind in ("TIMESTAMP", "TIMESTAMP_NTZ") and reading.timestamp_format:
-        parsed = f"try_to_timestamp({value}, {sql_text(reading.timestamp_format)})"
-        return f"to_utc_timestamp({parsed}, {sql_text(zone)})" if kind == "TIMESTAMP" else f"CAST({parsed} AS {kind})"
+        at = f"try_to_timestamp({value}, {sql_text(reading.timestamp_format)})"
+        return f"to_utc_timestamp({at}, {sql_text(zone)})" if kind == "TIMESTAMP" else f"CAST({at} AS {kind})"
     if kind == "DATE" and reading.date_format:
         return f"CAST(try_to_timestamp({value}, {sql_text(reading.date_format)}) AS DATE)"
-    return instant(value, "STRING", zone) if kind == "TIMESTAMP" else f"try_cast({value} AS {type_name})"
+    return instant(value, "STRING", zone) if kind == "TIMESTAMP" else parsed(value, type_name)

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 MAX_BODY = 1 << 20
 MAX_WAITING = 64 << 20
+_MENDING = (
+    "declare the column as its senders write it, or STRING; or have such rows set aside by an ELSE behind the type; "
+    "then `waterclock retry`. What was received is kept as it came, and nobody needs to send it again"
+)
 _SECRET = frozenset({"authorization", "proxy-authorization", "cookie"})
 
 
@@ -114,7 +118,10 @@ class ReceiverCollector:
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Name the file, line and key that Spark stumbled over."""
-        return self._files().explain(_landed(unit), columns, error)
+        told = self._files().explain(_landed(unit), columns, error)
+        if told is None or told.code != "E806":
+            return told
+        return WaterclockError(told.code, told.what, where=told.where, why=told.why, fix=_MENDING)
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
         """All files of events, new and archived, oldest first; and the segments that are damaged."""

@@ -59,7 +59,7 @@ def read_windows(
 ) -> Collected:
     """Collect windows. Raises  E805 for a time column that is not there; E840 to E845."""
     is_asked = bool(reading.resource.asked.since)
-    found = _series(reading, request.windows) if is_asked else [(_of_all(reading, request.windows[-1]), None)]
+    found = _series(reading, request) if is_asked else [(_of_all(reading, request.windows[-1]), None)]
     with _closing_what_fails(found):
         read = _read(reading, found)
         time = request.time_column
@@ -110,8 +110,17 @@ class _Read:
 _Found = Sequence[tuple[Series, Window | None]]
 
 
-def _series(reading: Reading, windows: Sequence[Window | None]) -> _Found:
-    return [(_series_of(reading, window), window) for window in windows]
+def _series(reading: Reading, request: WindowRequest) -> _Found:
+    """Return the pages of each window; of those that are done already, pages of this batch's own.
+
+    Whoever committed a window may have been killed before its pages were closed: they tell how it was then. A batch is
+    known by its newest window, so one that is tried again goes on where it stopped.
+    """
+    newest = request.windows[-1].end.isoformat()
+    return [
+        (_series_of(reading, window, until=newest if window.start in request.done else ""), window)
+        for window in request.windows
+    ]
 
 
 def _of_all(reading: Reading, newest: Window) -> Series:

@@ -18,7 +18,7 @@ from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, is_there
 from waterclock.object_stores import is_remote
-from waterclock.spark_sql import literal_path, quoted, sql_text
+from waterclock.spark_sql import literal_path, parsed, quoted, sql_text
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -151,10 +151,8 @@ def _type_to_read(taken: Taken | None, epoch: str) -> str:
 def _as_type(value: str, found: str, taken: Taken, zone: str, epoch: str) -> str:
     if not taken.is_typed or found.lower() == taken.type.lower():
         return value
-    if taken.type.lower() == "timestamp":
-        made = _instant(value, found, zone, epoch)
-    else:
-        made = f"try_cast({value} AS {taken.type})"
+    is_time = taken.type.lower() == "timestamp"
+    made = _instant(value, found, zone, epoch) if is_time else parsed(value, taken.type)
     told = f"concat_ws('|', '{_MISFIT}', _metadata.file_path, {sql_text(taken.source)}, {value})"
     return f"coalesce({made}, CASE WHEN {value} IS NOT NULL THEN raise_error({told}) END)"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -189,10 +189,14 @@ def _unknown_type(name: str, span: Span, capabilities: Mapping[str, Capabilities
     )
 
 
-_LATER_TYPES = frozenset({"forms", "mariadb", "cdc"})
+_LATER_TYPES = frozenset({"forms", "cdc"})
 _ALIASES = {"csv": "files", "json": "files", "parquet": "files", "file": "files", "s3": "files", "sqlite3": "sqlite",
-            "postgresql": "postgres", "http": "rest", "https": "rest", "api": "rest",
-            "local": "files", "folder": "files"}  # fmt: skip
+            "postgresql": "postgres", "mariadb": "mysql", "http": "rest", "https": "rest", "api": "rest",
+            "local": "files", "folder": "files", "xml": "files", "avro": "files", "excel": "files", "xls": "files",
+            "xlsx": "files", "duck": "duckdb", "redpanda": "kafka", "webhook": "receiver",
+            "events": "receiver"}  # fmt: skip
+_VALUES = {"xls": "excel", "xlsx": "excel", "xlsm": "excel", "ods": "excel", "jsonl": "json", "ndjson": "json",
+           "tsv": "csv", "txt": "csv", "pq": "parquet", "postgresql": "postgres", "mariadb": "mysql"}  # fmt: skip
 
 
 def _check_secrets(
@@ -238,8 +242,13 @@ def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, spa
             yield span_of(name).refuse(
                 "E223",
                 f"option {name} is {problem}, not {'a secret' if isinstance(value, Secret) else repr(value)}",
-                fix=did_you_mean(str(value), option.choices) if option.choices else None,
+                fix=_meant(str(value), option.choices) if option.choices else None,
             )
+
+
+def _meant(value: str, choices: Sequence[str]) -> str | None:
+    known = _VALUES.get(value.lower(), value.lower())
+    return f"write '{known}'" if known in choices else did_you_mean(value, choices)
 
 
 def _clashing_options(

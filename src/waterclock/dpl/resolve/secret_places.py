@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from waterclock.dpl.config.model import Config, VaultSaid
 from waterclock.errors import WaterclockError
-from waterclock.secrets import SecretPlaces, VaultPlace
+from waterclock.flow.declarations import Connection, Place, Secret
+from waterclock.secrets import SecretPlaces, VaultPlace, variable_of
 
 _NEEDED = {"approle": ("role",), "kubernetes": ("role",), "certificate": ("certificate", "key"), "token": ()}
 _OF_ONE = (("token", "token"), ("approle", "secret_id"))  # what one way of being known takes alone
@@ -44,6 +48,48 @@ def secret_place_errors(config: Config) -> list[WaterclockError]:
         if auth != said.auth and getattr(said, key) is not None
     ]  # fmt: skip
     return errors
+
+
+def shared_variable_errors(config: Config, connections: Iterable[Connection]) -> list[WaterclockError]:
+    """Refuse secrets of several names that one environment variable would set, each but the first with its place."""
+    in_file = ((name, config.place(path)) for name, path in _said_in(config))
+    in_flow = (
+        (value.name, each.place) for each in connections for value in each.options.values() if isinstance(value, Secret)
+    )
+    first: dict[str, str] = {}
+    errors: list[WaterclockError] = []
+    named: set[str] = set()
+    for name, where in chain(in_file, in_flow):
+        known = first.setdefault(variable_of(name), name)
+        if name in named or known == name:
+            continue
+        named.add(name)
+        error = WaterclockError(
+            "E225",
+            f"secrets {known} and {name} are read from one variable",
+            where=str(where),
+            why=f"{variable_of(name)} would set both of them",
+            fix="rename one of them, or give both the same name where they are one",
+        )
+        errors.append(error if isinstance(where, Place) else where.placing(error))
+    return errors
+
+
+def _said_in(config: Config) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the secrets that the project file names for the chosen environment, and where each stands."""
+    yield from _secrets_in(config.environment.model_dump(), ("env", config.env))
+    yield from _secrets_in(config.alerts, ("alerts",))
+    yield from _secrets_in(config.openlineage, ("openlineage",))
+
+
+def _secrets_in(said: Any, path: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if not isinstance(said, Mapping):
+        return
+    if set(said) == {"secret"} and isinstance(said["secret"], str):
+        yield said["secret"], path
+    else:
+        for key, value in said.items():
+            yield from _secrets_in(value, (*path, key))
 
 
 def _vault(root: Path, said: VaultSaid) -> VaultPlace:

@@ -30,8 +30,8 @@ from waterclock.engine.collect.source_clocks import arrived
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.checks import columns_as_asked
 from waterclock.flow.choices import Batching
-from waterclock.flow.declarations import Source, Table, Unit
-from waterclock.planner.plan import Group
+from waterclock.flow.declarations import Table, Unit
+from waterclock.planner.plan import RECOLLECT, Group
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def gather(
     if source.batching is Batching.ARRIVAL_TIME and isinstance(collector, PositionCollector):
         return _ranges(spark, table, group, owned or {}, unit, collector)
     if source.batching is Batching.DATA_TIME and isinstance(collector, WindowCollector):
-        return _windows(spark, table, source, windows_read(table, group, again), unit, collector)
+        return _windows(spark, table, group, again, unit, collector)
     if source.batching is Batching.CHANGES and isinstance(collector, ChangeCollector):
         return gather_changes(work, spark, table, group, unit, collector)
     if source.batching is Batching.SNAPSHOT and isinstance(collector, SnapshotCollector):
@@ -84,12 +84,15 @@ def explain(work: Workplace, table: Table, error: BaseException) -> BaseExceptio
 def _windows(
     spark: SparkSession,
     table: Table,
-    source: Source,
-    windows: Sequence[Window],
+    group: Group,
+    again: Sequence[Slice],
     unit: Unit,
     collector: WindowCollector,
 ) -> Gathered:
-    request = WindowRequest(source.time_column or "", windows, slack=slack_of(table, windows[-1].end))
+    windows, time = windows_read(table, group, again), None if table.source is None else table.source.time_column
+    own = (batch.label for batch in group.batches if group.verb == RECOLLECT)
+    done = frozenset((*own, *(piece.label for piece in again)))
+    request = WindowRequest(time or "", windows, slack=slack_of(table, windows[-1].end), done=done)
     collected = collector.read_windows(spark, unit, request, columns_as_asked(table), table.cadence.zone)
     noted = {window.start: _read(collected.source) for window in windows}
     return Gathered(collected, noted)

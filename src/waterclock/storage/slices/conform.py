@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.origins import IN_ROWS
-from waterclock.spark_sql import column_name, illegal_signs, quoted, sql_text
+from waterclock.spark_sql import column_name, illegal_signs, parsed, quoted, sql_text
 from waterclock.storage.slices.sieve import HIDDEN, UNREAD, UNREAD_AS, is_hidden
 from waterclock.storage.types import clashes, readable_as, schema_text, sql_type
 from waterclock.temporal.instants import instant
@@ -341,7 +341,7 @@ def _cast(source: str, have: DataType, wanted: str, name: str, *, is_loose: bool
         return source
     if simple is not None and (simple == "string" or readable_as(have.jsonValue(), simple)):
         return f"CAST({source} AS {wanted})"
-    cast = f"try_cast({source} AS {wanted})"
+    cast = parsed(source, wanted) if isinstance(have, StringType) else f"try_cast({source} AS {wanted})"
     return cast if is_loose else f"coalesce({cast}, {_refusal(source, wanted, name)})"
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 import openpyxl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv as pa_csv
 
@@ -175,15 +176,83 @@ class TestJsonDocuments:
         assert second == {"id": 2, "x": None, "l": None}
 
     @pytest.mark.parametrize("is_whole", [False, True])
+    def test_numbers_keep_their_digits_in_other_encodings(
+        self, spark: SparkSession, folder: LandingFolder, is_whole: bool
+    ) -> None:
+        line = '{"money": 12345678901234567.89, "n": null, "is": true, "text": "é", "in": {"x":98765432109876543.21}}\n'
+        drop(folder, "a.jsonl", line.encode("ISO-8859-1"))
+        columns = declared(("money", "DECIMAL(20,2)"))
+        found = read(spark, folder, "a.jsonl", columns, multiline=is_whole, encoding="ISO-8859-1")
+        rest = {"n": None, "is": "true", "text": "é", "in": '{"x":98765432109876543.21}'}
+        assert found == [{"money": Decimal("12345678901234567.89"), **rest}]
+
+    @pytest.mark.parametrize("is_whole", [False, True])
     def test_no_digit_of_a_number_is_lost(self, spark: SparkSession, folder: LandingFolder, is_whole: bool) -> None:
         drop(folder, "a.jsonl", '{"money": 12345678901234567.89, "text": 1.10, "in": {"x":0.10}}\n')
         found = read(spark, folder, "a.jsonl", declared(("money", "DECIMAL(20,2)")), multiline=is_whole)
         assert found == [{"money": Decimal("12345678901234567.89"), "text": "1.10", "in": '{"x":0.10}'}]
 
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [
+            ("a.csv", "id,money\n1,7.10\n2,7.125\n"),
+            ("a.jsonl", '{"id": 1, "money": 7.10}\n{"id": 2, "money": 7.125}\n'),
+            ("a.xml", "<all><row><id>1</id><money>7.10</money></row><row><id>2</id><money>7.125</money></row></all>"),
+            ("a.xlsx", [["id", "money"], [1, 7.1], [2, 7.125]]),
+            ("a.parquet", [Decimal("7.100"), Decimal("7.125")]),
+        ],
+    )
+    def test_a_number_with_more_digits_than_its_decimal_is_refused(
+        self, spark: SparkSession, folder: LandingFolder, name: str, content: Any
+    ) -> None:
+        if name.endswith(".parquet"):
+            made = io.BytesIO()
+            pq.write_table(pa.table({"id": [1, 2], "money": pa.array(content, pa.decimal128(10, 3))}), made)
+            content = made.getvalue()
+        path = drop(folder, name, content if isinstance(content, str | bytes) else workbook(("a", content)))
+        options = {"rows": "row"} if name.endswith("xml") else {}
+        exact = read(spark, folder, name, declared(("id", "INT"), ("money", "DECIMAL(10,3)")), **options)
+        assert [row["money"] for row in by("id", exact)] == [Decimal("7.100"), Decimal("7.125")]
+        error = refused(spark, folder, name, declared(("id", "INT"), ("money", "DECIMAL(10,2)")), **options)
+        assert error.code == "E806"
+        assert "7.125" in str(error.why)
+        line = {"a.csv": 3, "a.jsonl": 2}.get(name)
+        assert error.where == (f"{path}:{line}" if line else str(path))
+
     def test_a_text_that_begins_as_a_list_is_a_row(self, spark: SparkSession, folder: LandingFolder) -> None:
         drop(folder, "a.jsonl", '{"tags": "[draft] fix"}\n{"tags": ["[old", "x"]}\n')
         found = read(spark, folder, "a.jsonl", declared(), rows="tags")
         assert sorted(row["value"] for row in found) == ["[draft] fix", "[old", "x"]
+
+    def test_a_text_with_a_list_in_it_is_one_row(self, spark: SparkSession, folder: LandingFolder) -> None:
+        texts = ["[1,2] x", "[1] and [2]", "[1],[2]", '[1],"a":[2]', "[", "]", "[]x", "[1,]"]
+        drop(folder, "a.jsonl", "".join(f"{json.dumps({'id': at, 'tags': text})}\n" for at, text in enumerate(texts)))
+        found = read(spark, folder, "a.jsonl", declared(), rows="tags", outer="id")
+        assert [row["value"] for row in by("id", found)] == texts
+
+    @pytest.mark.parametrize("encoding", ["UTF-8", "ISO-8859-1"])
+    @pytest.mark.parametrize("is_whole", [False, True])
+    def test_no_digit_of_a_record_is_lost(
+        self, spark: SparkSession, folder: LandingFolder, encoding: str, is_whole: bool
+    ) -> None:
+        pages = [
+            {"at": 98765432109876543.21, "rows": [{"id": 1, "m": 0, "in": {"b": 1, "a": None}, "t": "x"}, {"id": 2}]},
+            {"at": 7, "rows": [{"id": 3, "m": 0.1, "t": "123456789012345678"}]},
+        ]
+        text = json.dumps({"of": {"n": 0}, "pages": pages})
+        for short, long in ((': 0, "in"', ': 12345678901234567.89, "in"'), ('"n": 0', '"n": 12345678901234567.25')):
+            text = text.replace(short, long)
+        text = text.replace("9.876543210987654e+16", "98765432109876543.21")
+        drop(folder, "a.json" if is_whole else "a.jsonl", f"{text}\n".encode(encoding))
+        columns = declared(("id", "INT"), ("m", "DECIMAL(20,2)"), ("at", "DECIMAL(20,2)"), ("n", None))
+        said: dict[str, Value] = {"rows": "pages.rows", "outer": "pages.at AS at, of.n AS n", "multiline": is_whole}
+        said |= {} if encoding == "UTF-8" else {"encoding": encoding}
+        found = by("id", read(spark, folder, "a.json*", columns, **said))
+        assert [row["m"] for row in found] == [Decimal("12345678901234567.89"), None, Decimal("0.10")]
+        assert [row["at"] for row in found] == [Decimal("98765432109876543.21")] * 2 + [Decimal("7.00")]
+        assert {row["n"] for row in found} == {"12345678901234567.25"}
+        assert [row["t"] for row in found] == ["x", None, "123456789012345678"]
+        assert json.loads(found[0]["in"]) == {"b": 1, "a": None}
 
     @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
     def test_a_document_may_begin_with_a_byte_order_mark(

@@ -101,6 +101,7 @@ def test_no_digit_of_a_number_is_lost(spark: SparkSession, tmp_path: Path) -> No
     ("wrong", "kind", "told"),
     [
         ({"n": "seven"}, ("n", "INT"), "n is 'seven', which is not of its type"),
+        ({"n": 7.125}, ("n", "DECIMAL(10,2)"), "n is '7.125', which is not of its type"),
         ({"n": "yesterday"}, ("n", "TIMESTAMP"), "types that are declared"),
         ({"n": [1, 2]}, ("n", "STRUCT<a: INT>"), "types that are declared"),
     ],

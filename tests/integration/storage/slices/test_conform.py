@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +153,15 @@ def test_a_value_that_cannot_be_cast_fails_the_write_naming_its_column(spark: Sp
             found.frame, folder=lake.folder("raw.flights"), claim=1, labels=[T], lake=lake, code="c", name="raw.flights"
         )
     assert str(refused.value).splitlines()[:2] == ["E612 'n/a' is not INT", "  raw.flights.dep_delay"]
+
+
+def test_a_text_is_no_decimal_where_digits_would_be_rounded_away(spark: SparkSession) -> None:
+    query = "SELECT * FROM VALUES ('7.125'), ('7.120'), (NULL) AS t(amount)"
+    found = shaped(spark, query, opened(amount="DECIMAL(10,2)"), loose={"amount": "bad"})
+    rows = {(row["amount"], row["bad"]) for row in found.frame.collect()}
+    assert rows == {(None, True), (Decimal("7.12"), False), (None, False)}
+    made = shaped(spark, "SELECT 7.125 AS amount", opened(amount="DECIMAL(10,2)"))
+    assert made.frame.first()["amount"] == Decimal("7.13"), "what a query reckons is cast as SQL casts it"  # type: ignore[index]
 
 
 def test_nulls_pass_every_cast(spark: SparkSession, tmp_path: Path) -> None:

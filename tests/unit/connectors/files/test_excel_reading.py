@@ -55,6 +55,19 @@ def test_a_cell_is_the_text_that_says_the_same(cell: object, text: str | None) -
     assert _text(cell) == text
 
 
+@pytest.mark.parametrize(
+    ("cell", "text", "near"),
+    [
+        (0.1 + 0.2, "0.3", "0.30000000000000004"),
+        (3 * 1.1, "3.3", "3.3000000000000003"),
+        (7.125, "7.125", "7.125"),
+        (1 / 3, "0.3333333333333333", "0.3333333333333333"),
+    ],
+)
+def test_what_reckoning_leaves_behind_is_no_digit_of_a_cell(cell: float, text: str, near: str) -> None:
+    assert (_text(cell), _text(cell, is_near=True)) == (text, near)
+
+
 def test_a_hidden_sheet_is_read_where_it_is_named_alone() -> None:
     file = book(("old", [["a"], [1]]), ("new & old", [["b"], [2]]), hidden="old")
     assert rows_of(file) == [{"b": "2"}]

@@ -388,3 +388,16 @@ def test_keys_that_a_stranger_spells_in_his_own_way_stop_no_closed_list(tmp_path
     assert [found.name for found in shape.found] == ["a b", "userId", "x"]
     (shape,) = shapes_of([str(path)], Reading(), declared(("UserID", "INT"), is_open=False))
     assert {"userId", "userid"} <= {found.name for found in shape.found}, "neither is meant more than the other"
+
+
+def test_a_value_of_another_type_is_no_file_to_deliver_again(tmp_path: Path) -> None:
+    collector = collector_of(tmp_path)
+    path = tmp_path / "events" / "events_2026_11_20_12_00_00.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('{"id": "x"}\n', encoding="utf-8")
+    of_spark = RuntimeError(f"[USER_RAISED_EXCEPTION] waterclock-misfit|file://{path}|id|x SQLSTATE: P0001")
+    error = collector.explain(UNIT, declared(("id", "INT")), of_spark)
+    assert error is not None
+    assert (error.code, error.where) == ("E806", f"{path}:1")
+    assert "deliver" not in str(error.fix)
+    assert "retry" in str(error.fix)

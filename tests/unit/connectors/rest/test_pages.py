@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.apis import Space, in_pages
+from waterclock.connectors.interface import WindowRequest
 from waterclock.connectors.rest import collection
 from waterclock.connectors.rest.collection import Reading, time_text
 from waterclock.connectors.rest.declared import Asked, Paging
@@ -186,6 +187,23 @@ def test_pages_that_serve_all_windows_serve_none_that_was_not_over_then(space: S
     space.set(rows=rows(6))
     assert len(ids_of(reading, collection._of_all(reading, longer))) == 5, "as far as that one"
     assert len(ids_of(reading, collection._of_all(reading, Window(first.start, DAY + timedelta(hours=3))))) == 6
+
+
+def test_what_a_batch_was_given_of_a_window_serves_no_later_look_at_it(space: Space, tmp_path: Path) -> None:
+    reading = space.reading(tmp_path, "page", in_pages("page", 2, since="since", until="until"))
+    first, second, third = (Window(DAY + timedelta(hours=at), DAY + timedelta(hours=at + 1)) for at in range(3))
+
+    def series(*windows: Window, done: frozenset[datetime] = frozenset()) -> list[Path]:
+        return [one.folder for one, _ in collection._series(reading, WindowRequest("at", windows, done=done))]
+
+    (own,) = series(first)
+    assert series(first, second)[0] == own, "a window is one, whatever it is taken with"
+    looked_at, of_second = series(first, second, done=frozenset([first.start]))
+    assert own != looked_at, "it was committed, and its pages may not be closed"
+    assert of_second == series(second)[0]
+    assert series(first, second, done=frozenset([first.start]))[0] == looked_at, "the batch, tried again, goes on"
+    assert series(first, third, done=frozenset([first.start]))[0] not in {own, looked_at}
+    assert series(first, done=frozenset([first.start]))[0] != own, "recollected"
 
 
 def test_a_snapshot_is_never_that_of_an_earlier_batch(space: Space, tmp_path: Path) -> None:
