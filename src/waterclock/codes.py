@@ -18,7 +18,7 @@ from waterclock.codes_of_schemas import SCHEMAS, SCHEMAS_AT_WORK, SCHEMAS_KEPT
 from waterclock.codes_of_secrets import SECRETS
 from waterclock.codes_of_specs import SPECS
 from waterclock.codes_of_state import STATE, STATE_AT_WORK
-from waterclock.codes_of_watching import WATCHING, WATCHING_COMMANDS
+from waterclock.codes_of_watching import WATCHING, WATCHING_BY_WATERMARK, WATCHING_COMMANDS
 from waterclock.errors import Code
 from waterclock.temporal.refusals import REFUSALS
 
@@ -473,6 +473,7 @@ CLI: Mapping[str, Code] = {
     **LINEAGE,
     **WATCHING_COMMANDS,
     **SECRETS,
+    **WATCHING_BY_WATERMARK,
     "E999": Code(
         "a defect of Waterclock",
         "An error that should not be. All that is known of it was written into the file that is named.",

@@ -81,7 +81,7 @@ ACCEPTED = {
     "action": [TRANSFORM.format(f"EXPECT a ELSE {said}") for said in ("FAIL", "HOLD", "QUARANTINE", "DROP", "WARN")],
     "trust": [TRANSFORM.format(text) for text in (
         "EXPECT a > 0, b > 0", "DEADLINE 2 HOURS", "DEADLINE 1 MONTH RUNTIME 20 MINUTES",
-    )],
+    )] + [COLLECT.format("WATERMARK at 1 HOUR DEADLINE 3 DAYS BY WATERMARK RUNTIME 20 MINUTES")],
     "keeping": [
         COLLECT.format("RETAIN 90 DAYS"), COLLECT.format("RETAIN :long"), TRANSFORM.format("KEEP VERSIONS 30 DAYS"),
     ],

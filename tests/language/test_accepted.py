@@ -80,7 +80,7 @@ def parts_of(table: Table) -> Iterator[str]:
         "retain": table.retain,
         "keep versions": table.keep_versions,
         "closes": table.closes and repr(table.closes),
-        "deadline": table.deadline and str(table.deadline),
+        "deadline": table.deadline and f"{table.deadline}{' BY WATERMARK' if table.is_by_watermark else ''}",
         "runtime": table.runtime and str(table.runtime),
         "manifest": table.manifest,
         "open windows of": table.open_of,

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from waterclock.batches.alerts import LONGEST, Trouble, TroubleKind, cause_key
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadline_words import gathered, stand_words
-from waterclock.operations.deadlines import Due, Stand, with_upstream
+from waterclock.operations.deadlines import Due, Stand
+from waterclock.operations.ways import with_upstream
 from waterclock.planner.plan import NEEDS_SOMEBODY, Status
 
 _KINDS = {Stand.MISSED: TroubleKind.MISSED, Stand.NEAR: TroubleKind.NEAR, Stand.LONG: TroubleKind.LONG}
@@ -60,6 +61,14 @@ def _trouble(flow: Flow, alike: Sequence[Due], cause: str, blocks: Mapping[str, 
         kind=kind,
         what=stand_words(alike, flow)[:LONGEST],
         batches={due.table: frozenset(each.window.start for each in alike)},
-        fix="" if kind is TroubleKind.LONG else f"`waterclock plan {due.root.table}` says what it waits for",
+        fix=_fix(due),
         blocks=dict(blocks or {}),
     )
+
+
+def _fix(due: Due) -> str:
+    if due.stand is Stand.LONG:
+        return ""
+    if due.late_rows is not None:
+        return f"look at what brings the rows of {due.root.table}: its batches are done, and their rows are old"
+    return f"`waterclock plan {due.root.table}` says what it waits for"

@@ -12,6 +12,7 @@ from waterclock.alerts.webhook import post
 from waterclock.batches.alerts import Telling
 from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Target, TargetKind
+from waterclock.flow.declarations import Secret
 from waterclock.posting import NotDelivered
 from waterclock.secrets import Secrets
 
@@ -45,11 +46,18 @@ def target_errors(targets: Iterable[Target], secrets: Secrets) -> list[Watercloc
     """Return all that keeps targets from being reached by what is installed here, each with its place."""
     errors = []
     for target in targets:
+        unresolved = [error for said in (target.address, target.token) if (error := _unresolved(said, secrets))]
         try:
-            check_target(target, secrets)
+            if not unresolved:
+                check_target(target, secrets)
         except WaterclockError as error:
-            errors.append(error.at(target.place))
+            unresolved.append(error)
+        errors += [error.at(target.place) for error in unresolved]
     return errors
+
+
+def _unresolved(said: str | Secret | None, secrets: Secrets) -> WaterclockError | None:
+    return secrets.unresolved(said.name) if isinstance(said, Secret) and not secrets.has(said.name) else None
 
 
 def deliver(target: Target, secrets: Secrets, body: Mapping[str, Any]) -> None:

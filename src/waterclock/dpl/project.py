@@ -180,11 +180,9 @@ def _remembered(root: Path, env: str, key: bytes) -> Project | None:
 def _secrets_of(project: Project) -> Iterator[str]:
     """Return the names of the secrets without which the project is refused."""
     options = (value for each in project.flow.connections.values() for value in each.options.values())
-    told = project.alerts.targets.values() if project.alerts.is_on else ()
-    targets = (value for target in told for value in (target.address, target.token))
     sink = project.openlineage
     lineage = (sink.url, sink.token) if sink.is_on else ()
-    yield from (value.name for value in (project.ledger, *options, *targets, *lineage) if isinstance(value, Secret))
+    yield from (value.name for value in (project.ledger, *options, *lineage) if isinstance(value, Secret))
 
 
 def _read_anew(
@@ -210,7 +208,7 @@ def _read_anew(
     if config.alerts and flow is not None:
         from waterclock.dpl.resolve.alerts import resolve_alerts
 
-        alerts = resolve_alerts(config, flow, root, errors)
+        alerts = resolve_alerts(config, flow, errors)
     openlineage = LineageSink()
     if config.openlineage:
         from waterclock.dpl.resolve.openlineage import resolve_openlineage

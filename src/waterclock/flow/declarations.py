@@ -355,7 +355,8 @@ class Table(Keyed):
     A publish is named as its unit (`ops.delays`) and has one plain read. `start` is None where it is to be derived, or
     written down by the first run (arrivals, snapshots). `keep_versions` None: for 30 days. `manifest`: kept for others.
     `partial_after`: how long after a window a batch waits for all it reads; None: until all is settled.
-    `deadline`: how long after a window its batch is to be done; `runtime`: how long that may take at most.
+    `deadline`: how long after a window its batch is to be done, or its watermark to have passed the window's end
+    (`is_by_watermark`); `runtime`: how long a batch may take at most.
     `closes`: when the books of a window are closed, up to which UNTIL reads; None: as long behind it as UNTIL says.
     `open_of`: the table whose open windows it holds, of one that is made beside that.
     `choices` are the queries between which windows choose; `reads` are those of all, `query` has all as its branches.
@@ -384,6 +385,7 @@ class Table(Keyed):
     on_restate: OnRestate = OnRestate.RECOMPUTE
     partial_after: Duration | None = None
     deadline: Duration | None = None
+    is_by_watermark: bool = False
     runtime: Duration | None = None
     closes: Closes | None = None
     open_of: str | None = None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from waterclock.spark_sql import quoted
+from waterclock.timelabel.cadence import Cadence
 
 SILENT_AFTER = 3
 """After how many windows in a row without rows a part is left out: labels are counted, so that a rebuild agrees."""
@@ -63,6 +64,14 @@ def is_late(at: datetime, before: Mark) -> bool:
     return before.at is not None and at < before.at
 
 
+def carried_by(cadence: Cadence, end: datetime, said: Watermark) -> datetime:
+    """Return the end of the first window whose rows can carry the watermark past `end`.
+
+    Rows of a window lie before its end, and the watermark `lateness` behind the newest of them.
+    """
+    return cadence.next(cadence.floor(end + said.lateness))
+
+
 def mark_of(table: str) -> str:
     """Name the table that keeps the watermark of `table`."""
     return f"{table}{MARK}"
@@ -94,6 +103,13 @@ def watermark_in(relation: str) -> str:
     """Write the watermark that the mark in `relation` holds, as an expression; before all rows where there is none."""
     return f"coalesce((SELECT max(watermark) FROM {relation}), TIMESTAMP '0001-01-01 00:00:00')"
 
+
+REACHED, SLOWEST, SLOWEST_AT = "watermark", "slowest", "slowest_at"
+"""Under which names the ledger keeps with each mark the watermark, and the slowest part with its newest time."""
+MEASURES = f"""\
+max(watermark) AS {REACHED}, min(CASE WHEN quiet < {SILENT_AFTER} THEN newest END) AS {SLOWEST_AT},
+  (min(CASE WHEN quiet < {SILENT_AFTER} THEN struct(newest, part) END)).part AS {SLOWEST}"""
+"""What is measured of each mark, in the pass that writes it."""
 
 COLUMNS = "part STRING, newest TIMESTAMP, quiet INT, watermark TIMESTAMP"
 """What a mark keeps; its watermark is the same in all rows."""

@@ -45,6 +45,9 @@ def stand_words(alike: Sequence[Due], flow: Flow, left: str = "") -> str:
         verb = "took" if due.status is Status.DONE else "has run for"
         return f"{verb} longer than {str(table.runtime).lower()}{left}"
     oldest = "the oldest " if len(alike) > 1 else ""
+    if table.is_by_watermark:
+        passed = oldest.strip() or "it"
+        return f"the watermark is to be past {passed} by {due.by:%Y-%m-%d %H:%MZ}{left}; {_cause_words(due, flow)}"
     return f"{oldest}to be done by {due.by:%Y-%m-%d %H:%MZ}{left}; {_cause_words(due, flow)}"
 
 
@@ -54,6 +57,8 @@ def _cause_words(due: Due, flow: Flow) -> str:
     label = local_label(root.window.start, flow.tables[root.table].cadence)
     subject = "it" if (root.table, root.window) == (due.table, due.window) else f"{root.table} @ {label}"
     detail = root.detail.strip().split("\n")[0]
+    if due.late_rows is not None:
+        return f"{'it' if root.table == due.table else root.table} {detail}"
     if root.status is Status.PAUSED and detail:
         return f"{subject} is {detail}"
     said = f"{subject} {_MATTERS.get(root.status, f'is {root.status}')}"

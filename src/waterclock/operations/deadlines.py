@@ -1,14 +1,13 @@
 """Finds windows that are not done by their DEADLINE, or will hardly be, batches that take long, and what is to blame.
 
-A window is to be done so long after its end. Windows whose deadline was over before their table was claimed for the
-first time are history, and count for none.
+A window is to be done so long after its end; BY WATERMARK the table's watermark is to have come to its end by then.
+Windows whose deadline was over before their table was claimed for the first time are history, and count for none.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -16,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.graph import closure, parents_of
+from waterclock.flow.watermarks import carried_by, mark_of
 from waterclock.operations.freshness import fresh_to
 from waterclock.operations.json import instant_text
-from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
+from waterclock.operations.reached import Reached, needed_end, reached_by, reached_words
+from waterclock.operations.ways import Root, Ways, with_upstream
+from waterclock.planner.plan import Plan, Status
 from waterclock.planner.request import Request
+from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from waterclock.operations.opening import Reading
 
 _NOTHING = timedelta(0)
-_GOES_ON, _PAUSED, _STOPPED = 0, 1, 2
 
 
 class Stand(StrEnum):
@@ -40,26 +41,13 @@ class Stand(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
-    """The batch that is most upstream of all that a window waits for; itself where it waits for none."""
-
-    table: str
-    window: Window
-    status: Status
-    detail: str = ""
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether it goes on by itself: it is neither stopped nor paused."""
-        return _rank(self.status) == _GOES_ON
-
-
-@dataclass(frozen=True, slots=True)
 class Due:
     """A window that has missed its deadline or is near it, or that took longer than it may.
 
     `by`: when it is to be done. `left`: how long what is left of it usually takes, as far as that is known; of one that
-    takes long, how long it took so far. `fresh_to`: the end of its table's newest window that is done.
+    takes long, how long it took so far. `fresh_to`: the end of its table's newest window that is done. `reached`: where
+    the deadline is one BY WATERMARK, how far the rows of the table have come; `late_rows`: how far those of the table
+    in `root`, where these are to blame and no batch.
     """
 
     table: str
@@ -70,6 +58,8 @@ class Due:
     root: Root
     left: timedelta = _NOTHING
     fresh_to: datetime | None = None
+    reached: Reached | None = None
+    late_rows: Reached | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return it for scripts."""
@@ -82,6 +72,7 @@ class Due:
             "status": str(self.status),
             "seconds": round(self.left.total_seconds(), 3),
             "fresh_to": instant_text(self.fresh_to),
+            "by_watermark": None if self.reached is None else self.reached.to_json(),
             "cause": {
                 "table": self.root.table,
                 "label": self.root.window.label,
@@ -110,12 +101,12 @@ def deadlines(at: Reading, names: Collection[str]) -> Deadlines:
     """Return which windows of some tables have missed their deadlines or are near them, upstream first, oldest first.
 
     Cost: nothing where no table has a deadline; else a plan of these tables and of all upstream of them, and up to
-    four questions to the ledger.
+    four questions to the ledger, with one more for each table with a WATERMARK where a deadline is by one.
     """
     meant = with_deadlines(at.flow, names)
     if not meant or at.ledger is None:
         return NO_DEADLINES
-    plan = at.planner.plan(at.snapshot, at.now, Request(only=with_upstream(at.flow, meant), clock=at.ledger.now()))
+    plan = at.planner.plan(at.snapshot, at.now, Request(only=_looked_at(at.flow, meant), clock=at.ledger.now()))
     found = deadlines_of(at.flow, at.snapshot, plan, at.ledger.past, at.ledger.now(), meant)
     return Deadlines(at.flow, found)
 
@@ -125,6 +116,12 @@ def with_deadlines(flow: Flow, names: Iterable[str]) -> list[str]:
     return [name for name in names if flow.tables[name].deadline is not None]
 
 
+def _looked_at(flow: Flow, names: Collection[str]) -> set[str]:
+    """Return some tables, those that keep the watermarks by which they are due, and all upstream of them."""
+    marks = [mark_of(name) for name in names if flow.tables[name].is_by_watermark]
+    return with_upstream(flow, [*names, *marks])
+
+
 def deadlines_of(
     flow: Flow, snapshot: LedgerSnapshot, plan: Plan, past: Past, clock: datetime, names: Collection[str]
 ) -> tuple[Due, ...]:
@@ -132,8 +129,10 @@ def deadlines_of(
     if not names:
         return ()
     timed = [name for name in names if flow.tables[name].runtime is not None]
-    work = past.at_work(sorted(with_upstream(flow, names)))
-    found = [*due_of(flow, snapshot, plan, names, _elapsed(work, clock))]
+    work = past.at_work(sorted(_looked_at(flow, names)))
+    marked = with_upstream(flow, [name for name in names if flow.tables[name].is_by_watermark])
+    reached = reached_by(flow, past, sorted(marked))
+    found = [*due_of(flow, snapshot, plan, names, _elapsed(work, clock), reached)]
     if any(due.stand is Stand.MISSED for due in found):
         began = past.began_by(sorted({due.table for due in found}))
         if older := {due.table for due in found if due.table in began and is_history(due, began[due.table])}:
@@ -155,28 +154,88 @@ def due_of(
     plan: Plan,
     names: Collection[str],
     elapsed: Mapping[tuple[str, datetime], timedelta] | None = None,
+    reached: Mapping[str, Sequence[Reached]] | None = None,
 ) -> Iterator[Due]:
     """Yield the windows that have missed their deadline or are near it; pure, some microseconds a planned batch.
 
     What goes on is near where what is left, at its usual pace, would miss the deadline; what is stopped or paused, once
     half of the time is over that it has, or no more is left than making it takes. `elapsed`: how long batches that run
-    have run.
+    have run. `reached`: how far tables have come, the newest last; of one that is not there nothing is known by which a
+    deadline BY WATERMARK could be told.
     """
-    paths = _Paths(flow, snapshot, plan.now, elapsed or {})
+    ways = Ways.of(flow, snapshot, plan, elapsed or {})
     for batch in plan.batches:
-        path = paths.add(batch)
         table = flow.tables[batch.table]
-        if table.deadline is None or batch.table not in names or batch.is_revision:
+        way = ways.to(batch.table, batch.label)
+        if table.deadline is None or batch.table not in names or batch.is_revision or table.is_by_watermark or not way:
             continue
         by = table.deadline.after(batch.window.end, table.cadence.zone)
         due = table.cadence.due_at(batch.window)
         if by <= plan.now:
             stand = Stand.MISSED
-        elif plan.now + path.left > by or (path.rank and plan.now - due >= (by - due) / 2):
+        elif plan.now + way.left > by or (way.rank and plan.now - due >= (by - due) / 2):
             stand = Stand.NEAR
         else:
             continue
-        yield Due(batch.table, batch.window, by, stand, batch.status, path.root, path.left, fresh_to(table, snapshot))
+        yield Due(batch.table, batch.window, by, stand, batch.status, way.root, way.left, fresh_to(table, snapshot))
+    for name in names:
+        if flow.tables[name].is_by_watermark:
+            yield from _by_watermark(flow.tables[name], ways, plan, reached or {})
+
+
+def _by_watermark(table: Table, ways: Ways, plan: Plan, reached: Mapping[str, Sequence[Reached]]) -> Iterator[Due]:
+    """Yield the windows of a table whose end its watermark has not come to in time, or will hardly.
+
+    Late is what comes by itself where the way to the mark that will do it ends behind the deadline, by the pace of the
+    marks before; what is stopped, or goes nowhere, once half of the time is over that there was.
+    """
+    before = ways.snapshot.of(table.name)
+    told, mark = reached.get(table.name, ()), ways.flow.tables[mark_of(table.name)]
+    if table.deadline is None or mark.marks is None or before.start is None or (ways.is_made(mark.name) and not told):
+        return
+    cadence, last = table.cadence, told[-1] if told else Reached(before.start)
+    planned = {batch.label: batch.status for batch in plan.batches if batch.table == table.name}
+    for window in cadence.windows(_first_open(cadence, before.start, last), cadence.floor(plan.now)):
+        by = table.deadline.after(window.end, cadence.zone)
+        earliest = carried_by(cadence, window.end, mark.marks)
+        way, needed = ways.to_mark(table, earliest), needed_end(told, window.end, earliest) if told else earliest
+        is_late = needed is not None and (needed > by or plan.now + ways.to_mark(table, needed).left > by)
+        since = cadence.due_at(cadence.window_of(cadence.previous(earliest)))
+        if by <= plan.now:
+            stand = Stand.MISSED
+        elif is_late or ((needed is None or way.rank) and plan.now - since >= (by - since) / 2):
+            stand = Stand.NEAR
+        else:
+            continue
+        is_done = before.covered.covers_instant(window.start)
+        status = planned.get(window.start, Status.DONE if is_done else Status.WAITING)
+        due = Due(table.name, window, by, stand, status, way.root, way.left, fresh_to(table, ways.snapshot), last)
+        is_behind = bool(way.rank) or plan.now + way.left > by
+        yield due if last.end < earliest and is_behind else _of_rows(due, ways.flow, reached)
+
+
+def _first_open(cadence: Cadence, start: datetime, last: Reached) -> datetime:
+    """Return the start of the oldest window whose end the watermark has not come to."""
+    return cadence.ceil(start) if last.watermark is None else max(cadence.ceil(start), cadence.floor(last.watermark))
+
+
+def _of_rows(due: Due, flow: Flow, reached: Mapping[str, Sequence[Reached]]) -> Due:
+    """Blame the rows: of the table most upstream that has come no further, by the same column."""
+    above, said = with_upstream(flow, [due.table]), flow.tables[mark_of(due.table)].marks
+    if said is None:
+        return due
+    for name in (name for name in flow.order if name in above and name in reached):
+        own, found, table = flow.tables[mark_of(name)].marks, reached[name][-1], flow.tables[name]
+        if own is None or own.column.lower() != said.column.lower() or not _is_as_late(found, reached[due.table][-1]):
+            continue
+        window = table.cadence.window_of(table.cadence.previous(found.end))
+        root = Root(name, window, Status.DONE, reached_words(table, found, own.per))
+        return replace(due, root=root, left=_NOTHING, late_rows=found)
+    return due
+
+
+def _is_as_late(found: Reached, own: Reached) -> bool:
+    return found.slowest_at is None or (own.slowest_at is not None and found.slowest_at <= own.slowest_at)
 
 
 def long_ones(
@@ -210,89 +269,5 @@ def _long(table: Table, window: Window, status: Status, took: timedelta, snapsho
     return Due(table.name, window, by, Stand.LONG, status, root, took, fresh_to(table, snapshot))
 
 
-@dataclass(frozen=True, slots=True)
-class _Path:
-    """What is left until a batch is done: the usual time of it, and of what it waits for, the longest way through."""
-
-    left: timedelta
-    root: Root
-    rank: int = _GOES_ON
-
-
-@dataclass(slots=True)
-class _Paths:
-    """The longest way to each planned batch, told in the plan's order: upstream first, oldest first."""
-
-    flow: Flow
-    snapshot: LedgerSnapshot
-    now: datetime
-    elapsed: Mapping[tuple[str, datetime], timedelta]
-    _labels: dict[str, list[datetime]] = field(default_factory=dict)
-    _paths: dict[str, list[_Path]] = field(default_factory=dict)
-
-    def add(self, batch: Batch) -> _Path:
-        """Tell the way to a batch; all that it reads was told before."""
-        name = batch.table
-        path = self._of(batch)
-        self._labels.setdefault(name, []).append(batch.label)
-        self._paths.setdefault(name, []).append(path)
-        return path
-
-    def _of(self, batch: Batch) -> _Path:
-        own = self._usual(batch)
-        itself = _Path(own, Root(batch.table, batch.window, batch.status, batch.reason), _rank(batch.status))
-        if itself.rank == _STOPPED or batch.status in {Status.RUNNING, Status.READY}:
-            return itself
-        ahead = max(self._ahead(batch), key=lambda path: (path.rank, path.left), default=None)
-        if ahead is None and batch.causes:
-            cause = batch.causes[0]
-            ahead = _Path(_NOTHING, Root(cause.table, cause.window, cause.status, cause.detail), _rank(cause.status))
-        if ahead is None or itself.rank > ahead.rank:
-            return itself
-        return _Path(ahead.left + own, ahead.root, ahead.rank)
-
-    def _ahead(self, batch: Batch) -> Iterator[_Path]:
-        """Yield the ways to what a batch waits for."""
-        if self.flow.tables[batch.table].in_label_order and self._paths.get(batch.table):
-            yield self._paths[batch.table][-1]
-        for read in batch.reads:
-            name = read.read.table
-            labels = self._labels.get(name, [])
-            low, high = bisect_left(labels, read.low), bisect_left(labels, read.high)
-            if low < high:
-                yield max(self._paths[name][low:high], key=lambda path: (path.rank, path.left))
-            yield from self._not_due(name, read.low, read.high)
-
-    def _not_due(self, name: str, low: datetime, high: datetime) -> Iterator[_Path]:
-        """Yield the way to the last window of a read, where its DELAY is not over."""
-        cadence = self.flow.tables[name].cadence
-        end = cadence.floor(high)
-        if end <= low or self.snapshot.of(name).covered.covers_instant(cadence.previous(end)):
-            return
-        window = Window(cadence.previous(end), end)
-        due = cadence.due_at(window)
-        if due > self.now:
-            usual = timedelta(seconds=self.snapshot.of(name).seconds_per_batch or 0)
-            yield _Path(due - self.now + usual, Root(name, window, Status.WAITING, "is not due yet"))
-
-    def _usual(self, batch: Batch) -> timedelta:
-        """Return how long a batch usually takes, as its table says where none was made yet; 0 where nobody knows."""
-        seconds = self.snapshot.of(batch.table).seconds_per_batch
-        said = self.flow.tables[batch.table].runtime
-        usual = timedelta(seconds=seconds) if seconds is not None else said.elapsed() if said else _NOTHING
-        return max(usual - self.elapsed.get((batch.table, batch.label), _NOTHING), _NOTHING)
-
-
-def _rank(status: Status) -> int:
-    if status in NEEDS_SOMEBODY:
-        return _STOPPED
-    return _PAUSED if status is Status.PAUSED else _GOES_ON
-
-
 def _elapsed(work: Iterable[AtWork], clock: datetime) -> dict[tuple[str, datetime], timedelta]:
     return {(each.table, each.first): (clock - each.since) / each.labels for each in work}
-
-
-def with_upstream(flow: Flow, names: Collection[str]) -> set[str]:
-    """Return some tables with all that they read, directly or through others."""
-    return {*names, *closure(names, parents_of(flow))}

@@ -84,11 +84,17 @@ def _offline(table: Table) -> list[str]:
     return [f"{words}, offline each {str(table.offline.period).lower()}" for words in found]
 
 
+def deadline_text(table: Table) -> str:
+    """Return a table's deadline in the language's words; "" where it has none."""
+    return f"{table.deadline or ''}{' BY WATERMARK' if table.is_by_watermark else ''}"
+
+
 def _deadline(table: Table) -> str:
     if table.deadline is None:
         return ""
     taking = f", taking up to {str(table.runtime).lower()}" if table.runtime else ""
-    return f"{str(table.deadline).lower()} after each window{taking}"
+    by = ", by watermark" if table.is_by_watermark else ""
+    return f"{str(table.deadline).lower()} after each window{by}{taking}"
 
 
 def _source_pairs(source: Source) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
@@ -12,8 +12,10 @@ from waterclock.batches.facts import LedgerSnapshot
 from waterclock.batches.watching import MadeLabel
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.watermarks import mark_of
 from waterclock.operations.freshness import fresh_to, freshness
 from waterclock.operations.json import instant_text
+from waterclock.operations.reached import Reached, parts_of, reached_by, reached_words, says_watermark
 from waterclock.planner.request import Request
 
 if TYPE_CHECKING:
@@ -50,7 +52,8 @@ class Lag:
 
     `labels`: how many are due, needed and not done. `fresh_to`: the end of its newest window that is done, `behind` how
     long ago that is. `inputs_to`: up to where all is done that it reads; None of a collect. `rows`: how many its inputs
-    hold from `fresh_to` on, None where it reads none or that is not known; `is_more`: there are more.
+    hold from `fresh_to` on, None where it reads none or that is not known; `is_more`: there are more. `reached`: of one
+    that says WATERMARK, how far its rows have come by their own time.
     """
 
     table: str
@@ -61,6 +64,8 @@ class Lag:
     rows: int | None = None
     is_more: bool = False
     delays: Delays | None = None
+    reached: Reached | None = None
+    reached_words: str = ""
 
     @property
     def ahead(self) -> timedelta | None:
@@ -81,22 +86,27 @@ class Lag:
             "rows": self.rows,
             "rows_are_more": self.is_more,
             "done_after": None if self.delays is None else self.delays.to_json(),
+            "by_watermark": None if self.reached is None else self.reached.to_json(),
         }
 
 
 def lags(at: Reading, names: Collection[str]) -> list[Lag]:
     """Return how far some tables are behind.
 
-    Cost: a plan of these tables, and one question to the ledger about the newest labels of these and of what they read.
+    Cost: a plan of these tables, one question to the ledger about the newest labels of these and of what they read, and
+    one for each that says WATERMARK.
     """
     plan = at.planner.plan(at.snapshot, at.now, Request(only=names))
     found = freshness(at.flow, names, at.snapshot, plan)
     missing = {name: found[name].gaps + found[name].behind for name in names}
     made: Mapping[str, Sequence[MadeLabel]] = {}
+    reached: Mapping[str, Sequence[Reached]] = {}
     if at.ledger is not None:
-        meant = {*names, *(name for each in names for name in inputs_of(at.flow.tables[each]))}
+        marks = [mark_of(name) for name in names if says_watermark(at.flow, name)]
+        meant = {*names, *marks, *(name for each in names for name in inputs_of(at.flow.tables[each]))}
         made = at.ledger.past.newest_made(sorted(meant), MOST)
-    return [lag_of(at.flow, name, at.snapshot, at.now, made, missing[name]) for name in names]
+        reached = reached_by(at.flow, at.ledger.past, names, MOST)
+    return [lag_of(at.flow, name, at.snapshot, at.now, made, missing[name], reached.get(name, ())) for name in names]
 
 
 def lag_of(
@@ -106,6 +116,7 @@ def lag_of(
     now: datetime,
     made: Mapping[str, Sequence[MadeLabel]],
     missing: int,
+    reached: Sequence[Reached] = (),
 ) -> Lag:
     """Return how far a table is behind, by the newest labels of it and of what it reads; pure."""
     table = flow.tables[name]
@@ -121,8 +132,25 @@ def lag_of(
         inputs_to=None if None in ends or not ends else min(end for end in ends if end is not None),
         rows=rows if inputs else None,
         is_more=is_more,
-        delays=delays_of(table, made.get(name, ())),
+        delays=delays_of(table, made.get(name, ()), _passed(flow, name, now, made, reached)),
+        reached=reached[-1] if reached else None,
+        reached_words=reached_words(table, reached[-1], parts_of(flow, table)) if reached else "",
     )
+
+
+def _passed(
+    flow: Flow, name: str, now: datetime, made: Mapping[str, Sequence[MadeLabel]], reached: Sequence[Reached]
+) -> Callable[[datetime], datetime] | None:
+    """Return when the watermark came to an instant, `now` where it has not yet; None where no deadline is by one."""
+    if not flow.tables[name].is_by_watermark or not reached:
+        return None
+    done = {it.end: it.done for it in made.get(mark_of(name), ())}
+
+    def passed(to: datetime) -> datetime:
+        first = next((each for each in reached if each.is_past(to)), None)
+        return now if first is None else done.get(first.end, to)
+
+    return passed
 
 
 def inputs_of(table: Table) -> list[str]:
@@ -149,8 +177,13 @@ def rows_ahead(
     return rows, is_more
 
 
-def delays_of(table: Table, made: Sequence[MadeLabel]) -> Delays | None:
+def delays_of(
+    table: Table, made: Sequence[MadeLabel], passed: Callable[[datetime], datetime] | None = None
+) -> Delays | None:
     """Say how long after their windows labels were done; None where none is known.
+
+    `passed`: when the table's watermark came to an instant, of a deadline BY WATERMARK. Of one that no mark tells, no
+    label is known to be late.
 
     Windows that were over when the first of them was done are a past that was collected at last: how long that took
     says nothing of how the table keeps up.
@@ -165,7 +198,11 @@ def delays_of(table: Table, made: Sequence[MadeLabel]) -> Delays | None:
     late = None
     if table.deadline is not None:
         zone = table.cadence.zone
-        late = sum(1 for it in counted if it.done > table.deadline.after(it.end, zone))
+        by = {it.end: table.deadline.after(it.end, zone) for it in counted}
+        if not table.is_by_watermark:
+            late = sum(1 for it in counted if it.done > by[it.end])
+        elif passed is not None:
+            late = sum(1 for end, latest in by.items() if passed(end) > latest)
     return Delays(len(spans), percentile(spans, 50), percentile(spans, 95), spans[-1], late)
 
 

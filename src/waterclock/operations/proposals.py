@@ -174,7 +174,8 @@ def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
         _withdraw(at, at.ledger, labels, who=who, why=why)
     else:
         for (verb, name), meant in proposal.asking.items():
-            decisions.request_restate(name, sorted(meant), verb, who=who, why=why)
+            said = str(Verb.REPLAY) if proposal.verb is Verb.REPLAY and verb == Verb.RECOMPUTE else ""
+            decisions.request_restate(name, sorted(meant), verb, who=who, why=why, said=said)
 
 
 def leaves_the_house(flow: Flow, proposal: Proposal) -> dict[str, str]:

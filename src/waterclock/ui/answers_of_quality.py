@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -142,6 +142,17 @@ class Cause(Told):
     address: str
 
 
+class ByWatermark(Told):
+    """How far rows have come by their own time, with the newest window of which that is known."""
+
+    watermark: str | None
+    """None before the first row."""
+    slowest: dict[str, Any] | None
+    """The part that is furthest behind, by the columns behind PER."""
+    behind: float | None
+    """How far the newest row of that part is behind the window's end, in seconds."""
+
+
 class Deadline(Told):
     """Windows of a table that stand alike to its DEADLINE or RUNTIME, for one cause."""
 
@@ -155,6 +166,8 @@ class Deadline(Told):
     seconds: float
     """What is left of the oldest usually takes, or it took."""
     fresh_to: str | None
+    by_watermark: ByWatermark | None
+    """Of a deadline by the table's watermark."""
     cause: Cause
     address: str
 
@@ -193,6 +206,8 @@ class TableLag(Told):
     rows: int | None
     rows_are_more: bool
     done_after: DoneAfter | None
+    by_watermark: ByWatermark | None
+    """Of a table with a WATERMARK."""
 
 
 class InTime(Told):

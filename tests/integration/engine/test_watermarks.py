@@ -11,6 +11,10 @@ import pytest
 
 from tests.model.late_rows import Row, Slices, accepted, sessions, watermarks
 from tests.tiny import Tiny, day, described, labels
+from waterclock.operations.deadline_words import stand_words
+from waterclock.operations.deadlines import Stand, deadlines
+from waterclock.operations.lag import lags
+from waterclock.operations.opening import reading
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,3 +126,33 @@ def test_a_watermark_by_a_text_is_refused_where_the_rows_are(tmp_path: Path, spa
     assert (by_text.code, by_text.what) == ("E715", "at of web.clicks is string, no TIMESTAMP")
     assert (absent.code, absent.what) == ("E715", "web.visits has no column ta")
     assert "at TIMESTAMP" in (by_text.fix or "")
+
+
+def test_a_deadline_by_watermark_is_missed_by_batches_that_are_done_and_whose_rows_are_old(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(
+        "COLLECT web.clicks PARTITIONED (device INT, at TIMESTAMP, came TIMESTAMP) FROM shop.clicks EVERY DAY "
+        "BY DATA TIME came WATERMARK at 12 HOURS PER (device) DEADLINE 30 HOURS BY WATERMARK;"
+    )
+    came = [(device, number) for number in range(1, 6) for device in (3, 7)]  # of 7 no row is newer than 2 January
+    rows = [(it, f"{day(min(n, 2) if it == 7 else n, 20):%F %T}", f"{day(n, 21):%F %T}") for it, n in came]
+    tiny.source("clicks", "device INT, at TEXT, came TEXT", rows)
+    for now in (day(2, 1), day(6, 1)):
+        outcome = tiny.run(now)
+        assert not outcome.failed, described(outcome)
+    with reading(tiny.root, None, day(6, 1).isoformat()) as at:
+        found = deadlines(at, ["web.clicks"]).found
+        [lag] = lags(at, ["web.clicks"])
+        assert [(due.window.start, due.stand) for due in found] == [
+            (day(2), Stand.MISSED),
+            (day(3), Stand.MISSED),
+            (day(4), Stand.NEAR),
+            (day(5), Stand.NEAR),
+        ]
+        assert stand_words(found[:1], at.flow) == (
+            "the watermark is to be past it by 2020-01-04 06:00Z; "
+            "it has come to 2020-01-02 08:00Z: device 7 is 3 d 4 h behind"
+        )
+        assert lag.to_json()["by_watermark"]["slowest"] == {"device": 7}

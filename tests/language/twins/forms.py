@@ -23,6 +23,8 @@ wc.collect(
     tags=["web", "raw"],
     owner="web@example.com",
     comment="it's raw",
+    deadline="30 minutes by watermark",
+    runtime="3 minutes",
 )
 wc.collect(
     "raw.b",

@@ -266,6 +266,24 @@ def test_an_address_that_apprise_does_not_know_is_told_with_its_place(telling: T
     assert "2 errors in 1 file" in telling.shop.ask("check").output
 
 
+def test_a_target_without_its_secret_is_told_by_check_and_stops_no_run(telling: Telling, hook: Heard) -> None:
+    telling.say(
+        webhook(hook) + ERRORS + '[alerts.targets.far]\napprise = { secret = "ops/slack" }\n'
+        '[alerts.targets.near]\nwebhook = "https://alerts.example/hook"\ntoken = { secret = "ops/hook" }\n'
+        '[alerts.rules.far]\nto = ["far"]\nseverity = "error"\n'
+    )
+    for command in (("check",), ("alerts", "test")):
+        said = telling.shop.ask(*command)
+        assert said.exit_code == 1
+        assert "E225 secret ops/slack does not resolve" in said.output
+        assert "E225 secret ops/hook does not resolve" in said.output
+        assert "waterclock.toml:" in said.output
+    assert telling.shop.ask("plan").exit_code == 0
+    told = telling.look()
+    assert told.sent.messages == 1, "the others are told"
+    assert [(each.target, each.why) for each in told.sent.lost] == [("far", "secret ops/slack does not resolve")]
+
+
 def test_check_loads_no_library_of_targets_where_none_is_needed(telling: Telling, hook: Heard) -> None:
     telling.say(webhook(hook))
     assert "no errors" in telling.shop.ask("check").output

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from tests.ledgers import flow, table
 from tests.unit.operations.test_deadlines import DAY, HOUR, day, facts, timed
+from tests.unit.operations.test_watermark_deadlines import marked
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.batches.watching import MadeLabel
 from waterclock.flow.choices import Mode
 from waterclock.operations.lag import MOST, delays_of, inputs_of, lag_of, percentile, rows_ahead
+from waterclock.operations.reached import Reached
 from waterclock.operations.words import span_words
 
 
@@ -32,7 +34,7 @@ def test_a_table_is_behind_in_time_in_labels_and_in_rows_of_its_inputs() -> None
     assert (collected.behind, collected.inputs_to, collected.ahead, collected.rows) == (2 * HOUR, None, None, None)
     assert lag_of(of, "mart.c", LedgerSnapshot(), day(2), {}, missing=1).to_json() == {
         "table": "mart.c", "labels": 1, "fresh_to": None, "behind": None, "inputs_to": None, "behind_inputs": None,
-        "rows": 0, "rows_are_more": False, "done_after": None,
+        "rows": 0, "rows_are_more": False, "done_after": None, "by_watermark": None,
     }  # fmt: skip
 
 
@@ -73,3 +75,20 @@ def test_a_percentile_is_one_of_the_spans_and_so_many_are_no_longer(seconds: lis
 def test_spans_are_said_in_their_two_largest_units() -> None:
     spans = [timedelta(minutes=minutes) for minutes in (0, 12, 300, 2830, 2880, 4590)]
     assert [span_words(span) for span in spans] == ["0 s", "12 min", "5 h", "47 h 10 min", "2 d", "3 d 4 h"]
+
+
+def test_late_by_watermark_are_labels_whose_end_no_mark_had_come_to_in_time() -> None:
+    """The mark of a label is done an hour after its end; that of the 13th was the first with rows of the 12th's end."""
+    clicks, mark = marked("web.clicks", "30 HOURS", every="DAY")
+    of, numbers = flow(clicks, mark), range(10, 16)
+    both: dict[str, list[MadeLabel]] = {name: [made(number, HOUR) for number in numbers] for name in of.tables}
+    came = {10: 10.9, 11: 11.9, 12: 11.9, 13: 13.5, 14: 13.5, 15: 13.5}
+    reached = [Reached(day(number + 1), day(at), '{"device":7}', day(at) + HOUR) for number, at in came.items()]
+    lag = lag_of(of, "web.clicks", LedgerSnapshot(), day(16) + 2 * HOUR, both, 0, reached)
+    assert lag.delays is not None
+    # late are the ends of the 11th and the 13th; that of the 14th has two hours left
+    assert (lag.delays.labels, lag.delays.late) == (5, 2)
+    assert lag.reached_words == "has come to 2026-11-13 12:00Z, 2 d 11 h behind"
+    unknown = lag_of(of, "web.clicks", LedgerSnapshot(), day(16) + 2 * HOUR, both, 0)
+    assert unknown.delays is not None
+    assert (unknown.delays.late, unknown.reached_words) == (None, "")

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from waterclock.batches.audit_trail import Attempt, Audit, Link, PauseEvent
 from waterclock.batches.facts import lacking, missing_of
-from waterclock.batches.records import WARNINGS, Input, warnings_of
+from waterclock.batches.records import QUARANTINED, WARNINGS, Input, warnings_of
 from waterclock.batches.schemas import SCHEMA
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Flow, Table
@@ -234,10 +234,20 @@ def _print_attempts(to: Console, audit: Audit) -> None:
         if attempt.status == "done":
             line.append("  current" if attempt == audit.current else "  replaced since", "quiet")
         to.print(line, soft_wrap=True)
+        if attempt.revision is not None and attempt != audit.current and (counts := _sieved(attempt.revision.measures)):
+            to.print(Text(f"      {counts}", style="quiet"), soft_wrap=True)
         for text in (attempt.error or "").splitlines():
             to.print(Text(f"      {text}", style="quiet"), soft_wrap=True)
 
 
+def _sieved(measures: Mapping[str, Any]) -> str:
+    """Say what the rules of a batch that was replaced took out; "" where they took nothing."""
+    if not any(measures.get(key) for key in (QUARANTINED, "dropped")):
+        return ""
+    return "; ".join(f"{key}: {_measure(measures[key])}" for key in _OF_SIEVE if measures.get(key))
+
+
+_OF_SIEVE = ("in", QUARANTINED, "dropped", "broken")
 _TOLD_ELSEWHERE = frozenset({"claimed", "done", "failed", "lost", "held"})
 
 

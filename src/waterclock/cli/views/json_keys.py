@@ -66,9 +66,11 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "`at`; stands: safe, losing, lost or gone; behind: not collected yet; most: the server keeps no more, or "
             "null; limit: beyond it somebody is told; is_needed: false of a table that went, which maintain lets go of",
             "shared": "by SHARED view, the tables with a due label for which it is read together",
-            "deadlines": "list of {table, label, end, by, stands, status, seconds, fresh_to, cause}: windows that have "
-            "missed their deadline, are near it, or take long; seconds: what is left usually takes, or it took; cause: "
-            "{table, label, status, detail} of the batch most upstream for which it waits",
+            "deadlines": "list of {table, label, end, by, stands, status, seconds, fresh_to, by_watermark, cause}: "
+            "windows that have missed their deadline, are near it, or take long; seconds: what is left usually takes, "
+            "or it took; by_watermark: {watermark, slowest, behind}, how far the rows have come and the slowest part "
+            "is behind the newest window, in seconds, or null; cause: {table, label, status, detail} of the batch most "
+            "upstream for which it waits, or whose rows are old",
             "offline": "list of {table, every, looked_at, labels, seconds, error, next, is_due, waiting, spans}, of "
             "tables with MEASURE ... OFFLINE: the newest look and how many labels it measured, when the next is due "
             "(null where at once), how many labels wait; spans: the newest, {first, until, labels, measured}",
@@ -158,8 +160,9 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "silent": "list of {table, since, labels, expected, rows_to}: collects whose newest labels are empty for "
             "unusually long; expected: of so many labels in which something mostly comes",
             "lag": "with --lag: list of {table, labels, fresh_to, behind, inputs_to, behind_inputs, rows, "
-            "rows_are_more, done_after}, else null: spans in seconds; rows: of the inputs, from fresh_to on; "
-            "done_after: {labels, p50, p95, max, late} of how long after their windows the newest were done, or null",
+            "rows_are_more, done_after, by_watermark}, else null: spans in seconds; rows: of the inputs, from "
+            "fresh_to on; done_after: {labels, p50, p95, max, late} of how long after their windows the newest were "
+            "done, or null; by_watermark: as in deadlines",
             "by": "the period of a column",
             "zone": "the zone in which columns are cut",
             "columns": "list of {start, label, local}, oldest first",

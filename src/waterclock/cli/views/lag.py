@@ -42,6 +42,10 @@ def print_lags(to: Console, found: Sequence[Lag], now: datetime) -> None:
     ):
         to.print(Text(line, style="quiet"), soft_wrap=True)
     to.print()
+    if came := [each for each in found if each.reached_words]:
+        for each in came:
+            to.print(Text.assemble((each.table, "name"), f" {each.reached_words}"), soft_wrap=True)
+        to.print()
 
 
 def _table(names: Sequence[str], cells: Mapping[str, Sequence[str]]) -> Columns:

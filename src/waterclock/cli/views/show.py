@@ -18,7 +18,7 @@ from waterclock.cli.views.watching import print_deadlines
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
-from waterclock.operations.description import ColumnSaid, columns_said, declared_pairs
+from waterclock.operations.description import ColumnSaid, columns_said, deadline_text, declared_pairs
 from waterclock.operations.first_windows import FirstWindow, first_windows
 from waterclock.operations.held_logs import HeldLog, log_words
 from waterclock.operations.held_now import held_now
@@ -90,7 +90,7 @@ class Described:
             "open_windows": None if self.open_windows is None else self.open_windows.to_json(),
             "sample": None if self.sample is None else self.sample.to_json(),
             "schemas": versions_json(self.schemas),
-            "deadline": None if table.deadline is None else str(table.deadline),
+            "deadline": deadline_text(table) or None,
             "runtime": None if table.runtime is None else str(table.runtime),
             "deadlines": self.deadlines.to_json(),
             "offline": None if self.offline is None else self.offline.to_json(),

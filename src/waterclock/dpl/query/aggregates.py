@@ -55,6 +55,32 @@ def in_sparks_words(text: str) -> str:
     return text
 
 
+def aggregates_of(text: str) -> list[str]:
+    """Return the aggregates that an expression asks, as they are written, each once.
+
+    Those within others, and those with a FILTER or OVER behind them, are left out.
+    """
+    tokens, found, behind = dialect().tokenize(text), dict[str, None](), 0
+    for index, token in enumerate(tokens):
+        if index < behind or not _is_aggregate_call(tokens, index):
+            continue
+        closing, _ = _arguments(tokens, index + 1)
+        behind = closing + 1
+        follows = tokens[behind].text.upper() if behind < len(tokens) else ""
+        if follows not in {"FILTER", "OVER", "WITHIN"}:
+            found[text[token.start : tokens[closing].end + 1]] = None
+    return list(found)
+
+
+def _is_aggregate_call(tokens: Sequence[Token], index: int) -> bool:
+    follows = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
+    if not follows or (index and tokens[index - 1].token_type is TokenType.DOT):
+        return False
+    word = tokens[index].text.upper()
+    kind = exp.FUNCTION_BY_NAME.get(word)
+    return word in _IN_SPARKS_WORDS or (kind is not None and issubclass(kind, exp.AggFunc))
+
+
 def _is_call(tokens: Sequence[Token], index: int) -> bool:
     """Tell whether the word at `index` is followed by a bracket, and is no column of that name."""
     is_name = tokens[index].token_type is TokenType.VAR

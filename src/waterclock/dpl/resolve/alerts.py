@@ -6,15 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from waterclock.dpl.config.model import Config
-from waterclock.dpl.resolve.secret_places import secret_places
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.alerts import Alerting, AlertRule, Quiet, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow, Secret
-from waterclock.secrets import Secrets
 from waterclock.selection import select
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.zone import nominal_zone
@@ -30,7 +27,7 @@ _SHORTEST = timedelta(minutes=1)
 _Path = tuple[str, ...]
 
 
-def resolve_alerts(config: Config, flow: Flow, root: Path, errors: list[WaterclockError]) -> Alerting:
+def resolve_alerts(config: Config, flow: Flow, errors: list[WaterclockError]) -> Alerting:
     """Return what the project says of alerts, with all that is wrong with it put to `errors`."""
     said = config.alerts
     is_on = bool(said) and config.environment.alerts
@@ -41,8 +38,6 @@ def resolve_alerts(config: Config, flow: Flow, root: Path, errors: list[Waterclo
         for name, values in reader.tables(said, ("alerts", "targets"))
         if (target := _target(reader, name, values)) is not None
     }
-    if is_on:
-        _check_secrets(reader, targets.values(), Secrets.of(secret_places(root, config)))
     names = {str(name) for name in said.get("targets", ()) if isinstance(said.get("targets"), Mapping)}
     rules = [
         rule
@@ -138,14 +133,6 @@ def _text_or_secret(reader: _Reader, values: Mapping[str, Any], path: _Path) -> 
     fix = 'give it a text in quotes, or { secret = "name" }'
     reader.refuse(path, "E911", f"{path[-1]} is neither an address nor a secret", fix=fix)
     return None
-
-
-def _check_secrets(reader: _Reader, targets: Any, secrets: Secrets) -> None:
-    for target in targets:
-        for key, value in ((target.kind, target.address), ("token", target.token)):
-            if isinstance(value, Secret) and not secrets.has(value.name):
-                place = reader.config.place(("alerts", "targets", target.name, key))
-                reader.errors.append(place.placing(secrets.unresolved(value.name)))
 
 
 def _rule(reader: _Reader, name: str, values: Mapping[str, Any], flow: Flow, targets: set[str]) -> AlertRule | None:

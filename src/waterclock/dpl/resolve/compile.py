@@ -20,7 +20,7 @@ from waterclock.dpl.resolve.closings import settle_closings
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, settle_connections
 from waterclock.dpl.resolve.copies import refused_copies
-from waterclock.dpl.resolve.deadlines import RUNTIME, check_deadlines
+from waterclock.dpl.resolve.deadlines import RUNTIME, check_deadlines, is_by_watermark
 from waterclock.dpl.resolve.drafts import Draft, draft_of
 from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
@@ -376,6 +376,7 @@ class _Compiler:
             on_restate=draft.on_restate,
             partial_after=draft.statement.value("PARTIAL AFTER", Duration),
             deadline=draft.deadline,
+            is_by_watermark=is_by_watermark(draft),
             runtime=draft.statement.value(RUNTIME, Duration),
             closes=draft.closes,
             compatible=draft.statement.value("COMPATIBLE", Compatibility),

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.watermarks import watermark_of
+from waterclock.dpl.syntax.statements import DeadlineSaid, StatementKind, WatermarkSaid
 from waterclock.errors import WaterclockError
+from waterclock.flow.watermarks import carried_by
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration, elapsed_text
 from waterclock.timelabel.instant import EPOCH
 
-DEADLINE, RUNTIME = "DEADLINE", "RUNTIME"
+DEADLINE, RUNTIME, WATERMARK = "DEADLINE", "RUNTIME", "WATERMARK"
 _NOTHING, _HOUR = timedelta(0), timedelta(hours=1)
 
 
@@ -30,21 +33,53 @@ def check_deadlines(drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
                 why="how long a batch takes matters by when it is to be done",
                 fix=f"say by when: DEADLINE 2 HOURS RUNTIME {runtime}",
             )
-        if deadline is not None and draft.cadence is not None:
+        if is_by_watermark(draft) and draft.statement.clause(WATERMARK) is None:
+            yield _without_watermark(draft, drafts)
+        elif deadline is not None and draft.cadence is not None:
             yield from _too_soon(draft, draft.cadence, deadline, runtime)
+
+
+def is_by_watermark(draft: Draft) -> bool:
+    """Tell whether a deadline is one of how far the rows have come, by their own time."""
+    said = draft.statement.value(DEADLINE, DeadlineSaid)
+    return said is not None and said.is_by_watermark
+
+
+def _without_watermark(draft: Draft, drafts: Mapping[str, Draft]) -> WaterclockError:
+    """Refuse a deadline by the watermark of a table that declares none, naming those it reads that do."""
+    above = [read.table for read in draft.reads if read.table in drafts]
+    known = [name for name in dict.fromkeys(above) if drafts[name].statement.clause(WATERMARK) is not None]
+    if known:
+        fix = f"say it of {known[0]}, which has one"
+    elif draft.statement.kind is StatementKind.PUBLISH:
+        fix = f"say WATERMARK and it of {draft.statement.name}, or leave BY WATERMARK out"
+    else:
+        fix = f"say by which column its rows are told: WATERMARK at 10 MINUTES DEADLINE {draft.deadline} BY WATERMARK"
+    return draft.at(DEADLINE).refuse(
+        "E922",
+        f"{draft.name} says DEADLINE BY WATERMARK and no WATERMARK",
+        why="nothing tells how far its rows have come by their own time",
+        fix=fix,
+    )
 
 
 def _too_soon(
     draft: Draft, cadence: Cadence, deadline: Duration, runtime: Duration | None
 ) -> Iterator[WaterclockError]:
     """Refuse what no batch can keep; a month counts as long as January: no DELAY comes near."""
-    delay = cadence.delay
-    within = deadline.after(EPOCH, "UTC") - EPOCH - delay
+    delay, said = cadence.delay, draft.statement.value(WATERMARK, WatermarkSaid)
     due = f"its windows are due {elapsed_text(delay)} after their end" if delay else "its windows are due at their end"
+    what = "can be done"
+    if is_by_watermark(draft) and said is not None:
+        first = cadence.ceil(EPOCH)
+        delay += carried_by(cadence, first, watermark_of(said)) - first
+        what = "can be passed by its watermark"
+        due = f"the first rows that carry the watermark past a window are due {elapsed_text(delay)} after its end"
+    within = deadline.after(EPOCH, "UTC") - EPOCH - delay
     if within <= _NOTHING:
         yield draft.at(DEADLINE).refuse(
             "E277",
-            f"no window of {draft.name} can be done within {deadline}",
+            f"no window of {draft.name} {what} within {deadline}",
             why=due,
             fix=f"say a longer one, as in DEADLINE {int(delay // _HOUR) + 2} HOURS",
         )

@@ -98,6 +98,7 @@ def _beside(table: Table, tables: Mapping[str, Table]) -> Table:
         on_restate=OnRestate.RECOMPUTE,
         partial_after=None,
         deadline=None,
+        is_by_watermark=False,
         runtime=None,
         closes=None,
         marks=None,

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from waterclock.dpl.syntax.cursor import timed
+from waterclock.dpl.syntax.statements import DeadlineSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.timelabel.duration import Duration, parse_duration
@@ -55,7 +56,8 @@ def deadline_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> 
     """Return how long after its end a window is to be done, where that is said."""
     if draft.statement.clause("DEADLINE") is None:
         return _default(draft, config, "deadline", errors)
-    return draft.statement.value("DEADLINE", Duration)
+    said = draft.statement.value("DEADLINE", DeadlineSaid)
+    return None if said is None else said.after
 
 
 def _default(draft: Draft, config: Config, key: str, errors: list[WaterclockError]) -> Duration | None:

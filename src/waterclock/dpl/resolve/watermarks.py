@@ -13,7 +13,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import ReadKind, TableType
 from waterclock.flow.declarations import Argument, PythonFunction, Query, Read, Value
 from waterclock.flow.steps import AFTER, BEFORE, ROWS
-from waterclock.flow.watermarks import COLUMNS, MARK, Watermark, mark_of, query_of
+from waterclock.flow.watermarks import COLUMNS, MARK, MEASURES, Watermark, mark_of, query_of
 
 MARKS = "MARKS"
 """The clause, which nobody writes, by which a transform keeps a watermark."""
@@ -103,7 +103,7 @@ def _above(drafts: Mapping[str, Draft], names: list[str]) -> set[str]:
 def _mark(statement: Statement, said: WatermarkSaid, variables: Mapping[str, Value]) -> Statement:
     query = query_of(statement.name, watermark_of(said))
     name = ".".join(f"`{part}`" for part in mark_of(statement.name).split("."))
-    text = f"TRANSFORM {name} ({COLUMNS}) COMMENT 'How far {statement.name} has come' AS {query};"
+    text = f"TRANSFORM {name} ({COLUMNS}) COMMENT 'How far {statement.name} has come' MEASURE {MEASURES} AS {query};"
     found, errors = parse_text(SourceText(f"the watermark of {statement.name}", text), variables=variables)
     if errors:
         raise AssertionError(f"the mark of {statement.name} cannot be read: {errors[0].what}")

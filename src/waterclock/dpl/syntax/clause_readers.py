@@ -20,6 +20,7 @@ from waterclock.dpl.syntax.statements import (
     AwaitSaid,
     BatchedSaid,
     ChangedSaid,
+    DeadlineSaid,
     EachSaid,
     Expression,
     OptionsSaid,
@@ -226,6 +227,15 @@ def _watermark(cursor: Cursor) -> WatermarkSaid:
     return WatermarkSaid(column, elapsed, cursor.names("columns") if cursor.accept("PER") else ())
 
 
+def _deadline(cursor: Cursor) -> DeadlineSaid:
+    after = cursor.duration()
+    is_by_watermark = cursor.at("BY") and clause_at(cursor) is None  # BY DATA TIME is a clause of its own
+    if is_by_watermark:
+        cursor.take()
+        cursor.need("WATERMARK")
+    return DeadlineSaid(after, is_by_watermark)
+
+
 def _pool(cursor: Cursor) -> str:
     return cursor.plain_name("a pool").text
 
@@ -275,7 +285,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "PARTIAL AFTER": _duration,
     "CLOSE WHEN": _close_when,
     "MAX LATENESS": _duration,
-    "DEADLINE": _duration,
+    "DEADLINE": _deadline,
     "RUNTIME": _elapsed,
     "SEQUENTIAL": _flag,
     "SHARED": _flag,

@@ -239,6 +239,14 @@ class WatermarkSaid:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadlineSaid:
+    """DEADLINE duration BY WATERMARK."""
+
+    after: Duration
+    is_by_watermark: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class BatchedSaid:
     """BY DATA TIME t LOOKBACK d CHANGED BY m, BY ARRIVAL TIME, or BY CHANGES."""
 

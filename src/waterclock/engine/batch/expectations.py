@@ -9,13 +9,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import HELD_BACK
-from waterclock.dpl.query.aggregates import NAMES, in_sparks_words
+from waterclock.dpl.query.aggregates import NAMES, aggregates_of, in_sparks_words
 from waterclock.engine.batch.sieves import findings, sieve_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import all_rules, key_ladder
 from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
 from waterclock.flow.ladders import FAILS, outcome
+from waterclock.flow.measures import counts_rows
 from waterclock.storage.folds.versions import lacking_sql
 from waterclock.storage.slices.key_checks import duplicate_keys
 from waterclock.storage.slices.manifest import Manifest
@@ -120,7 +121,7 @@ def judge(  # noqa: PLR0913 - each is a part of what is judged
         # a task that ran twice was observed twice: what the batch is, is asked of the sealed rows
         rows, observed = frame_of_slices(spark, folder, [manifest]), {}
     found = [*(findings(table, sifted) if sifted else _row_findings(table, measures, manifest.rows))]
-    found += _batch_findings(table, observed, rows)
+    found += _batch_findings(table, observed, rows, Sealed(spark, folder, manifest))
     found += _null_findings(table, measures, manifest.rows)
     found += of_table
     for action, said in found:
@@ -233,7 +234,42 @@ def left_aside(counts: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(f"set aside, {what}: {count}" for what, count in counts.items())
 
 
-def _batch_findings(table: Table, measures: Mapping[str, Any], rows: DataFrame | None) -> Iterator[tuple[Action, str]]:
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The sealed rows of one label."""
+
+    spark: SparkSession
+    folder: str
+    manifest: Manifest
+
+    def values(self, expression: str, *, by_job: bool) -> list[str]:
+        """Return what each aggregate of a rule comes to, in words: `count(*) is 2`.
+
+        Of one that is no count of all rows only `by_job`, which takes a scan of the label.
+        """
+        asked, said = aggregates_of(expression), dict[str, str]()
+        others = [text for text in asked if not counts_rows(text)]
+        if others and by_job:
+            said = self._asked(others)
+        said |= {text: str(self.manifest.rows) for text in asked if counts_rows(text)}
+        return [f"{text} is {said[text]}" for text in asked if text in said]
+
+    def _asked(self, texts: Sequence[str]) -> dict[str, str]:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import functions as F  # noqa: N812
+
+        rows = frame_of_slices(self.spark, self.folder, [self.manifest])
+        columns = [F.expr(in_sparks_words(text)).cast("string") for text in texts]
+        try:
+            found = rows.agg(*(column.alias(f"a{index}") for index, column in enumerate(columns))).first()
+        except PySparkException:
+            return {}  # it is what is told of a rule that is broken, and no reason to fail otherwise
+        return {text: found[f"a{index}"] or "NULL" for index, text in enumerate(texts)} if found else {}
+
+
+def _batch_findings(
+    table: Table, measures: Mapping[str, Any], rows: DataFrame | None, sealed: Sealed
+) -> Iterator[tuple[Action, str]]:
     rules = [rule for rule in all_rules(table) if _is_of_batch(rule)]
     found = {rule.name: measures[f"batch:{rule.name}"] for rule in rules if f"batch:{rule.name}" in measures}
     asked = [rule for rule in rules if rule.name not in found]
@@ -241,7 +277,9 @@ def _batch_findings(table: Table, measures: Mapping[str, Any], rows: DataFrame |
         found |= answers(rows, asked)
     for rule in rules:
         if found.get(rule.name) is not True:
-            yield rule.action, f"{rule.name}: the batch is not ({rule.expression})"
+            values = "; ".join(sealed.values(rule.expression, by_job=rule.action in {Action.FAIL, Action.HOLD}))
+            where = f", where {values}" if values else ""
+            yield rule.action, f"{rule.name}: the batch is not ({rule.expression}){where}"
 
 
 def answers(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:

@@ -17,7 +17,15 @@ from waterclock.engine.batch.behind import drop_behind, labels_behind
 from waterclock.engine.damage import older_log, older_logs
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
-from waterclock.engine.upkeep.unneeded_slices import Known, inputs_of, is_read, kept_since, may_go, replaced_at
+from waterclock.engine.upkeep.unneeded_slices import (
+    Known,
+    inputs_of,
+    is_held_or_claimed,
+    is_read,
+    kept_since,
+    may_go,
+    replaced_at,
+)
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, is_folder, remove_folder
@@ -133,8 +141,11 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
         _try(found, "dropping labels behind the view", lambda: drop_behind(work, table, found.labels))
     still_open = work.ledger.claims.open()
     numbers, read = {claim.number for claim in still_open}, inputs_of(still_open, table.name)
+    held = frozenset(work.ledger.reads.held(table.name).values())  # asked behind the claims: what one gave back is held
     for leaf in found.leaves:
-        if leaf.claim not in numbers and not is_read(table, leaf, read):
+        if leaf.claim in numbers or is_held_or_claimed(leaf, held, still_open, table.name):
+            continue
+        if not is_read(table, leaf, read):
             remove(folder, leaf)
     for state in found.old_states if not read else ():
         remove_folder(state.folder)

@@ -77,6 +77,16 @@ def is_read(table: Table, leaf: Leaf, inputs: Iterable[Input]) -> bool:
     return any(label < each.high and (table.mode is not Mode.APPEND or label >= each.low) for each in inputs)
 
 
+def is_held_or_claimed(leaf: Leaf, held: Collection[int], claims: Iterable[Claim], table: str) -> bool:
+    """Tell whether a leaf is, or may become, what is held of a label: a claim may be open that shows it.
+
+    Who looked while that claim was open saw nothing held; where it ends without showing the label, it is held again.
+    """
+    if leaf.claim in held:
+        return True
+    return any(claim.request.table == table and leaf.label in claim.request.labels for claim in claims)
+
+
 def may_go(table: Table, leaf: Leaf, known: Known) -> bool:
     """Tell whether a leaf of the table's stage may be removed."""
     status = known.claims.get(leaf.claim)

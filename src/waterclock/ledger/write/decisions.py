@@ -131,9 +131,11 @@ def retry(
 
 
 def request_restate(
-    database: Database, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = ""
+    database: Database, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
 ) -> tuple[datetime, ...]:
     """Ask that done batches are made again, by one of `STRENGTH`'s verbs; give those not asked for before.
+
+    `said`: by which command that was asked, where it is told in another word than the verb.
 
     `follow` makes a batch again only where what it read has changed, `recompute` always, `recollect` from what the
     source then says, `skip` without its rows, which are lost; of two requests the stronger one stays, of two as strong
@@ -154,7 +156,7 @@ def request_restate(
         verbs |= dict.fromkeys(set(told_anew) - read_to_their_ends(write, table, told_anew).keys(), REOPEN)
         told = {"of": table, "sequence": write.sequence}
         _each(write, _REQUEST, [told | {"at": row.label, "verb": verbs[row.label]} for row in asked])
-        _log_each(write, f"{verb} requested", table, asked, who, why)
+        _log_each(write, f"{said or verb} requested", table, asked, who, why)
         return tuple(row.label for row in asked)
 
 

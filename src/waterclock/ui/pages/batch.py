@@ -43,7 +43,7 @@ from waterclock.ui.pages.quality import note_told
 _SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
 _DECISIONS = frozenset({
     "retried", "skipped", "recompute requested", "recollect requested", "backfill requested", "skip requested",
-    "request withdrawn", CLOSED,
+    "replay requested", "request withdrawn", CLOSED,
 })  # fmt: skip
 _MOST_DECISIONS = 10
 _NEWEST_ATTEMPT = {

@@ -98,6 +98,7 @@ def _deadline(at: Reading, alike: Sequence[Due]) -> Told:
         "seconds": round(first.left.total_seconds(), 3),
         "says": stand_words(alike, at.flow, left_words(first)),
         "fresh_to": instant_text(first.fresh_to),
+        "by_watermark": None if first.reached is None else first.reached.to_json(),
         "cause": {
             "table": root.table,
             "label": root.window.label,
@@ -141,6 +142,7 @@ def _lag(at: Reading, each: Lag) -> Told:
             "late": _NONE if late is None or delays is None else f"{late} of {delays.labels}",
         },
         "is_late": bool(late),
+        "came": each.reached_words,
     }
 
 

@@ -194,3 +194,12 @@ def test_a_table_that_never_ran_and_a_label_it_does_not_have_are_refused(busy_sh
 def test_why_a_blocked_batch_was_not_made_is_said_once(busy_shop: Shop) -> None:
     said = busy_shop.ask("audit", "sales.by_country@2024-11-19").stderr
     assert "why  it is blocked by shop.orders@20241119000000, failed" in said
+
+
+def test_what_the_rules_took_out_before_a_replay_stays_told(busy_shop: Shop) -> None:
+    busy_shop.done("sales.by_country", 17, rows=7, **{"in": 10, "dropped": 3, "broken": {"positive": 3}})
+    busy_shop.done("sales.by_country", 17, rows=9, **{"in": 10, "quarantined": 1, "broken": {"positive": 1}})
+    told = busy_shop.ask("audit", "sales.by_country@2024-11-17", width=160).stdout
+    assert "      in: 10; dropped: 3; broken: positive: 3" in told.splitlines()
+    assert "quarantined  1" in told
+    assert told.count("quarantined") == 1, "of the current one it stands above"

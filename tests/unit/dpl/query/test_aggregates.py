@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.dpl.query.aggregates import in_sparks_words
+from waterclock.dpl.query.aggregates import aggregates_of, in_sparks_words
 
 WRITTEN = "coalesce(get(approx_top_k({0}, 1), 0).count * approx_count_distinct({0}) / count({0}), 1D)"
 
@@ -19,3 +19,19 @@ WRITTEN = "coalesce(get(approx_top_k({0}, 1), 0).count * approx_count_distinct({
 )
 def test_each_call_is_written_out_and_nothing_else(said: str, asked: str) -> None:
     assert in_sparks_words(said) == asked
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("count(*) > 2", ["count(*)"]),
+        ("Sum( a ) > 0 AND avg(b)<5 OR Sum( a ) > max(`c d`)", ["Sum( a )", "avg(b)", "max(`c d`)"]),
+        ("count_if(a IS NULL) < 0.5 * count(*)", ["count_if(a IS NULL)", "count(*)"]),
+        ("count(DISTINCT id) = count(*)", ["count(DISTINCT id)", "count(*)"]),
+        ("abs(sum(coalesce(a, 0))) < 5", ["sum(coalesce(a, 0))"]),
+        ("skew(c) < 5", ["skew(c)"]),
+        ("sum(a) FILTER (WHERE b > 0) > 1 AND my.sum(c) > sum", []),
+    ],
+)
+def test_the_aggregates_of_a_rule_are_found_as_they_are_written(said: str, found: list[str]) -> None:
+    assert aggregates_of(said) == found

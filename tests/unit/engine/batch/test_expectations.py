@@ -103,7 +103,9 @@ def test_a_rule_of_the_batch_that_was_observed_holds_only_where_it_is_true() -> 
     of = audited(Rule("count(*) > 5", "many", Scope.BATCH, Action.FAIL, SOMEWHERE))
     assert verdict_of(of, {"batch:many": True}) == Verdict()
     for answer in (False, None):
-        assert verdict_of(of, {"batch:many": answer}).refusals == ("many: the batch is not (count(*) > 5)",)
+        assert verdict_of(of, {"batch:many": answer}).refusals == (
+            "many: the batch is not (count(*) > 5), where count(*) is 10",
+        )
 
 
 def test_a_refusal_says_all_that_is_wrong_and_that_nothing_is_visible() -> None:

@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 
 from tests.ledgers import ZERO, day, table
-from waterclock.batches.records import Input
-from waterclock.engine.upkeep.unneeded_slices import Known, is_read, kept_since, may_go, replaced_at
+from waterclock.batches.records import Claim, ClaimRequest, Input
+from waterclock.engine.upkeep.unneeded_slices import (
+    Known,
+    is_held_or_claimed,
+    is_read,
+    kept_since,
+    may_go,
+    replaced_at,
+)
 from waterclock.flow.choices import Action, Kind, Mode, Scope, TableType
 from waterclock.flow.declarations import Place, Rule, Table
 from waterclock.storage.slices.inventory import Leaf
@@ -161,3 +168,15 @@ def test_a_rule_of_the_table_keeps_what_was_staged_of_each_label(scope: Scope, g
     assert may_go(published, leaf(OLD), both) is goes
     of_state = replace(published, mode=Mode.REPLACE, type=TableType.REGULAR)
     assert may_go(of_state, leaf(OLD), both)  # a whole state is what the destination holds
+
+
+def test_what_a_claim_was_about_to_show_is_spared_whether_it_is_open_or_was_given_back() -> None:
+    """Who looked while the claim was open saw nothing held."""
+    was_held = leaf(OLD, day(2))
+    assert may_go(of(), was_held, known(claims={OLD: "held"}))
+    request = ClaimRequest("a.rows", (day(2),), "c", "f", "here", "ann", NOW, 60, 0)
+    open_ = [Claim(NEW, request, NOW)]
+    assert is_held_or_claimed(was_held, frozenset(), open_, "a.rows")
+    assert is_held_or_claimed(was_held, {OLD}, [], "a.rows")
+    assert not is_held_or_claimed(leaf(OLD, day(3)), {NEW}, open_, "a.rows")
+    assert not is_held_or_claimed(was_held, frozenset(), open_, "a.others")

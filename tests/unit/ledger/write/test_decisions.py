@@ -122,6 +122,13 @@ def test_a_request_is_made_once_and_can_be_withdrawn(at_desk: Desk) -> None:
     assert kinds[2:] == ["recompute requested", "recollect requested", "request withdrawn"]
 
 
+def test_a_request_is_told_by_the_command_that_made_it(at_desk: Desk) -> None:
+    at_desk.done("raw.a", 0)
+    at_desk.ledger.decisions.request_restate("raw.a", [day(0)], "recompute", who="ann", said="replay")
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").requested == {day(0): "recompute"}
+    assert at_desk.ledger.past.audit("raw.a", day(0)).events[-1].kind == "replay requested"
+
+
 def test_a_request_that_was_tried_and_failed_is_withdrawn_with_its_failure(at_desk: Desk) -> None:
     ledger = at_desk.ledger
     at_desk.done("raw.a", 0)

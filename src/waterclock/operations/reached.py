@@ -1,0 +1,148 @@
+"""How far the rows of tables with a WATERMARK have come by their own time, as the ledger keeps it with each mark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.audit_trail import Counted
+from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.measures import Measured, measured_in
+from waterclock.flow.watermarks import REACHED, SLOWEST, SLOWEST_AT, mark_of
+from waterclock.operations.json import instant_text
+from waterclock.operations.words import instant_words, span_words
+from waterclock.timelabel.cadence import Cadence
+
+if TYPE_CHECKING:
+    from waterclock.ledger.ledger import Past
+
+MOST = 10
+"""By so many of a mark's newest labels it is told how fast the watermark moves."""
+_LEAST = 3
+"""Of so many labels at least it can be told: of fewer a single late row would be the pace."""
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far the rows of a table had come with the window that ends at `end`.
+
+    `watermark` is None before the first row. `slowest`: the part that is furthest behind, as JSON of its columns, ""
+    where it has none; `slowest_at`: its newest time.
+    """
+
+    end: datetime
+    watermark: datetime | None = None
+    slowest: str = ""
+    slowest_at: datetime | None = None
+
+    @property
+    def behind(self) -> timedelta | None:
+        """How far the slowest part is behind the end of the window; None before the first row."""
+        return None if self.slowest_at is None else max(self.end - self.slowest_at, timedelta(0))
+
+    def is_past(self, instant: datetime) -> bool:
+        """Tell whether the watermark has come to an instant."""
+        return self.watermark is not None and self.watermark >= instant
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for scripts, the span in seconds."""
+        return {
+            "watermark": instant_text(self.watermark),
+            "slowest": json.loads(self.slowest) if self.slowest else None,
+            "behind": None if self.behind is None else self.behind.total_seconds(),
+        }
+
+
+def reached_words(table: Table, found: Reached, per: Sequence[str]) -> str:
+    """Say how far a table has come: `has come to 2026-11-20 08:00Z by at, device 7 is 3 h behind`."""
+    if found.watermark is None or found.behind is None:
+        return "has brought no row with a time yet"
+    said = json.loads(found.slowest) if found.slowest else {}
+    part = ", ".join(f"{name} {said.get(name, 'NULL')}" for name in per)
+    slow = f": {part} is {span_words(found.behind)} behind" if part else f", {span_words(found.behind)} behind"
+    return f"has come to {instant_words(found.watermark, table.cadence.zone)}{slow}"
+
+
+def reached_of(cadence: Cadence, kept: Sequence[Counted]) -> tuple[Reached, ...]:
+    """Return what marks tell, oldest first; those of which nothing was measured are left out."""
+    found = []
+    for each in kept:
+        values = measured_in(each.measures)
+        if REACHED in values:
+            slowest = values.get(SLOWEST)
+            found.append(
+                Reached(
+                    cadence.next(each.label),
+                    _instant(values[REACHED]),
+                    (slowest.value or "") if slowest else "",
+                    _instant(values.get(SLOWEST_AT)),
+                )
+            )
+    return tuple(found)
+
+
+def reached_by(flow: Flow, past: Past, names: Collection[str], most: int = MOST) -> dict[str, tuple[Reached, ...]]:
+    """Return of those of some tables that say WATERMARK how far they had come with their newest labels, oldest first.
+
+    Tables of which no mark was measured yet are left out. Cost: one question to the ledger for each of them.
+    """
+    found: Mapping[str, tuple[Reached, ...]] = {
+        name: reached_of(flow.tables[mark_of(name)].cadence, past.newest_counted(mark_of(name), most))
+        for name in names
+        if says_watermark(flow, name)
+    }
+    return {name: each for name, each in found.items() if each}
+
+
+def says_watermark(flow: Flow, name: str) -> bool:
+    """Tell whether a table says WATERMARK, so that a table beside it keeps how far it has come."""
+    mark = flow.tables.get(mark_of(name))
+    return mark is not None and mark.marks is not None
+
+
+def parts_of(flow: Flow, table: Table) -> tuple[str, ...]:
+    """Return the columns by which parts of a table are told, as its WATERMARK says them."""
+    said = flow.tables[mark_of(table.name)].marks if says_watermark(flow, table.name) else None
+    return said.per if said else ()
+
+
+def needed_end(found: Sequence[Reached], to: datetime, earliest: datetime) -> datetime | None:
+    """Return the end of the window with which the watermark will have come `to` an instant, at its pace so far.
+
+    The pace is how far it moved in its newest labels for each second of their windows; of too few labels it is taken to
+    move as they do. The end is never before `earliest`. None where it goes nowhere.
+    """
+    told = [each for each in found if each.watermark is not None]
+    if not told:
+        return None
+    first, last = told[0], told[-1]
+    moved, over = _moved(first, last), last.end - first.end
+    missing = to - (last.watermark or to)
+    if len(told) < _LEAST or over <= timedelta(0):
+        return max(last.end + missing, earliest)
+    if moved <= timedelta(0):
+        return None
+    try:
+        return max(last.end + missing / (moved / over), earliest)
+    except OverflowError:
+        return None
+
+
+def _moved(first: Reached, last: Reached) -> timedelta:
+    if first.watermark is None or last.watermark is None:
+        return timedelta(0)
+    return last.watermark - first.watermark
+
+
+def _instant(found: Measured | None) -> datetime | None:
+    """Return a time as Spark writes it in UTC; one before the year 1, or that is no time, is the earliest."""
+    if found is None or found.value is None:
+        return None
+    try:
+        return datetime.fromisoformat(found.value).replace(tzinfo=UTC)
+    except ValueError:
+        return _EARLIEST

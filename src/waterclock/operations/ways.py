@@ -1,0 +1,155 @@
+"""The way that is left until planned batches are done: the usual time of all they wait for, and what is to blame."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from waterclock.batches.facts import LedgerSnapshot
+from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.graph import closure, parents_of
+from waterclock.flow.watermarks import mark_of
+from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
+from waterclock.timelabel.window import Window
+
+_NOTHING = timedelta(0)
+_GOES_ON, _PAUSED, _STOPPED = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The batch that is most upstream of all that a window waits for; itself where it waits for none."""
+
+    table: str
+    window: Window
+    status: Status
+    detail: str = ""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it goes on by itself: it is neither stopped nor paused."""
+        return _rank(self.status) == _GOES_ON
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What is left until a batch is done: the usual time of it, and of what it waits for, the longest way through.
+
+    `rank`: how much is the matter with what is most upstream.
+    """
+
+    left: timedelta
+    root: Root
+    rank: int = _GOES_ON
+
+
+@dataclass(slots=True)
+class Ways:
+    """The longest way to each planned batch, told in the plan's order: upstream first, oldest first."""
+
+    flow: Flow
+    snapshot: LedgerSnapshot
+    now: datetime
+    elapsed: Mapping[tuple[str, datetime], timedelta]
+    _labels: dict[str, list[datetime]] = field(default_factory=dict)
+    _ways: dict[str, list[Way]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, flow: Flow, snapshot: LedgerSnapshot, plan: Plan, elapsed: Mapping[tuple[str, datetime], timedelta]
+    ) -> Ways:
+        """Return the ways to all batches of a plan; some microseconds a batch."""
+        found = cls(flow, snapshot, plan.now, elapsed)
+        for batch in plan.batches:
+            found._add(batch)
+        return found
+
+    def to(self, table: str, label: datetime) -> Way | None:
+        """Return the way to a batch; None where it is not planned."""
+        labels = self._labels.get(table, [])
+        at = bisect_left(labels, label)
+        return self._ways[table][at] if at < len(labels) and labels[at] == label else None
+
+    def to_last(self, table: str) -> Way | None:
+        """Return the way to the newest planned batch of a table."""
+        return self._ways[table][-1] if self._ways.get(table) else None
+
+    def to_mark(self, table: Table, end: datetime) -> Way:
+        """Return the way to the mark of the first window of a table that ends at `end` or later.
+
+        It is planned, or not due yet.
+        """
+        mark, window = mark_of(table.name), table.cadence.window_of(table.cadence.previous(table.cadence.ceil(end)))
+        planned = self.to(mark, window.start)
+        if planned is not None:
+            return planned
+        wait, before = max(table.cadence.due_at(window) - self.now, _NOTHING), self.to_last(mark)
+        own = self.usual(table.name) + self.usual(mark)
+        if before is not None and (before.rank or before.left > wait):
+            return Way(max(before.left, wait) + own, before.root, before.rank)
+        return Way(wait + own, Root(table.name, window, Status.WAITING, "is not due yet"))
+
+    def is_made(self, table: str) -> bool:
+        """Tell whether any batch of a table is done."""
+        return bool(self.snapshot.of(table).covered)
+
+    def usual(self, table: str) -> timedelta:
+        """Return how long a batch usually takes, as its table says where none was made yet; 0 where nobody knows."""
+        seconds, said = self.snapshot.of(table).seconds_per_batch, self.flow.tables[table].runtime
+        return timedelta(seconds=seconds) if seconds is not None else said.elapsed() if said else _NOTHING
+
+    def _add(self, batch: Batch) -> None:
+        way = self._of(batch)  # all that it reads was told before
+        self._labels.setdefault(batch.table, []).append(batch.label)
+        self._ways.setdefault(batch.table, []).append(way)
+
+    def _of(self, batch: Batch) -> Way:
+        ran = self.elapsed.get((batch.table, batch.label), _NOTHING)
+        own = max(self.usual(batch.table) - ran, _NOTHING)
+        itself = Way(own, Root(batch.table, batch.window, batch.status, batch.reason), _rank(batch.status))
+        if itself.rank == _STOPPED or batch.status in {Status.RUNNING, Status.READY}:
+            return itself
+        ahead = max(self._ahead(batch), key=lambda way: (way.rank, way.left), default=None)
+        if ahead is None and batch.causes:
+            cause = batch.causes[0]
+            ahead = Way(_NOTHING, Root(cause.table, cause.window, cause.status, cause.detail), _rank(cause.status))
+        if ahead is None or itself.rank > ahead.rank:
+            return itself
+        return Way(ahead.left + own, ahead.root, ahead.rank)
+
+    def _ahead(self, batch: Batch) -> Iterator[Way]:
+        """Yield the ways to what a batch waits for."""
+        if self.flow.tables[batch.table].in_label_order and self._ways.get(batch.table):
+            yield self._ways[batch.table][-1]
+        for read in batch.reads:
+            name = read.read.table
+            labels = self._labels.get(name, [])
+            low, high = bisect_left(labels, read.low), bisect_left(labels, read.high)
+            if low < high:
+                yield max(self._ways[name][low:high], key=lambda way: (way.rank, way.left))
+            yield from self._not_due(name, read.low, read.high)
+
+    def _not_due(self, name: str, low: datetime, high: datetime) -> Iterator[Way]:
+        """Yield the way to the last window of a read, where its DELAY is not over."""
+        cadence = self.flow.tables[name].cadence
+        end = cadence.floor(high)
+        if end <= low or self.snapshot.of(name).covered.covers_instant(cadence.previous(end)):
+            return
+        window = Window(cadence.previous(end), end)
+        due = cadence.due_at(window)
+        if due > self.now:
+            usual = timedelta(seconds=self.snapshot.of(name).seconds_per_batch or 0)
+            yield Way(due - self.now + usual, Root(name, window, Status.WAITING, "is not due yet"))
+
+
+def with_upstream(flow: Flow, names: Collection[str]) -> set[str]:
+    """Return some tables with all that they read, directly or through others."""
+    return {*names, *closure(names, parents_of(flow))}
+
+
+def _rank(status: Status) -> int:
+    if status in NEEDS_SOMEBODY:
+        return _STOPPED
+    return _PAUSED if status is Status.PAUSED else _GOES_ON
