@@ -82,7 +82,7 @@ def test_histories_come_to_what_they_say(tmp_path: Path, spark: SparkSession, se
         with suppress(Stopped), striking(strike):
             shop.run(now)
         settled(shop, now)
-        there = {number: {user for user in of if user in KNOWN} for number, of in orders.items()}
+        there = {number: {user for user in of if user is not None and user in KNOWN} for number, of in orders.items()}
         expected = [(*labels(number), user, f"u{user}") for number in sorted(there) for user in sorted(there[number])]
         ever = [(user, f"u{user}") for user in sorted(set().union(*there.values()))]
         for table in ("raw.one", "raw.many"):
