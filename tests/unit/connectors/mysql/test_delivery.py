@@ -25,6 +25,7 @@ from waterclock.connectors.mysql import delivery as module
 from waterclock.connectors.mysql.connector import CONNECTOR
 from waterclock.connectors.mysql.destination import sql_type
 from waterclock.errors import WaterclockError
+from waterclock.faults import striking
 from waterclock.flow.choices import Mode
 
 pytestmark = pytest.mark.slow
@@ -424,6 +425,23 @@ def test_a_killed_runner_leaves_all_or_nothing(
     else:
         assert deliverer.kill(database.unit, "flights", "ops.totals", 1).outcome is Outcome.DELIVERED
     assert sorted(row["id"] for row in database.rows()) == ["a", "b"]
+
+
+def test_environments_on_one_server_do_not_wait_for_each_other(database: MysqlDatabase, folder: Path) -> None:
+    """A lock is the server's, whatever database it is taken in."""
+    other = MysqlDatabase(folder)
+    other.setting = replace(other.setting, options={**other.setting.options, "timeout": 1})
+    found: list[Outcome] = []
+
+    def strike(point: str) -> None:
+        if point == "deliver.rows" and not found:
+            found.append(Outcome.KILLED)
+            found.append(deliver(other, made))
+
+    made = delivery(folder, ("a", 1))
+    with striking(strike):
+        assert deliver(database, made) is Outcome.DELIVERED
+    assert found[1:] == [Outcome.DELIVERED]
 
 
 def test_a_lock_that_is_not_given_up_is_told_and_passes(database: MysqlDatabase, folder: Path) -> None:
