@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from waterclock.codes_of_connectors import (
+    APIS_AT_WORK,
     CHANGES,
     CONNECTORS_AT_WORK,
     FILES_AT_WORK,
@@ -443,5 +444,6 @@ CONNECTORS: Mapping[str, Code] = {
     **FOR_EACH_AT_WORK,
     **RECEIVER_AT_WORK,
     **MYSQL_AT_WORK,
+    **APIS_AT_WORK,
     **FILES_AT_WORK,
 }

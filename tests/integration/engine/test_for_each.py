@@ -9,6 +9,7 @@ import pytest
 
 from tests.apis import Space
 from tests.tiny import TOML, Tiny, day, described, labels
+from waterclock.engine.upkeep.rebuild_all import rebuild_all
 from waterclock.faults import striking
 from waterclock.planner.plan import RECOLLECT, RECOMPUTE
 
@@ -157,6 +158,35 @@ def test_what_is_gone_is_asked_again_though_an_older_answer_is_kept(shop: Shop) 
     assert not outcome.failed, described(outcome)
     assert sorted(shop.asked(asked)) == ["1", "2"]
     assert [row[1] for row in shop.rows(ROWS)] == [2]
+
+
+def test_a_rebuild_of_all_asks_nobody(shop: Shop) -> None:
+    """Of what has become of answers the API may have forgotten all."""
+    flow = (
+        FLOW.replace("{options}", ONE)
+        + """
+    TRANSFORM mart.people EVERY DAY AS SELECT DISTINCT user_id FROM HISTORY(raw.orders);
+    COLLECT raw.state (user_id BIGINT KEY, name STRING) FROM api.state OPTIONS ({options})
+      FOR EACH mart.people EVERY DAY;
+    COLLECT raw.known (user_id BIGINT KEY, name STRING) FROM api.known OPTIONS ({options}) FOR EACH raw.orders MERGE;
+    """.replace("{options}", f"{ONE}, resume 0")
+    )
+    shop.declare(flow)
+    shop.order((1, 1), (1, 2), (2, 2), (2, 3))
+    outcome = shop.run(day(3))
+    assert not outcome.failed, described(outcome)
+    tables = ("raw.users", "raw.state", "raw.known", "mart.sold")
+    before = [shop.rows(f"SELECT * FROM {table} ORDER BY ALL") for table in tables]
+    assert all(before)
+    asked = len(shop.space.asked)
+    shop.space.set(rows=[])
+    shop.declare(flow.replace("count(*) AS orders", "count(*) + 0 AS orders"))
+    with shop.opened() as work:
+        rebuild_all(work, day(3))
+    outcome = shop.run(day(3))
+    assert not outcome.failed, described(outcome)
+    assert shop.space.asked[asked:] == []
+    assert [shop.rows(f"SELECT * FROM {table} ORDER BY ALL") for table in tables] == before
 
 
 def test_an_id_that_the_source_does_not_know_fails_its_batch_unless_it_is_said_to_be_no_row(shop: Shop) -> None:

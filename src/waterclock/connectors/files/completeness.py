@@ -17,6 +17,8 @@ from typing import IO
 from waterclock.connectors.files.landed_names import FORMATS
 from waterclock.filesystem import opened
 
+DAMAGED = "damaged"
+"""The problem of a file that no waiting makes whole."""
 _CHUNK = 1 << 20
 _READ_THROUGH = {"gz": 64 << 20, "bz2": 8 << 20}
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "zst": b"\x28\xb5\x2f\xfd"}
@@ -51,7 +53,7 @@ def _compressed_problem(file: IO[bytes], size: int, compression: str, *, is_json
     magic = _MAGIC[compression]
     start = file.read(len(magic))
     if start != magic[: len(start)]:
-        return "damaged", f"it is no .{compression} file"
+        return DAMAGED, f"it is no .{compression} file"
     if len(start) < len(magic):
         return "half-written", f"it ends within the head of a .{compression} file"
     return _inner_problem(file, compression, is_json=is_json) if size <= _READ_THROUGH.get(compression, 0) else None
@@ -64,7 +66,7 @@ def _inner_problem(file: IO[bytes], compression: str, *, is_json: bool) -> tuple
     except EOFError:
         return "half-written", f"it ends before its .{compression} stream does"
     except (OSError, zlib.error) as error:
-        return "damaged", str(error)
+        return DAMAGED, str(error)
     if not tail:
         return "half-written", "it is empty inside"
     return _json_problem(tail) if is_json else None
@@ -80,7 +82,7 @@ def _read_through(file: IO[bytes], compression: str) -> bytes:
 
 def _parquet_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
     if file.read(4) != _PARQUET:
-        return "damaged", "it is no Parquet file"
+        return DAMAGED, "it is no Parquet file"
     if size < 12:
         return "half-written", "it ends before its footer"
     file.seek(size - 8)
@@ -93,7 +95,7 @@ def _parquet_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
 def _zip_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
     del size
     if file.read(2) != b"PK":
-        return "damaged", "it is no zip file"
+        return DAMAGED, "it is no zip file"
     file.seek(0)
     return None if zipfile.is_zipfile(file) else ("half-written", "it ends before its list of members")
 
@@ -101,7 +103,7 @@ def _zip_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
 def _avro_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
     head = file.read(_CHUNK)
     if not head.startswith(_AVRO):
-        return "damaged", "it is no Avro file"
+        return DAMAGED, "it is no Avro file"
     mark = _mark_of(head)
     file.seek(max(0, size - 16))
     if not mark:

@@ -16,7 +16,7 @@ from itertools import groupby
 from pathlib import Path
 
 from waterclock.connectors.files.by_stamp import ByStamp, stamp_of
-from waterclock.connectors.files.completeness import problem_of
+from waterclock.connectors.files.completeness import DAMAGED, problem_of
 from waterclock.connectors.files.landed_names import Candidate, Names, find, find_named, format_of
 from waterclock.connectors.interface import Item, Listing, Report
 from waterclock.errors import WaterclockError
@@ -127,7 +127,7 @@ def _looked_at(
     known = archived | {one.name: one for one in find_named(landing.archive, names, landing.stamp_zone, gone)}
     moved: set[str] = set()
     ordered = sorted(fresh, key=lambda one: one.relative)
-    looks = each_of(ordered, lambda one: _unfit_or_gone(one, landing, now), at=landing.folder)
+    looks = each_of(ordered, lambda one: _unfit_or_gone(one, names, landing, now), at=landing.folder)
     for one, unfit in zip(ordered, looks, strict=True):
         try:
             report = unfit or _clash(one, known.get(one.name))
@@ -190,14 +190,14 @@ def _item(one: Candidate, *, is_archived: bool) -> Item:
     return Item(one.name, one.stamp, one.look().size, one.path, is_archived)
 
 
-def _unfit_or_gone(one: Candidate, landing: Landing, now: datetime) -> Report | None:
+def _unfit_or_gone(one: Candidate, names: Names, landing: Landing, now: datetime) -> Report | None:
     try:
-        return _unfit(one, landing, now)
+        return _unfit(one, names, landing, now)
     except FileNotFoundError:
         return _GONE
 
 
-def _unfit(one: Candidate, landing: Landing, now: datetime) -> Report | None:
+def _unfit(one: Candidate, names: Names, landing: Landing, now: datetime) -> Report | None:
     found = one.look()
     if (now - found.changed).total_seconds() < landing.settle_seconds:
         return Report(one.path, "half-written", f"changed less than {landing.settle_seconds:g} seconds ago")
@@ -209,7 +209,9 @@ def _unfit(one: Candidate, landing: Landing, now: datetime) -> Report | None:
         if error.transient:
             raise
         return Report(one.path, "unreadable", error.why or error.what)
-    return Report(one.path, *problem) if problem else None
+    if problem is None or (names.takes_all and problem[0] == DAMAGED):
+        return None  # where nothing is read, an ending promises nothing; what is cut off may be on its way still
+    return Report(one.path, *problem)
 
 
 def _clash(one: Candidate, known: Candidate | None) -> Report | None:

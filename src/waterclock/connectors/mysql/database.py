@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from waterclock.connectors.addresses import WRITTEN, is_torn
@@ -45,6 +45,7 @@ _ALTERED = 1412
 _UNWRITABLE = frozenset({1021, 1036, 1114, 1290, 1792, 1836, 3100})
 _NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1370})
 _NO_DATABASE = frozenset({1046, 1049})
+_IN_CLEAR, _NOT_IN_CLEAR = ("mysql_clear_password", "dialog"), 2059
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,11 @@ class Database:
                 raise
             raise _not_let_in(self.name, str(error), where) from error
 
+    @property
+    def _is_guarded(self) -> bool:
+        """True where nobody listens who is not meant to: the server is verified, or on this machine."""
+        return "ssl_ca" in self.login or "unix_socket" in self.address
+
     def connect(self) -> Connection:
         """Open a connection that the caller closes."""
         import pymysql
@@ -103,10 +109,25 @@ class Database:
             autocommit=True,
             program_name="waterclock",
             binary_prefix=True,
+            auth_plugin_map={} if self._is_guarded else dict.fromkeys(_IN_CLEAR, _Refusing),
         )
         asked(connection, _SET.format(seconds=max(1, math.ceil(self.timeout))))
         asked(connection, _SET_AT_MARIADB)
         return connection
+
+
+class _Refusing:
+    """Answers a server that asks for the password as it is: whoever poses as the server would have it."""
+
+    def __init__(self, connection: Connection) -> None:
+        del connection
+
+    def authenticate(self, _: object) -> NoReturn:
+        """Raise, and send nothing."""
+        import pymysql
+
+        said = "it asks for the password as it is, over a connection that is not verified; nothing was sent: set ca"
+        raise pymysql.OperationalError(_NOT_IN_CLEAR, said)
 
 
 def database_of(setting: Setting) -> Database:

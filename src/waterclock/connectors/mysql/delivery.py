@@ -75,7 +75,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
         first = deliveries[0]
         with self.database.writing(where) as connection:
-            self._lock(connection, _claim_lock(first.project, first.claim), where)
+            self._lock(connection, self._claim_lock(first.project, first.claim), where)
             self._prepare(connection, first.project, first.publish)
             stands = record_in(connection).find(first.project, first.claim)
             if stands:
@@ -100,7 +100,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Write the claim's row without rows of data, unless it is there; end who still works for it first."""
-        held = _claim_lock(project, claim)
+        held = self._claim_lock(project, claim)
         with self.database.opened(str(unit)) as connection:
             _end(connection, held)
         with self.database.writing(str(unit)) as connection:
@@ -122,7 +122,8 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
         return self.database.writing(where)
 
     def _prepare(self, connection: Connection, project: str, publish: str) -> None:
-        self._lock(connection, _name_of("publish", project, publish), f"{publish} of {project}")
+        turn = _name_of("publish", self.database.address["database"], project, publish)
+        self._lock(connection, turn, f"{publish} of {project}")
         if not self._has_record(connection):
             asked(connection, _CREATE)
 
@@ -142,6 +143,10 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
     def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
         return {name: quoted(column.name) for name, column in columns_there(connection, unit).items()}
 
+    def _claim_lock(self, project: str, claim: int) -> str:
+        # a lock is the server's: a project may have a database there for each of its environments
+        return _name_of("claim", self.database.address["database"], project, claim)
+
     def _lock(self, connection: Connection, name: str, where: str) -> None:
         """Take a lock of the server's that is held until the connection ends."""
         row = asked(connection, "SELECT GET_LOCK(%s, %s)", (name, math.ceil(self.database.timeout))).fetchone()
@@ -160,10 +165,6 @@ def _name_of(kind: str, *parts: object) -> str:
     """Return the name of a lock, of at most 64 signs whatever it is of."""
     said = "\0".join(map(str, parts))
     return f"waterclock {kind} {hashlib.sha256(said.encode()).hexdigest()[:32]}"
-
-
-def _claim_lock(project: str, claim: int) -> str:
-    return _name_of("claim", project, claim)
 
 
 def _end(connection: Connection, lock: str) -> None:

@@ -177,7 +177,7 @@ def _read(reading: Reading, found: _Found) -> _Read:
 def _collect(reading: Reading, series: Series, window: Window | None) -> Iterator[Page]:
     """Yield the pages of a series: those that are kept, then those that are still to be asked for.
 
-    Raises  E843 where pages do not end
+    Raises  E843 where pages do not end, E879 where one that is kept was harmed
     """
     place: Place | None = first_place(reading.resource.paging)
     before, number, digests, empty = 0, 0, [""] * _SAME, 0
@@ -190,7 +190,9 @@ def _collect(reading: Reading, series: Series, window: Window | None) -> Iterato
             raise endless(reading, "it names a page as the next one that was read before", where)
         places.add(told)
         page = next(kept, None)
-        if page is None:
+        if page is not None:
+            series.require_whole(page, where)
+        else:
             page = _asked_for(reading, series, place, window, number + 1, before)
         digests = [*digests[1:], page.digest if page.rows else ""]
         empty = 0 if page.rows else empty + 1

@@ -59,7 +59,8 @@ class _Asking:
 def read_each(spark: SparkSession, reading: Reading, request: EachRequest, columns: Columns, zone: str) -> Collected:
     """Collect what an API answers for each row of each window.
 
-    Raises  E392 for a column that cannot be asked for, E868 and E869 for answers that do not fit; and E840 to E845
+    Raises  E392 for a column that cannot be asked for, E868 and E869 for answers that do not fit, E879 for those that
+            are not kept as they came; and E840 to E845
     """
     resource = reading.resource
     folder = pages.unit_folder(at(reading.setting.archive), reading.setting.name, reading.unit.path)
@@ -130,6 +131,8 @@ def _answered(spark: SparkSession, asking: _Asking, window: Window, keys: DataFr
         is_anew=asking.request.is_anew,
     )
     known = list(series.pages())
+    for page in known:
+        series.require_whole(page, f"{asking.reading.unit}@{window.label}")
     writer = Writer(asking.answers, series, len(known) + 1)
     with tempfile.TemporaryFile("w+", encoding="utf-8") as waiting:
         count = 0

@@ -18,6 +18,7 @@ import hashlib
 import json
 import re
 import uuid
+import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -25,11 +26,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.filesystem import (
     folders_in,
     is_there,
     make_folder,
+    opened,
     put_if_absent,
     read_text,
     remove_file,
@@ -87,6 +90,32 @@ class Series:
         if stands.file != name:
             remove_file(path)
         return stands
+
+    def require_whole(self, page: Page, where: str) -> None:
+        """Refuse a page whose records are not what came: whoever goes on from it would miss some.
+
+        Raises  E879
+        Cost    the page is read
+        """
+        path = self.folder / page.file
+        try:
+            with opened(path) as file, gzip.open(file) as content:
+                found = hashlib.file_digest(content, "sha256").hexdigest()
+        except FileNotFoundError:
+            why = "it is gone"
+        except (OSError, EOFError, zlib.error) as error:
+            why = str(error)
+        else:
+            if found == page.digest:
+                return
+            why = f"its SHA-256 is {found[:12]}…, that of what came is {page.digest[:12]}…"
+        raise WaterclockError(
+            "E879",
+            "what an API answered is not kept as it came",
+            where=where,
+            why=f"{path}: {why}",
+            fix=f"put that file back, or remove {self.folder} to have all asked for anew; then `waterclock retry`",
+        )
 
     def path_of(self, page: Page) -> str:
         """Return where a page's records are."""
@@ -155,8 +184,6 @@ def note_columns(folder: Path, columns: Sequence[str]) -> None:
 
 def lines_of(path: Path) -> Iterator[str]:
     """Yield the records of a page that is kept, as they are."""
-    from waterclock.filesystem import opened
-
     with opened(path) as file, gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
         yield from (line.rstrip("\n") for line in lines)
 

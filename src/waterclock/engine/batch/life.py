@@ -35,6 +35,7 @@ from waterclock.engine.batch.rule_errors import rule_error
 from waterclock.engine.batch.sieves import measures_of
 from waterclock.engine.batch.table_rules import table_findings
 from waterclock.engine.batch.takeover import record_if_committed
+from waterclock.engine.batch.unshown import without_values
 from waterclock.engine.collect.collect import explain
 from waterclock.engine.collect.linked import pin_link
 from waterclock.engine.collect.lookback import changed
@@ -461,7 +462,8 @@ class _Attempt:
         if (of_rule := rule_error(self.table, raised)) is not None:
             return of_rule
         said = row_error(raised, table=self.table.name) or explain(self.work, self.table, raised)
-        return placed(to_error(said, where=self._where()), self.table.name, self._where())
+        error = without_values(self.table.columns, to_error(said, where=self._where()))
+        return placed(error, self.table.name, self._where())
 
     def _where(self) -> str:
         return f"{self.table.name}@{label_of(self.group.batches[0].label)}"

@@ -197,6 +197,13 @@ def test_a_file_that_says_it_is_being_written_is_half_written(folder: LandingFol
     assert set(problems(folder).values()) == {"half-written"}
 
 
+@pytest.mark.parametrize("ending", ["zip", "csv.gz", "csv.bz2", "csv.zst", "parquet", "avro"])
+def test_of_files_that_nothing_is_read_of_an_ending_promises_nothing(folder: LandingFolder, ending: str) -> None:
+    (folder.source / f"a.{ending}").write_bytes(b"It is something else, and goes on for a while." * 9)
+    assert [item.name for item in listing(folder, "**/*", format="raw").items] == [f"shop/orders/a.{ending}"]
+    assert set(problems(folder, f"**/*.{ending}").values()) == {"damaged"}
+
+
 @pytest.mark.parametrize("name", [".shop_orders_2013_01_01_00_00_00.csv", "_SUCCESS"])
 def test_hidden_files_are_not_looked_at(folder: LandingFolder, name: str) -> None:
     (folder.source / name).write_text("x")

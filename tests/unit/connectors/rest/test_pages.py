@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,6 +117,26 @@ def test_a_collect_that_is_stopped_goes_on_with_the_page_where_it_stopped(
     space.set(log=[])
     assert collect(reading) == [str(at) for at in range(count)]
     assert len(space.asked) == whole, "a whole collect asks for as many pages as those that went on asked for together"
+
+
+@pytest.mark.parametrize("harm", [b"", b"cut", b"other", None])
+def test_a_collect_does_not_go_on_from_a_page_that_was_harmed(space: Space, tmp_path: Path, harm: bytes | None) -> None:
+    """Spark reads nothing of a file without a byte, and says so to nobody."""
+    space.set(rows=rows(7))
+    reading = space.reading(tmp_path, "page", in_pages("page", 3))
+    with pytest.raises(Stopped), striking(after(2, "page.kept")):
+        collect(reading, close=False)
+    [first] = tmp_path.rglob("page-000001-*.gz")
+    if harm is None:
+        first.unlink()
+    else:
+        told = first.read_bytes()
+        first.write_bytes({b"": b"", b"cut": told[:-9], b"other": gzip.compress(b"{}\n")}[harm])
+    with pytest.raises(WaterclockError, match="E879") as caught:
+        collect(reading)
+    assert first.name in str(caught.value.why)
+    shutil.rmtree(first.parent)
+    assert collect(reading) == [str(at) for at in range(7)]
 
 
 @pytest.mark.parametrize("stop", ["more", "total", "short"])
