@@ -556,6 +556,15 @@ def workbook(*sheets: tuple[str, list[list[Any]]], merged: str = "") -> bytes:
 
 
 class TestExcel:
+    def test_an_error_is_no_value_of_a_type_and_a_text_else(self, spark: SparkSession, folder: LandingFolder) -> None:
+        path = drop(folder, "a.xlsx", workbook(("a", [["id", "n"], [1, 2], [2, "#DIV/0!"]])))
+        error = refused(spark, folder, "a.xlsx", declared(("id", "INT"), ("n", "INT")))
+        assert (error.code, error.where) == ("E806", str(path))
+        assert "#DIV/0!" in str(error.why)
+        assert [row["n"] for row in by("id", read(spark, folder, "a.xlsx", declared()))] == ["2", "#DIV/0!"]
+        empty = read(spark, folder, "a.xlsx", declared(("id", "INT"), ("n", "INT")), null="#DIV/0!")
+        assert [row["n"] for row in by("id", empty)] == [2, None]
+
     def test_cells_are_texts_until_they_are_typed(self, spark: SparkSession, folder: LandingFolder) -> None:
         placed = datetime(2026, 11, 1, 6, 30, tzinfo=UTC).replace(tzinfo=None)  # a cell has no zone
         lines: list[list[Any]] = [
