@@ -76,7 +76,13 @@ def test_a_hidden_sheet_is_read_where_it_is_named_alone() -> None:
 
 
 def test_an_error_of_a_cell_is_its_text_and_no_empty_cell() -> None:
-    lines = [["a", "b", "c"], [1, "#N/A", None], [2, "#DIV/0!", "#N/A"], ["#REF!", None, None], [None, "#N/A", "x"]]
+    lines: list[list[Any]] = [
+        ["a", "b", "c"],
+        [1, "#N/A", None],
+        [2, "#DIV/0!", "#N/A"],
+        ["#REF!", None, None],
+        [None, "#N/A", "x"],
+    ]
     file = book(("s", lines))
     assert rows_of(file) == [
         {"a": "1", "b": "#N/A", "c": None},
