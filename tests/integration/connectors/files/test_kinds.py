@@ -245,9 +245,10 @@ class TestJsonDocuments:
         text = text.replace("9.876543210987654e+16", "98765432109876543.21")
         drop(folder, "a.json" if is_whole else "a.jsonl", f"{text}\n".encode(encoding))
         columns = declared(("id", "INT"), ("m", "DECIMAL(20,2)"), ("at", "DECIMAL(20,2)"), ("n", None))
-        said: dict[str, Value] = {"rows": "pages.rows", "outer": "pages.at AS at, of.n AS n", "multiline": is_whole}
-        said |= {} if encoding == "UTF-8" else {"encoding": encoding}
-        found = by("id", read(spark, folder, "a.json*", columns, **said))
+        outer = "pages.at AS at, of.n AS n"
+        said: dict[str, Value] = {"multiline": is_whole, "encoding": encoding}
+        unit = unit_of("landing", "drop/a.json*", rows="pages.rows", outer=outer, **said)
+        found = by("id", rows(FilesCollector(folder.setting).read_snapshot(spark, unit, columns, "UTC")))
         assert [row["m"] for row in found] == [Decimal("12345678901234567.89"), None, Decimal("0.10")]
         assert [row["at"] for row in found] == [Decimal("98765432109876543.21")] * 2 + [Decimal("7.00")]
         assert {row["n"] for row in found} == {"12345678901234567.25"}
