@@ -18,8 +18,8 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -100,6 +100,7 @@ class Broker:
     port: int
     doors: dict[str, str]
     authority: Authority
+    memory: str = "384m"
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -107,23 +108,24 @@ class Broker:
         """Where it answers."""
         return f"127.0.0.1:{self.port}"
 
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
+    def start(self, *, alone: bool = True) -> None:
+        """Start it, and wait until it answers; one that is not alone may wait for others."""
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*_java(), "kafka.Kafka", str(self.folder / "server.properties")],
+                [*_java(self.memory), "kafka.Kafka", str(self.folder / "server.properties")],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + (_PATIENCE if alone else 0)
         while time.monotonic() < end:
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
                 break
             assert self.process.poll() is None, (self.folder / "log").read_text()[-2000:]
             time.sleep(0.1)
-        _until(lambda: self.admin().list_topics(timeout=3).brokers)
+        if alone:
+            until(lambda: self.admin().list_topics(timeout=3).brokers)
 
     def kill(self, how: int = signal.SIGKILL) -> None:
         """End it, at once or in order."""
@@ -139,18 +141,18 @@ class Broker:
 
         return AdminClient({"bootstrap.servers": self.servers, "log_level": 0}, logger=_silent())
 
-    def topic(self, name: str = "", partitions: int = 1, **config: str) -> str:
+    def topic(self, name: str = "", partitions: int = 1, copies: int = 1, **config: str) -> str:
         """Make a topic; gives its name."""
         from confluent_kafka import TopicPartition
         from confluent_kafka.admin import NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
         name = name or f"t-{uuid.uuid4().hex[:10]}"
         admin = self.admin()  # a client that goes takes its answers with it
-        for made in admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
+        for made in admin.create_topics([NewTopic(name, partitions, copies, config=config)]).values():
             made.result(30)
-        newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        asked = {TopicPartition(name, part): newest for part in range(partitions)}
-        _until(lambda: [found.result(3) for found in admin.list_offsets(asked).values()])
+        end = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(name, part): end for part in range(partitions)}
+        until(lambda: [found.result(3) for found in admin.list_offsets(asked).values()])
         return name
 
     def delete_topic(self, name: str) -> None:
@@ -158,7 +160,7 @@ class Broker:
         admin = self.admin()
         for gone in admin.delete_topics([name]).values():
             gone.result(30)
-        _until(lambda: name not in admin.list_topics(timeout=3).topics)
+        until(lambda: name not in admin.list_topics(timeout=3).topics)
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
         """Drop the records before an offset, as retention does."""
@@ -231,7 +233,7 @@ def _silent() -> Any:
     return logger
 
 
-def _until(is_so: Callable[[], Any]) -> None:
+def until(is_so: Callable[[], Any]) -> None:
     end = time.monotonic() + _PATIENCE
     while True:
         with suppress(Exception):
@@ -241,9 +243,9 @@ def _until(is_so: Callable[[], Any]) -> None:
         time.sleep(0.1)
 
 
-def _java() -> list[str]:
+def _java(memory: str = "384m") -> list[str]:
     tuned = [
-        "-Xmx384m",
+        f"-Xmx{memory}",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
@@ -310,6 +312,45 @@ _PLAIN = {
     "broker.session.timeout.ms": "60000",  # a busy machine is no outage
     "offsets.retention.minutes": "1000000000",  # claims of the suites are numbered from 1, as if made in 1970
 }
+
+
+@contextmanager
+def three_brokers() -> Iterator[list[Broker]]:
+    """Start three brokers that are one cluster, of which any two go on without the third."""
+    if not has_broker():
+        pytest.skip("the jars of a Kafka broker are not there: bin/_servers")
+    folder = Path(tempfile.mkdtemp(prefix="waterclock-kafka-"))
+    ports = _free_ports(6)
+    controllers = [f"127.0.0.1:{port}" for port in ports[3:]]
+    voters = ",".join(f"{at}@{controller}" for at, controller in enumerate(controllers, 1))
+    made = []
+    cluster = _identity()
+    for node, (port, controller) in enumerate(zip(ports[:3], controllers, strict=True), 1):
+        doors = {"PLAINTEXT": f"127.0.0.1:{port}", "CONTROLLER": controller}
+        own = folder / f"node-{node}"
+        own.mkdir()
+        properties = {
+            **_PLAIN,
+            **_listening(doors),
+            **{name: "3" for name in _PLAIN if name.endswith("replication.factor")},
+            **{name: "2" for name in _PLAIN if name.endswith("min.isr")},
+            "broker.session.timeout.ms": "9000",  # until then what a dead one led has no other leader
+            "node.id": str(node),
+            "controller.quorum.voters": voters,
+            "log.dirs": str(own / "data"),
+        }
+        del properties["controller.quorum.bootstrap.servers"]
+        _format(own, properties, cluster=cluster)
+        made.append(Broker(own, port, doors, Authority(own / "certificates"), memory="256m"))
+    try:
+        for each in made:
+            each.start(alone=False)
+        until(lambda: len(made[0].admin().list_topics(timeout=3).brokers) == 3)
+        yield made
+    finally:
+        for each in made:
+            each.kill()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _listening(doors: dict[str, str]) -> dict[str, str]:

@@ -187,8 +187,8 @@ STORAGE: Mapping[str, Code] = {
     ),
     "E612": Code(
         "a value that does not have the declared type",
-        "A declared type is cast to; a value that cannot be cast stops its batch, naming the column. Nor is a text a DECIMAL "
-        "that has fewer digits behind the point.",
+        "A declared type is cast to; a value that cannot be cast stops its batch, naming the column. Nor is a text a "
+        "DECIMAL that has fewer digits behind the point.",
     ),
     "E613": Code("two columns of one name", "Names that differ in case alone are one name to Spark."),
     "E614": Code(

@@ -32,6 +32,22 @@ def imported_by(*commands: list[str]) -> set[str]:
     return set(done.stderr.rpartition("|")[2].split())
 
 
+AFTER_DUCKDB = """
+import duckdb
+from waterclock.cli.app import main
+try:
+    duckdb.connect().execute("SELECT nope")
+except duckdb.Error as error:
+    kept = error
+main(["--version"])
+"""
+
+
+def test_the_driver_of_duckdb_tells_nothing_as_the_process_ends() -> None:
+    done = subprocess.run([sys.executable, "-c", AFTER_DUCKDB], capture_output=True, text=True, check=True)
+    assert done.stderr == "", "its objects are freed"
+
+
 def test_help_loads_nothing_heavy() -> None:
     found = imported_by(["--help"], *([name, "--help"] for name in NAMES))
     assert "typer" in found

@@ -160,8 +160,13 @@ class FilesCollector:
     setting: Setting
 
     def clock(self, unit: Unit) -> datetime | None:
-        """The second after the newest complete file's stamp: up to there the source has told everything."""
+        """The second after the newest complete file's stamp: up to there the source has told everything.
+
+        Raises  E804 where there is no file, and the unit's name is that of one
+        """
         newest = land.newest_stamp(self._landing(unit), _names_of(unit), now=datetime.now(UTC))
+        if newest is None and landed_names.ends_as_files_do(_names_of(unit)):
+            raise _no_such_file(unit)  # without a clock its labels would be made, empty
         return newest + landed_names.CLOCK_AFTER_STAMP if newest else None
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
@@ -385,6 +390,18 @@ def _all_later(unit: Unit, oldest: Item, now: datetime | None) -> WaterclockErro
         why=f"the oldest, {oldest.name}, is stamped {oldest.stamp:%Y-%m-%d %H:%M:%SZ}, and a run sees nothing later "
         "than its now",
         fix="begin later, or say `OPTIONS (stamp_zone '...')` where stamps are not in UTC",
+    )
+
+
+def _no_such_file(unit: Unit) -> WaterclockError:
+    supplier, source = unit.path.split(".")
+    return WaterclockError(
+        "E804",
+        f"there is no file {unit.path}",
+        where=str(unit),
+        why=f"a name that ends in .{source} is that of a file, or of several by wildcards; no source is called so, and "
+        f"the folder {supplier}/{source} is not looked into",
+        fix=f"name the files there by wildcards: FROM {unit.connection}.`{supplier}/{source}/*`; or bring {unit.path}",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.files.by_python import NUMBER
-from waterclock.connectors.files.formulas import unreckoned
+from waterclock.connectors.files.formulas import left_out
 from waterclock.connectors.files.reading_options import Cells, Reading
 from waterclock.errors import WaterclockError, did_you_mean
 
@@ -111,16 +111,19 @@ def _sheet(file: IO[bytes], reading: Reading, declared: Sequence[str]) -> Sheet:
         found = book.get_sheet_by_name(name)
     except library.CalamineError as error:
         raise ValueError(f"it is no workbook that can be read: {error}") from error
-    _refuse_unreckoned(file, name)
+    errors = _errors(file, name)
     if found.start is None:
         raise _without_header(name, "the sheet is empty")
     offset = found.start[1]
-    fills = _fills(found, reading)
+    fills = _fills(found, reading, errors)
 
     def rows(first: int) -> Iterator[list[Any]]:
         for at, row in enumerate(found.iter_rows()):
             if at >= first:
                 whole = [""] * offset + list(row)
+                for column, error in errors.get(at, {}).items():
+                    whole += [""] * (column + 1 - len(whole))
+                    whole[column] = error
                 for left, right, value in fills.get(at, ()):
                     whole[left : right + 1] = [value] * (right + 1 - left)
                 yield whole
@@ -149,17 +152,21 @@ def _shown_first(book: Any, library: Any) -> list[str]:
     return sorted(book.sheet_names, key=lambda name: name in hidden)
 
 
-def _refuse_unreckoned(file: IO[bytes], name: str) -> None:
-    """Refuse a sheet with a formula that has no value: it would be read as empty. Raises  E884."""
+def _errors(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
+    """Return the texts of cells that hold an error, as #N/A, by row and column: the library has them empty.
+
+    Raises  E884 for a formula that has no value: it would be read as empty
+    """
     file.seek(0)
-    place = unreckoned(file, name)
-    if place is not None:
+    found = left_out(file, name)
+    if found.unreckoned is not None:
         raise WaterclockError(
             "E884",
-            f"the cell {place} of {name} holds a formula without its value",
+            f"the cell {found.unreckoned} of {name} holds a formula without its value",
             why="who wrote the workbook has not reckoned it, and formulas are not reckoned here: it would be empty",
             fix="open the workbook and save it, or have it written with values",
         )
+    return found.errors
 
 
 def _unnamed(at: int) -> str:
@@ -170,7 +177,9 @@ def _first_row(found: Any) -> int:
     return int(found.start[0])
 
 
-def _fills(found: Any, reading: Reading) -> dict[int, list[tuple[int, int, Any]]]:
+def _fills(
+    found: Any, reading: Reading, errors: Mapping[int, Mapping[int, str]]
+) -> dict[int, list[tuple[int, int, Any]]]:
     """Return, where merged cells are to be filled, for each row from which column to which what stands there."""
     if reading.merged != "fill":
         return {}
@@ -180,7 +189,7 @@ def _fills(found: Any, reading: Reading) -> dict[int, list[tuple[int, int, Any]]
     fills: dict[int, list[tuple[int, int, Any]]] = {}
     for (top, left), (bottom, right) in ranges:
         row, place = values.get(top, []), left - found.start[1]
-        value = row[place] if 0 <= place < len(row) else ""
+        value = errors.get(top, {}).get(left) or (row[place] if 0 <= place < len(row) else "")
         for at in range(top, bottom + 1):
             fills.setdefault(at, []).append((left, right, value))
     return fills

@@ -1,9 +1,13 @@
-"""Finds formulas that nobody has reckoned: a workbook that a program wrote may hold them without what they come to."""
+"""Finds what a library leaves out of a sheet's cells: errors such as #N/A, and formulas that nobody has reckoned.
+
+A workbook that a program wrote may hold formulas without what they come to.
+"""
 
 from __future__ import annotations
 
 import re
 import zipfile
+from dataclasses import dataclass, field
 from posixpath import join, normpath
 from typing import IO
 from xml.parsers import expat
@@ -14,31 +18,53 @@ _BOOK, _TARGETS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
 _UNRECKONED = re.compile(
     rb"<c\b((?:(?!\bt=\"str\")[^>])*)>\s*<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>"
 )
-_PLACE = re.compile(rb"\br=\"([A-Z]+[0-9]+)\"")
+_ERROR = re.compile(rb"<c\b([^>]*\bt=\"e\"[^>]*)>\s*(?:<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*)?<v>\s*([^<]*?)\s*</v>")
+_PLACE = re.compile(rb"\br=\"([A-Z]+)([0-9]+)\"")
 _LONGEST = 1 << 14  # of a formula Excel takes 8192 signs
 
 
-def unreckoned(file: IO[bytes], sheet: str) -> str | None:
-    """Return the cell of the first formula of a sheet without a value; None where each has one, or it is no .xlsx.
+@dataclass(slots=True)
+class Cells:
+    """The first cell with a formula without a value, None where each has one; and errors by row and column, from 0."""
 
-    Cost: one unpacking of the sheet, in bounded memory
+    unreckoned: str | None = None
+    errors: dict[int, dict[int, str]] = field(default_factory=dict)
+
+
+def left_out(file: IO[bytes], sheet: str) -> Cells:
+    """Look at the cells of a sheet; of what is no .xlsx nothing is found.
+
+    Cost: one unpacking of the sheet, in bounded memory but for its errors
     """
+    found = Cells()
     if not zipfile.is_zipfile(file):
-        return None
+        return found
     file.seek(0)
     with zipfile.ZipFile(file) as packed:
         path = _path_of(packed, sheet)
         if path is None:
-            return None
+            return found
         with packed.open(path) as content:
             before = b""
             while chunk := content.read(_CHUNK):
                 text = before + chunk
-                if b"<f" in text and (found := _UNRECKONED.search(text)):
-                    place = _PLACE.search(found[1])
-                    return place[1].decode() if place else "of a row"
+                if b"<f" in text and (cell := _UNRECKONED.search(text)):
+                    place = _PLACE.search(cell[1])
+                    found.unreckoned = (place[1] + place[2]).decode() if place else "of a row"
+                    return found
+                if b't="e"' in text:
+                    _note_errors(text, found)
                 before = text[-_LONGEST:]
-    return None
+    return found
+
+
+def _note_errors(text: bytes, found: Cells) -> None:
+    for cell in _ERROR.finditer(text):
+        if place := _PLACE.search(cell[1]):
+            column = 0
+            for letter in place[1]:
+                column = column * 26 + letter - 64  # A is 65
+            found.errors.setdefault(int(place[2]) - 1, {})[column - 1] = cell[2].decode(errors="replace")
 
 
 def _path_of(packed: zipfile.ZipFile, sheet: str) -> str | None:

@@ -128,6 +128,11 @@ def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False)
     return Names(path, has_positions=has_positions, takes_all=takes_all)
 
 
+def ends_as_files_do(names: Names) -> bool:
+    """Tell whether a unit looks like supplier.source and is the name of one file, for it ends as files do: web.json."""
+    return not names.supplier and _SUPPLIER_SOURCE.fullmatch(names.path) is not None
+
+
 def format_of(name: str) -> tuple[str, str] | None:
     """Return a file's format and compression by its ending: ('csv', 'gz'); None for an ending that is not known."""
     parts = name.lower().split(".")

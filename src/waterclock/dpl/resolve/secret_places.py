@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.dpl.config.model import Config, VaultSaid
+from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Connection, Place, Secret
 from waterclock.secrets import SecretPlaces, VaultPlace, variable_of
@@ -59,7 +60,8 @@ def shared_variable_errors(config: Config, connections: Iterable[Connection]) ->
     first: dict[str, str] = {}
     errors: list[WaterclockError] = []
     named: set[str] = set()
-    for name, where in chain(in_file, in_flow):
+    said: Iterable[tuple[str, Span | Place]] = chain(in_file, in_flow)
+    for name, where in said:
         known = first.setdefault(variable_of(name), name)
         if name in named or known == name:
             continue

@@ -458,12 +458,12 @@ class _Attempt:
             return jvm_is_gone(raised, where=self._where())
         raised = as_damage(self.work, raised) or raised
         if isinstance(raised, WaterclockError):
-            return placed(raised, self.table.name, self._where())
+            return placed(raised, self.table.name, self._where(), self.table.place)
         if (of_rule := rule_error(self.table, raised)) is not None:
             return of_rule
         said = row_error(raised, table=self.table.name) or explain(self.work, self.table, raised)
         error = without_values(self.table.columns, to_error(said, where=self._where()))
-        return placed(error, self.table.name, self._where())
+        return placed(error, self.table.name, self._where(), self.table.place)
 
     def _where(self) -> str:
         return f"{self.table.name}@{label_of(self.group.batches[0].label)}"

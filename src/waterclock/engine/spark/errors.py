@@ -16,6 +16,7 @@ from waterclock.temporal import refusal_of
 
 if TYPE_CHECKING:
     from waterclock.dpl.query.splice import Spliced
+    from waterclock.flow.declarations import Place
 
 _TRANSIENT_CONDITIONS = (
     "CONCURRENT",
@@ -57,6 +58,7 @@ _SPARKS_ADVICE = re.compile(
 )
 _NO_SQL_FUNCTION = ("UNSUPPORTED_SQL_UDF_USAGE", "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_SQL_UDF")
 _JVM_IS_GONE = "E712"
+_OF_APIS = "E84"
 _STEP = re.compile(r"ValueError: wc\.stateful: (?P<what>[^|\n]*) \| (?P<why>[^|\n]*) \|")
 _OF_CONDITIONS = ("watermark", "closed_by_hand")
 _MOST_WHY = 400
@@ -135,8 +137,13 @@ def lost_spark(error: WaterclockError | None) -> bool:
     return error is not None and error.code == _JVM_IS_GONE
 
 
-def placed(error: WaterclockError, table: str, where: str) -> WaterclockError:
-    """Return the error with the batch `where` it befell, beside the file or object it names; once."""
+def placed(error: WaterclockError, table: str, where: str, declared: Place | None = None) -> WaterclockError:
+    """Return the error with the batch `where` it befell, beside the file or object it names; once.
+
+    Of an API it says where the table is declared as well: what is asked for is said there.
+    """
+    if declared is not None and error.code.startswith(_OF_APIS):
+        where = f"{where}, {declared}"
     if error.where is not None and f"{table}@" not in error.where:
         error.where = f"{error.where} ({where})"
     return error.at(where)

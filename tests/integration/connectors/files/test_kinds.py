@@ -245,9 +245,10 @@ class TestJsonDocuments:
         text = text.replace("9.876543210987654e+16", "98765432109876543.21")
         drop(folder, "a.json" if is_whole else "a.jsonl", f"{text}\n".encode(encoding))
         columns = declared(("id", "INT"), ("m", "DECIMAL(20,2)"), ("at", "DECIMAL(20,2)"), ("n", None))
-        said: dict[str, Value] = {"rows": "pages.rows", "outer": "pages.at AS at, of.n AS n", "multiline": is_whole}
-        said |= {} if encoding == "UTF-8" else {"encoding": encoding}
-        found = by("id", read(spark, folder, "a.json*", columns, **said))
+        outer = "pages.at AS at, of.n AS n"
+        said: dict[str, Value] = {"multiline": is_whole, "encoding": encoding}
+        unit = unit_of("landing", "drop/a.json*", rows="pages.rows", outer=outer, **said)
+        found = by("id", rows(FilesCollector(folder.setting).read_snapshot(spark, unit, columns, "UTC")))
         assert [row["m"] for row in found] == [Decimal("12345678901234567.89"), None, Decimal("0.10")]
         assert [row["at"] for row in found] == [Decimal("98765432109876543.21")] * 2 + [Decimal("7.00")]
         assert {row["n"] for row in found} == {"12345678901234567.25"}
@@ -556,6 +557,15 @@ def workbook(*sheets: tuple[str, list[list[Any]]], merged: str = "") -> bytes:
 
 
 class TestExcel:
+    def test_an_error_is_no_value_of_a_type_and_a_text_else(self, spark: SparkSession, folder: LandingFolder) -> None:
+        path = drop(folder, "a.xlsx", workbook(("a", [["id", "n"], [1, 2], [2, "#DIV/0!"]])))
+        error = refused(spark, folder, "a.xlsx", declared(("id", "INT"), ("n", "INT")))
+        assert (error.code, error.where) == ("E806", str(path))
+        assert "#DIV/0!" in str(error.why)
+        assert [row["n"] for row in by("id", read(spark, folder, "a.xlsx", declared()))] == ["2", "#DIV/0!"]
+        empty = read(spark, folder, "a.xlsx", declared(("id", "INT"), ("n", "INT")), null="#DIV/0!")
+        assert [row["n"] for row in by("id", empty)] == [2, None]
+
     def test_cells_are_texts_until_they_are_typed(self, spark: SparkSession, folder: LandingFolder) -> None:
         placed = datetime(2026, 11, 1, 6, 30, tzinfo=UTC).replace(tzinfo=None)  # a cell has no zone
         lines: list[list[Any]] = [

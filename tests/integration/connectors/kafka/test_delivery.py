@@ -179,7 +179,7 @@ def test_a_claim_whose_record_is_forgotten_is_found_in_the_topic(system: Topic, 
 
 @pytest.mark.usefixtures("forgets")
 def test_a_claim_of_which_no_topic_can_tell_is_not_sent_again(system: Topic, slices: Slices) -> None:
-    system.name = broker().topic("", 1, **{"cleanup.policy": "compact"})
+    system.name = broker().topic("", 1, 1, **{"cleanup.policy": "compact"})
     system.unit = unit_of("bus", system.name)
     with pytest.raises(WaterclockError) as caught:
         deliverer(system).deliver(system.unit, [slices.of(_FIRST, [row("a", 1)], Mode.APPEND)])

@@ -75,6 +75,32 @@ def test_a_hidden_sheet_is_read_where_it_is_named_alone() -> None:
     assert rows_of(file, sheet="old") == [{"a": "1"}]
 
 
+def test_an_error_of_a_cell_is_its_text_and_no_empty_cell() -> None:
+    lines: list[list[Any]] = [
+        ["a", "b", "c"],
+        [1, "#N/A", None],
+        [2, "#DIV/0!", "#N/A"],
+        ["#REF!", None, None],
+        [None, "#N/A", "x"],
+    ]
+    file = book(("s", lines))
+    assert rows_of(file) == [
+        {"a": "1", "b": "#N/A", "c": None},
+        {"a": "2", "b": "#DIV/0!", "c": "#N/A"},
+        {"a": "#REF!", "b": None, "c": None},
+        {"a": None, "b": "#N/A", "c": "x"},
+    ]
+    file.seek(0)
+    assert [row["b"] for row in rows_of(file, null="#N/A")] == [None, "#DIV/0!", None, None], "by option they are none"
+    file.seek(0)
+    assert rows_of(file, range="B1:C3")[1] == {"b": "#DIV/0!", "c": "#N/A"}
+
+
+def test_errors_are_found_wherever_a_large_sheet_is_cut() -> None:
+    lines: list[list[Any]] = [["a", "b"], *([at, "#N/A"] for at in range(30_000))]
+    assert {row["b"] for row in rows_of(book(("s", lines)))} == {"#N/A"}
+
+
 @pytest.mark.parametrize("rows", [[["a", "b"], [1, "=A2+1"]], [["a"], ["=1+1"]]])
 def test_a_formula_that_nobody_reckoned_is_no_empty_cell(rows: list[list[Any]]) -> None:
     file = book(("else", [["a"], [1]]), ("a & b", rows))

@@ -78,6 +78,20 @@ def test_the_ending_says_format_and_compression(name: str, kind: tuple[str, str]
     assert format_of(name) == kind
 
 
+def test_a_source_named_as_files_end_is_a_file_and_missed_where_it_is_not_there(folder: LandingFolder) -> None:
+    new = folder.folder / "new"
+    (new / "web" / "json").mkdir(parents=True)
+    (new / "web" / "json" / "web_json_2013_01_01_00_00_00.jsonl").write_text("{}\n")
+    with pytest.raises(WaterclockError) as missed:
+        collector(folder).clock(unit_of("landing", "web.json"))
+    assert (missed.value.code, missed.value.what) == ("E804", "there is no file web.json")
+    assert "landing.`web/json/*`" in str(missed.value.fix)
+    assert collector(folder).clock(unit_of("landing", "web/json/*")) is not None
+    assert collector(folder).clock(unit_of("landing", "*.json")) is None, "who writes wildcards means files"
+    (new / "web.json").write_text("{}\n")
+    assert collector(folder).clock(unit_of("landing", "web.json")) is not None
+
+
 def test_the_stamp_in_the_name_is_the_arrival(folder: LandingFolder) -> None:
     folder.put(DAY, ROWS)
     (item,) = listing(folder).items

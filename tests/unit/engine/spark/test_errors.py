@@ -11,6 +11,7 @@ from waterclock.dpl.query.splice import Piece, Spliced
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.engine.spark.errors import is_transient, placed, to_error, user_code_error
 from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Place
 from waterclock.temporal.stops import UNPLACED, stop_text
 
 WHERE = "marts.a@20130101000000"
@@ -49,6 +50,14 @@ def test_the_batch_is_named_beside_the_file_or_object_once() -> None:
     assert bare.where == WHERE
     assert of_file.where == f"new/a.csv:3 ({WHERE})"
     assert placed(of_file, "marts.a", "marts.a@20130102000000").where == f"new/a.csv:3 ({WHERE})"
+
+
+def test_of_an_api_an_error_tells_where_the_table_is_declared_that_asks_it() -> None:
+    place = Place("flows/a.dpl", 3, 1)
+    of_api = placed(WaterclockError("E845", "x", where="api.orders, page 2"), "marts.a", WHERE, place)
+    assert of_api.where == f"api.orders, page 2 ({WHERE}, flows/a.dpl:3:1)"
+    assert placed(of_api, "marts.a", WHERE, place).where == of_api.where, "once"
+    assert placed(WaterclockError("E806", "x"), "marts.a", WHERE, place).where == WHERE
 
 
 def test_a_full_disk_is_said_by_whoever_met_it() -> None:
