@@ -20,8 +20,8 @@ PUBLISHING: Mapping[str, Code] = {
     ),
     "E286": Code(
         "a function that is not known",
-        "What a PUBLISH makes of columns calls functions of Spark's, those that Waterclock brings, and those of CREATE "
-        "FUNCTION.",
+        "Rules, and what a PUBLISH makes of columns, call functions of Spark's, those that Waterclock brings, and "
+        "those of CREATE FUNCTION.",
     ),
     "E287": Code(
         "nothing to copy",

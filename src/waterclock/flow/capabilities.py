@@ -45,7 +45,8 @@ class Capabilities:
     options of a `connection`, or of a `collect` or a `publish` with the path of their unit; secrets are pointers there.
     `copies`: a collect with `format 'raw'` has a row for each of its items, and a publish with that copies these.
     `seals`: it is its own clock, and a run seals its windows. `each_parameters`: the columns that the path of a unit
-    and its options name of the row that it is asked for (FOR EACH), where it can be asked so.
+    and its options name of the row that it is asked for (FOR EACH), where it can be asked so. `require_path`: raises
+    what is wrong with the path of a unit to collect from, as far as it shows without the system.
     """
 
     type: str
@@ -65,3 +66,4 @@ class Capabilities:
     seals: bool = False
     copies: bool = False
     each_parameters: Callable[[str, Mapping[str, Any]], tuple[str, ...]] | None = None
+    require_path: Callable[[str], object] | None = None

@@ -195,6 +195,7 @@ def _by_watermark(table: Table, ways: Ways, plan: Plan, reached: Mapping[str, Se
         return
     cadence, last = table.cadence, told[-1] if told else Reached(before.start)
     planned = {batch.label: batch.status for batch in plan.batches if batch.table == table.name}
+    of_rows: tuple[Root, Reached] | None = None
     for window in cadence.windows(_first_open(cadence, before.start, last), cadence.floor(plan.now)):
         by = table.deadline.after(window.end, cadence.zone)
         earliest = carried_by(cadence, window.end, mark.marks)
@@ -211,27 +212,30 @@ def _by_watermark(table: Table, ways: Ways, plan: Plan, reached: Mapping[str, Se
         status = planned.get(window.start, Status.DONE if is_done else Status.WAITING)
         due = Due(table.name, window, by, stand, status, way.root, way.left, fresh_to(table, ways.snapshot), last)
         is_behind = bool(way.rank) or plan.now + way.left > by
-        yield due if last.end < earliest and is_behind else _of_rows(due, ways.flow, reached)
+        if not told or (last.end < earliest and is_behind):
+            yield due
+            continue
+        of_rows = of_rows or _root_of_rows(table, ways.flow, reached)
+        yield replace(due, root=of_rows[0], left=_NOTHING, late_rows=of_rows[1]) if of_rows else due
 
 
 def _first_open(cadence: Cadence, start: datetime, last: Reached) -> datetime:
     """Return the start of the oldest window whose end the watermark has not come to."""
-    return cadence.ceil(start) if last.watermark is None else max(cadence.ceil(start), cadence.floor(last.watermark))
+    come = last.watermark
+    return cadence.ceil(start) if come is None or come <= start else max(cadence.ceil(start), cadence.floor(come))
 
 
-def _of_rows(due: Due, flow: Flow, reached: Mapping[str, Sequence[Reached]]) -> Due:
-    """Blame the rows: of the table most upstream that has come no further, by the same column."""
-    above, said = with_upstream(flow, [due.table]), flow.tables[mark_of(due.table)].marks
-    if said is None:
-        return due
+def _root_of_rows(table: Table, flow: Flow, reached: Mapping[str, Sequence[Reached]]) -> tuple[Root, Reached] | None:
+    """Return the table most upstream that has come no further, by the same column, as a root, with how far it came."""
+    above, said = with_upstream(flow, [table.name]), flow.tables[mark_of(table.name)].marks
     for name in (name for name in flow.order if name in above and name in reached):
-        own, found, table = flow.tables[mark_of(name)].marks, reached[name][-1], flow.tables[name]
-        if own is None or own.column.lower() != said.column.lower() or not _is_as_late(found, reached[due.table][-1]):
+        own, found, other = flow.tables[mark_of(name)].marks, reached[name][-1], flow.tables[name]
+        if own is None or said is None or own.column.lower() != said.column.lower():
             continue
-        window = table.cadence.window_of(table.cadence.previous(found.end))
-        root = Root(name, window, Status.DONE, reached_words(table, found, own.per))
-        return replace(due, root=root, left=_NOTHING, late_rows=found)
-    return due
+        if _is_as_late(found, reached[table.name][-1]):
+            window = other.cadence.window_of(other.cadence.previous(found.end))
+            return Root(name, window, Status.DONE, reached_words(other, found, own.per)), found
+    return None
 
 
 def _is_as_late(found: Reached, own: Reached) -> bool:

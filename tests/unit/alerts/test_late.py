@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from tests.ledgers import flow, table
 from tests.unit.operations.test_deadlines import FAILED, HOUR, day, facts, timed
+from tests.unit.operations.test_watermark_deadlines import at, done, marked, steady
 from waterclock.alerts.causes import Looked, found_at
 from waterclock.alerts.telling import decide
 from waterclock.alerts.wording import Words
@@ -122,3 +123,32 @@ def test_collects_of_one_source_that_brings_nothing_are_one_warning() -> None:
         "where something usually does"
     )
     assert found_at(replace(seen, empty=())).troubles == []
+
+
+def test_old_rows_are_told_once_near_once_missed_and_once_over_of_the_table_that_brings_them() -> None:
+    """Two tables stand still for the same device's sake: one message, of the one upstream."""
+    tables = [*marked("web.clicks", "3 HOURS", per=("device",)), *marked("made.kept", "3 HOURS", "web.clicks")]
+    of = flow(*tables, *(table(name, partitioned=True, reads=["made.kept"], every="HOUR") for name in MARTS[:3]))
+    rule = AlertRule("all", frozenset(of.tables), Severity.WARNING, ("ops",), timedelta(days=9))
+    alerting = Alerting({"ops": Target("ops", TargetKind.WEBHOOK, "http://x")}, (rule,), is_on=True)
+    alerts: dict[int, Alert] = {}
+    said = []
+    for hours, stops in ((4, 9), (6, 4), (6.5, 4), (7, 4), (8, 4), (9, 9), (9.5, 9)):
+        snapshot = LedgerSnapshot({name: done(int(hours)) for name in of.tables})
+        plan = Planner(of).plan(snapshot, at(hours), Request(clock=at(hours)))
+        come = dict.fromkeys(("web.clicks", "made.kept"), steady(int(hours), stops, '{"device":7}'))
+        late_now = tuple(due_of(of, snapshot, plan, list(of.tables), reached=come))
+        before = KnownAlerts(tuple(alerts.values()), next_number=len(alerts) + 1)
+        found = found_at(Looked(of, snapshot, plan, deadlines=late_now))
+        made = decide(before, found, alerting, at(hours))
+        alerts |= {alert.number: alert for alert in made.changed}
+        words = Words("shop", "prod", of)
+        said += [str(words.body(each, at(hours))["title"]).removeprefix("[shop] ") for each in made.messages]
+    told = [title.partition(" the deadline")[0] for title in said]
+    assert told == [
+        "web.clicks @ 2026-11-20 04:00 .. 2026-11-20 05:00 (2 batches) near",
+        "web.clicks @ 2026-11-20 03:00 missed",
+        "resolved: web.clicks @ 2026-11-20 03:00 .. 2026-11-20 04:00 (2 batches) missed",
+        "resolved: web.clicks @ 2026-11-20 05:00 .. 2026-11-20 07:00 (3 batches) near",
+    ]
+    assert said[1].endswith("it has come to 2026-11-20 03:40Z: device 7 is 3 h 10 min behind")

@@ -123,6 +123,14 @@ def test_before_the_first_row_it_is_near_at_half_its_time_and_then_missed() -> N
     assert [due.stand for due in told(CLICKS, nothing, 4)] == [Stand.MISSED, Stand.NEAR]
 
 
+def test_a_row_of_the_year_1_keeps_the_watermark_there() -> None:
+    stuck = [Reached(at(end), datetime.min.replace(tzinfo=UTC), "", DAY - 3000 * HOUR) for end in (1, 2, 3, 4)]
+    assert [(due.window.end, due.stand) for due in told(CLICKS, stuck, 4)] == [
+        (at(1), Stand.MISSED),
+        (at(2), Stand.NEAR),
+    ]
+
+
 def test_marks_of_which_nothing_was_measured_tell_nothing() -> None:
     assert told(CLICKS, {}, 9) == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,10 +78,27 @@ def checked(folder: Path, env: str | None) -> Checked:
     late = retirement_errors(project, datetime.now(UTC))
     if errors := [*link_errors(project), *compatibility_errors(project), *late]:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
-    if errors := [*_of_targets(project), *_of_lineage(project)]:
+    if errors := [*_of_units(project), *_of_targets(project), *_of_lineage(project)]:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
     warnings = tuple(in_order(order_warnings(project.flow)))
     return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
+
+
+def _of_units(project: Project) -> Iterator[WaterclockError]:
+    """Yield what is wrong with the paths of what is collected, and would be found by each run."""
+    from waterclock.connectors.registry import capabilities
+
+    known, connections = capabilities(), project.flow.connections
+    for table in project.flow.tables.values():
+        unit = table.source.unit if table.source is not None else None
+        if unit is None or unit.query is not None or unit.connection not in connections:
+            continue
+        require = known[connections[unit.connection].type].require_path
+        try:
+            if require is not None:
+                require(unit.path)
+        except WaterclockError as error:
+            yield error.at(str(unit.place))
 
 
 def _of_targets(project: Project) -> list[WaterclockError]:

@@ -128,6 +128,7 @@ CAPABILITIES = Capabilities(
     tells=frozenset(TYPES),
     copies=True,
     wrong_options=_wrong_options,
+    require_path=landed_names.names_of,
 )
 
 

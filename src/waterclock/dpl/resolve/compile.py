@@ -14,6 +14,7 @@ from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.names_in_query import FoundTable
 from waterclock.dpl.query.splice import reads_of, variables_of
 from waterclock.dpl.resolve.cadences import Cadences
+from waterclock.dpl.resolve.called_functions import unknown_functions
 from waterclock.dpl.resolve.checked_references import read_parents, reference_span
 from waterclock.dpl.resolve.choosing import settle_choices
 from waterclock.dpl.resolve.closings import settle_closings
@@ -36,7 +37,6 @@ from waterclock.dpl.resolve.offline import check_offline
 from waterclock.dpl.resolve.open_windows import check_open_windows, shown_to_queries, with_open_windows
 from waterclock.dpl.resolve.partial import check_partial
 from waterclock.dpl.resolve.publish_targets import settle_publish
-from waterclock.dpl.resolve.published_columns import unknown_functions
 from waterclock.dpl.resolve.reach import check_reach
 from waterclock.dpl.resolve.rules import check_expression
 from waterclock.dpl.resolve.schemas import Known, Schemas
@@ -115,7 +115,7 @@ class _Compiler:
         self.drafts.update(publishes)
         self._references(queries)
         self._variables(queries)
-        self.errors.extend(unknown_functions(publishes.values(), functions))
+        self.errors.extend(unknown_functions(self.drafts.values(), functions))
         self.errors.extend(refused_copies(self.drafts, systems))
         self.errors.extend(check_marks(self.drafts, self.spans))
         self.errors.extend(check_cycles(self.drafts, self.spans))

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.builtins import FUNCTIONS
-from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, SCALARS, WINDOWED
+from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, WINDOWED
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
-from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Expression, ModeSaid, Statement, StatementKind
-from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Kind
-from waterclock.flow.declarations import Function
+from waterclock.errors import WaterclockError
 from waterclock.flow.folds import Merge
 from waterclock.flow.published import MadeAs, sent_as
 
@@ -79,25 +75,6 @@ def with_sent_keys(draft: Draft, said: ModeSaid | None, errors: list[WaterclockE
     draft.fold = replace(draft.fold, keys=tuple(name for name in names if name is not None))
 
 
-def unknown_functions(drafts: Iterable[Draft], functions: Mapping[str, Function]) -> Iterator[WaterclockError]:
-    """Refuse calls, in what a PUBLISH makes, of functions that neither Spark nor Waterclock nor the project has."""
-    known = {*SCALARS, *AGGREGATES, *GENERATORS, *WINDOWED, *(name.lower() for name in (*FUNCTIONS, *functions))}
-    for draft in drafts:
-        said = draft.statement.value("COLUMNS", ColumnsSaid) if draft.kind is Kind.PUBLISH else None
-        settled = {column.name for column in draft.columns.named if column.made_as is not None}
-        for column in said.columns if said else ():
-            if column.made_as is None or column.name not in settled:
-                continue
-            for node in column.made_as.tree.find_all(exp.Anonymous):
-                if node.name.lower() not in known and not isinstance(node.parent, exp.Dot):
-                    yield _span_of(node, column.made_as).refuse(
-                        "E286",
-                        f"unknown function {node.name}",
-                        why="neither Spark has it nor Waterclock, and no CREATE FUNCTION makes it",
-                        fix=did_you_mean(node.name.lower(), known),
-                    )
-
-
 def _is_copy(made: MadeAs | None) -> bool:
     return made is None or made.copies is not None
 
@@ -135,12 +112,3 @@ def _refused(said: ColumnSaid, made: Expression) -> Iterator[WaterclockError]:
         what, why, fix = "has no type", "a NULL alone is of none", f"say {said.name} AS (CAST(NULL AS STRING))"
     if what is not None:
         yield made.span.refuse("E284", f"{said.name} {what}", why=why, fix=fix)
-
-
-def _span_of(node: Any, expression: Expression) -> Span:
-    """Return where a call is written: an Anonymous keeps no offsets, its name stands among the tokens."""
-    source = expression.span.source
-    for token in expression.tokens:
-        if token.text.lower() == node.name.lower():
-            return source.span(token.start, token.end + 1)
-    return expression.span

@@ -13,7 +13,17 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import CLOSED, REOPENED
-from waterclock.batches.facts import BACKFILL, BY_HAND, FOLLOW, LATE_ROWS, RELEASE, REOPEN, BatchStatus, Closing
+from waterclock.batches.facts import (
+    BACKFILL,
+    BY_HAND,
+    FOLLOW,
+    LATE_ROWS,
+    RELEASE,
+    REOPEN,
+    BatchStatus,
+    Closing,
+    before_release,
+)
 from waterclock.batches.records import BatchResult
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import Database, Write
@@ -41,15 +51,17 @@ _REOPEN = (
         batches.c.table_name == sa.bindparam("of"),
         batches.c.label == sa.bindparam("label_"),
         sa.or_(batches.c.current_claim.is_not(None), batches.c.status == BatchStatus.RUNNING.value),
-        sa.or_(
-            batches.c.requested.is_(None),
-            batches.c.requested.in_([FOLLOW, BACKFILL, REOPEN, _RECOMPUTE]),
-            # what is held lacks the rows that came late
-            batches.c.requested.startswith(RELEASE),
-        ),
+        sa.or_(batches.c.requested.is_(None), batches.c.requested.in_([FOLLOW, BACKFILL, REOPEN, _RECOMPUTE])),
     )
     # one that is being made, whatever for, was claimed with what held before: it is made once more
     .values(requested_sequence=sa.bindparam("sequence"))
+)
+_OF_BATCH = sa.and_(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("label_"))
+_RELEASING = sa.select(batches.c.requested).where(_OF_BATCH, batches.c.requested.startswith(RELEASE))
+_END_RELEASE = (
+    sa.update(batches)
+    .where(_OF_BATCH)
+    .values(requested=sa.bindparam("verb"), requested_sequence=sa.bindparam("sequence"))
 )
 _REOPEN_LATE = _REOPEN.values(requested=REOPEN)
 # who wants a closed window recomputed wants its late rows as well, which is asked by the verb
@@ -159,7 +171,11 @@ def reopen(
 def _ask(write: Write, asked: Sequence[tuple[str, datetime]], how: sa.Update = _REOPEN_LATE) -> None:
     """Ask for batches again that are done or being made; one that is not done yet is made with the new tick anyway."""
     for table, label in asked:
-        write.execute(how, {"of": table, "label_": label, "sequence": write.sequence})
+        of = {"of": table, "label_": label}
+        if (row := write.execute(_RELEASING, of).first()) is not None:  # what is held lacks the rows that came late
+            before = before_release(row.requested)
+            write.execute(_END_RELEASE, of | {"verb": before, "sequence": write.sequence if before else None})
+        write.execute(how, of | {"sequence": write.sequence})
 
 
 def tell_late_rows(write: Write, table: str, labels: Collection[datetime], late_tables: Sequence[str]) -> None:

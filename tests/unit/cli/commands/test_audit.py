@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -197,8 +198,9 @@ def test_why_a_blocked_batch_was_not_made_is_said_once(busy_shop: Shop) -> None:
 
 
 def test_what_the_rules_took_out_before_a_replay_stays_told(busy_shop: Shop) -> None:
-    busy_shop.done("sales.by_country", 17, rows=7, **{"in": 10, "dropped": 3, "broken": {"positive": 3}})
-    busy_shop.done("sales.by_country", 17, rows=9, **{"in": 10, "quarantined": 1, "broken": {"positive": 1}})
+    came: dict[str, Any] = {"in": 10}  # a keyword of Python's
+    busy_shop.done("sales.by_country", 17, rows=7, dropped=3, broken={"positive": 3}, **came)
+    busy_shop.done("sales.by_country", 17, rows=9, quarantined=1, broken={"positive": 1}, **came)
     told = busy_shop.ask("audit", "sales.by_country@2024-11-17", width=160).stdout
     assert "      in: 10; dropped: 3; broken: positive: 3" in told.splitlines()
     assert "quarantined  1" in told

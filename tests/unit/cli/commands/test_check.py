@@ -50,6 +50,17 @@ def test_scenario_j_all_errors_of_two_files_are_shown_at_once_each_with_its_plac
     assert found.stdout.rstrip().endswith("errors in 2 files; nothing can run")
 
 
+def test_a_unit_that_no_run_could_read_is_told_with_its_place(fresh: Path) -> None:
+    collect = fresh / "flows" / "1_collect.dpl"
+    more = "\nCREATE CONNECTION drop TYPE files OPTIONS (path 'in');\n"
+    more += "COLLECT raw.stays PARTITIONED FROM drop.stays EVERY DAY BY ARRIVAL TIME;\n"
+    collect.write_text(collect.read_text() + more)
+    found = ask("check", "--project", str(fresh))
+    assert found.exit_code == 1
+    assert "E803 'stays' names no files\n  flows/1_collect.dpl:" in found.stdout
+    assert "a unit of files is supplier.source, or a glob" in found.stdout
+
+
 def test_an_error_has_its_line_and_carets_below_what_is_wrong(fresh: Path) -> None:
     break_two_files(fresh)
     lines = ask("check", "--project", str(fresh)).stdout.splitlines()

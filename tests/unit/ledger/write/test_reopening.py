@@ -8,7 +8,7 @@ import pytest
 
 from tests.ledgers import Desk, day, table
 from waterclock.batches.audit_trail import REOPENED
-from waterclock.batches.facts import BY_HAND, CONDITION, LATE_ROWS, REOPEN, Closing
+from waterclock.batches.facts import BY_HAND, CONDITION, LATE_ROWS, RELEASE, REOPEN, BatchStatus, Closing
 from waterclock.flow.closings import Closes
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.timelabel.window import Window
@@ -192,3 +192,45 @@ def test_the_ledger_tells_which_windows_were_closed_when(at_desk: Desk) -> None:
     assert found.closed == {day(1), day(2)}
     assert found.later == {day(0): day(6), day(2): day(3)}
     assert found.skipped == frozenset()
+
+
+def hold(at_desk: Desk, label: float) -> None:
+    claim = at_desk.claim("web.daily", label)
+    at_desk.ledger.claims.record_failed(claim, error="E755 held", is_transient=False, status=BatchStatus.HELD)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(None, REOPEN), ("recompute", "recompute"), ("recollect", "recollect"), ("skip", "skip")]
+)
+def test_what_was_to_be_released_is_made_with_what_came_late(at_desk: Desk, before: str | None, after: str) -> None:
+    """What is held lacks the late rows; what was asked of it before, and comes to more, is asked still."""
+    at_desk.done("web.daily", 0)
+    at_desk.ledger.decisions.request_restate("web.daily", [day(0)], before or "recompute", who="ann")
+    hold(at_desk, 0)
+    if before is None:
+        at_desk.ledger.decisions.withdraw("web.daily", [day(0)], who="ann")
+        at_desk.ledger.decisions.request_restate("web.daily", [day(0)], "follow", who="ann")
+        hold(at_desk, 0)
+    at_desk.ledger.decisions.request_release("web.daily", [day(0)], who="ann", why="it is right")
+    assert requested(at_desk, "web.daily") == {0: RELEASE}
+    reopen(at_desk, {0: 3})
+    assert requested(at_desk, "web.daily") == {0: after}
+
+
+def test_what_was_never_done_is_not_released_without_what_came_late(at_desk: Desk) -> None:
+    hold(at_desk, 1)
+    at_desk.ledger.decisions.request_release("web.daily", [day(1)], who="ann", why="it is right")
+    reopen(at_desk, {1: 3})
+    facts = at_desk.ledger.reads.snapshot(at_desk.flow).of("web.daily")
+    assert facts.requested == {}
+    assert facts.troubles[day(1)].status is BatchStatus.HELD
+
+
+def test_late_rows_that_were_to_be_released_are_told_anew(at_desk: Desk) -> None:
+    at_desk.done("web.daily_late", 1, digest="1:2:3")
+    at_desk.ledger.decisions.request_restate("web.daily_late", [day(1)], "recompute", who="ann")
+    claim = at_desk.claim("web.daily_late", 1)
+    at_desk.ledger.claims.record_failed(claim, error="E755 held", is_transient=False, status=BatchStatus.HELD)
+    at_desk.ledger.decisions.request_release("web.daily_late", [day(1)], who="ann", why="it is right")
+    reopen(at_desk, {0: 3})
+    assert requested(at_desk, "web.daily_late") == {1: REOPEN}

@@ -1,0 +1,62 @@
+"""Finds calls of functions that nobody has, in rules and in what a PUBLISH makes of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from waterclock.dpl.query.aggregates import NAMES
+from waterclock.dpl.query.builtins import FUNCTIONS
+from waterclock.dpl.query.references import VALUES
+from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, SCALARS, WINDOWED
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import ColumnsSaid, Expression
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Function
+
+if TYPE_CHECKING:
+    from waterclock.dpl.resolve.drafts import Draft
+
+# what rules have beside functions, and a batch's own values, which are refused there in words of their own
+_OF_RULES = frozenset({"last_good", "usual", "parsed", "watermark", "next_watermark", *NAMES, *map(str.lower, VALUES)})
+
+
+def unknown_functions(drafts: Iterable[Draft], functions: Mapping[str, Function]) -> Iterator[WaterclockError]:
+    """Refuse calls of functions that neither Spark has nor Waterclock nor the project."""
+    known = {*SCALARS, *AGGREGATES, *GENERATORS, *WINDOWED, *(name.lower() for name in (*FUNCTIONS, *functions))}
+    for draft in drafts:
+        for said in _asked(draft):
+            for node in said.tree.find_all(exp.Anonymous):
+                if node.name.lower() not in known | _OF_RULES and not isinstance(node.parent, exp.Dot):
+                    yield _span_of(node, said).refuse(
+                        "E286",
+                        f"unknown function {node.name}",
+                        why="neither Spark has it nor Waterclock, and no CREATE FUNCTION makes it",
+                        fix=did_you_mean(node.name.lower(), known),
+                    )
+
+
+def _asked(draft: Draft) -> Iterator[Expression]:
+    """Yield the expressions of a table that are asked by themselves: its rules, and what a PUBLISH makes."""
+    for clause in draft.statement.clauses:
+        if clause.word == "EXPECT":
+            # who says OVER means an aggregate that is known to the session, and to nobody here
+            yield from (it.expression for it in clause.value if not it.is_over_batch and not it.is_over_table)
+    said = draft.statement.value("COLUMNS", ColumnsSaid)
+    settled = {column.name for column in draft.columns.named if column.made_as is not None}
+    for column in said.columns if said else ():
+        yield from (rule.expression for rule in column.rules)
+        if draft.kind is Kind.PUBLISH and column.made_as is not None and column.name in settled:
+            yield column.made_as
+
+
+def _span_of(node: Any, expression: Expression) -> Span:
+    """Return where a call is written: an Anonymous keeps no offsets, its name stands among the tokens."""
+    source = expression.span.source
+    for token in expression.tokens:
+        if token.text.lower() == node.name.lower():
+            return source.span(token.start, token.end + 1)
+    return expression.span
