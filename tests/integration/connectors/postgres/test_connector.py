@@ -13,9 +13,9 @@ import pytest
 
 from tests.postgres import server, wait_until
 from tests.systems import PostgresDatabase, query_of, setting_of, unit_of
+from waterclock.connectors.direct_rows import DIRECT_ROWS
 from waterclock.connectors.interface import Collected, WindowRequest
 from waterclock.connectors.postgres import extract
-from waterclock.connectors.postgres.collection import DIRECT_ROWS
 from waterclock.connectors.postgres.connector import PostgresCollector
 from waterclock.connectors.postgres.database import database_of
 from waterclock.errors import WaterclockError
