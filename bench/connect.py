@@ -1,6 +1,6 @@
 """Rows a second from each source and to each destination, beside what one writes by hand, and beside dlt.
 
-    python bench/connect.py [--rows 200000] [--rounds 3] [--minutes 8] [--only sqlite kafka …]
+    python bench/connect.py [--rows 100000] [--rounds 3] [--minutes 0.25] [--only sqlite kafka …] [--no-dlt]
 
 Ours is a batch of a day: it is claimed, collected, digested, sealed, committed and recorded, or delivered once. By hand
 the same rows are read and put into a Delta table by Spark, where that has a reader, else by the client library, Arrow
@@ -102,7 +102,9 @@ class Case:
 class Bench:
     """What all cases share: a folder, servers where they are needed, and dlt where it is installed."""
 
-    def __init__(self, spark: SparkSession, folder: Path, rows: int, days: int, wanted: Sequence[str]) -> None:
+    def __init__(
+        self, spark: SparkSession, folder: Path, rows: int, days: int, wanted: Sequence[str], *, with_dlt: bool
+    ) -> None:
         self.spark = spark
         self.folder = folder
         self.rows = rows
@@ -112,7 +114,7 @@ class Bench:
         self.beside: list[int] = []
         self.told = {"postgres": "postgresql://u@127.0.0.1/x", "schema": "x", "broker": "127.0.0.1:1"}
         self.told["api"] = "http://127.0.0.1:1"
-        self.dlt = by_hand.Dlt(folder / "dlt") if find_spec("dlt") else None
+        self.dlt = by_hand.Dlt(folder / "dlt") if with_dlt and find_spec("dlt") else None
         for name in ("out", "hand", "hand_out"):
             (folder / name).mkdir()
 
@@ -390,16 +392,17 @@ def line(case: Case, costs: dict[str, list[Cost]]) -> list[Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rows", type=int, default=100_000, help="of a day; of some kinds a part of them (100,000)")
     parser.add_argument("--rounds", type=int, default=3, help="days measured, behind one to warm up (3)")
-    parser.add_argument("--minutes", type=float, default=1, help="of one case: begin no round after these (1)")
+    parser.add_argument("--minutes", type=float, default=0.25, help="of one case: begin no round after these (0.25)")
     parser.add_argument("--only", nargs="*", default=[], help="files, sqlite, postgres, duckdb, rest, kafka; all")
+    parser.add_argument("--no-dlt", action="store_true", help="leave dlt out, though it is installed")
     asked = parser.parse_args()
     lines, failed = [], []
     with tempfile.TemporaryDirectory() as name, warm_spark(Path(name)) as spark:
         folder = Path(name) / "ours"
         folder.mkdir()
-        bench = Bench(spark, folder, asked.rows, asked.rounds + 1, asked.only)
+        bench = Bench(spark, folder, asked.rows, asked.rounds + 1, asked.only, with_dlt=not asked.no_dlt)
         with bench.stack:
             cases = bench.cases()
             bench.open(cases)

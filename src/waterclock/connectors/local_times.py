@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.values import Misfit
+from waterclock.connectors.values import FIRST_MICROS, LAST_MICROS, Misfit
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.zone import nominal_zone
 
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 _STEP = 6 * 3600  # seconds; no zone has changed its clocks twice within them and come back to what was
 _MICROS = 1_000_000
-_FIRST, _LAST = (
-    (at - EPOCH) // timedelta(microseconds=1)
-    for at in (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
-)
 
 
 def instants_in(local: pa.Array, zone: str) -> pa.Array:
@@ -53,7 +49,7 @@ def instants_of(local: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64
         bounds, offsets = _offsets_in(int(year), zone)
         at = np.searchsorted(np.array(bounds, dtype="int64"), local[of_year], side="right")
         found[of_year] = local[of_year] - np.array(offsets, dtype="int64")[at]
-    beyond = (found < _FIRST) | (found > _LAST)
+    beyond = (found < FIRST_MICROS) | (found > LAST_MICROS)
     if beyond.any():
         raise Misfit(str(local[beyond][0].astype("datetime64[us]")))
     return found

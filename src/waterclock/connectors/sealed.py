@@ -69,14 +69,27 @@ def flat(column: pa.Array, spark_type: str, *, mark: str = "") -> pa.Array:
 
     kind = column.type
     if pa.types.is_timestamp(kind):
-        text = pc.strftime(column, format=f"%Y-%m-%d %H:%M:%S{mark if kind.tz else ''}")
-        return pc.replace_substring_regex(text, pattern=r"\.0+(\D?)$", replacement=r"\1")
+        text = _time_texts(column)
+        return pc.binary_join_element_wise(text, mark, "") if mark and kind.tz else text
     if pa.types.is_date(kind) or pa.types.is_decimal(kind):
         return column.cast(pa.string())
     if not is_plain(spark_type):
         values = column.to_pylist(maps_as_pydicts="lossy")
         return pa.array([None if value is None else plain_text(value) for value in values], pa.string())
     return column
+
+
+def _time_texts(column: pa.Array) -> pa.Array:
+    """Write times as `2013-01-01 05:00:00`, instants in UTC, with a fraction where there is one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    zoneless = column.cast(pa.timestamp(column.type.unit, "UTC")) if column.type.tz else column
+    zoneless = zoneless.cast(pa.timestamp(column.type.unit))
+    try:
+        return zoneless.cast(pa.timestamp("s")).cast(pa.string())
+    except pa.ArrowInvalid:  # some have a fraction
+        return pc.replace_substring_regex(zoneless.cast(pa.string()), pattern=r"\.0+$", replacement="")
 
 
 def plain_text(value: Any) -> str:

@@ -42,6 +42,11 @@ _SIMPLE = {
 }
 
 
+FIRST_MICROS, LAST_MICROS = (
+    (at - EPOCH) // timedelta(microseconds=1)
+    for at in (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
+)
+"""The first and the last instant that Python's times can tell, in microseconds since 1970."""
 _TRUTHS = {"1": True, "0": False, "true": True, "false": False, "t": True, "f": False, "yes": True, "no": False}
 
 
@@ -100,6 +105,8 @@ def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
     import pyarrow as pa
 
     wanted = arrow_type(type_name)
+    if (read := _read_at_once(values, wanted, times)) is not None:
+        return read
     convert = _converter(wanted, times)
     if convert is None and pa.types.is_integer(wanted) and any(isinstance(value, float | Decimal) for value in values):
         convert = _integer  # Arrow would cut the fraction off without a word
@@ -129,6 +136,60 @@ def instant_of(value: object, times: Times) -> datetime | None:
     except (ValueError, OverflowError):
         return None
     return None
+
+
+def instants(values: Sequence[Any], times: Times) -> pa.Array:
+    """Read values as instants, as `instant_of` each; NULL for one that is no time. Texts of ISO 8601 cost little."""
+    import pyarrow as pa
+
+    wanted = arrow_type("timestamp")
+    read = _read_at_once(values, wanted, times)
+    return pa.array([instant_of(value, times) for value in values], wanted) if read is None else read
+
+
+def _read_at_once(values: Sequence[Any], wanted: pa.DataType, times: Times) -> pa.Array | None:
+    """Have Arrow read whole numbers, or texts of times and dates, to the same as one by one; None if not all of them.
+
+    Arrow would cut fractions off without a word: what holds any is left to the way one by one.
+    """
+    import pyarrow as pa
+
+    is_whole, is_day = pa.types.is_integer(wanted), pa.types.is_date32(wanted)
+    if not is_whole and not is_day and not pa.types.is_timestamp(wanted):
+        return None
+    try:
+        found = pa.array(values)
+        if is_whole:
+            return found.cast(wanted) if pa.types.is_integer(found.type) else None
+        if not pa.types.is_string(found.type):
+            return None
+        read = _cast(found, wanted, times)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, Misfit):
+        return None
+    return read if _is_of_the_calendar(read) else None
+
+
+def _cast(texts: pa.Array, wanted: pa.DataType, times: Times) -> pa.Array:
+    import pyarrow as pa
+
+    from waterclock.connectors.local_times import instants_in
+
+    try:
+        return texts.cast(wanted)
+    except pa.ArrowInvalid:
+        if not pa.types.is_timestamp(wanted) or not wanted.tz:
+            raise
+        return instants_in(texts.cast(pa.timestamp("us")), times.zone)  # none of them has a zone
+
+
+def _is_of_the_calendar(read: pa.Array) -> bool:
+    """Tell whether all are between the years 1 and 9999: Arrow reads the year 0, which Python has not."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    bounds = pc.min_max(read.cast(pa.timestamp("us")).cast(pa.int64()))
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    return low is None or (low >= FIRST_MICROS and high <= LAST_MICROS)
 
 
 def _in_utc(value: datetime, times: Times) -> datetime:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.connectors.values import Misfit, Times, arrow_type, column, instant_of, is_plain
+from waterclock.connectors import values
+from waterclock.connectors.values import Misfit, Times, arrow_type, column, instant_of, instants, is_plain
 from waterclock.errors import WaterclockError
 
 NEW_YORK = Times("America/New_York")
@@ -104,3 +105,44 @@ def test_integers_are_kept_exactly(values: list[int | None]) -> None:
     made = column(values, "BIGINT", NEW_YORK)
     assert made.type == pa.int64()
     assert made.to_pylist() == values
+
+
+_DAYS = st.sampled_from(
+    ["2013-01-01", "2013-03-10", "2013-11-03", "0001-01-01", "9999-12-31", "0000-01-01", "2013-02-30", "2013-1-1"]
+)
+_CLOCKS = st.sampled_from(
+    ["", "T05:00:00", " 05:00", " 01:30:00", " 02:30", "T05", " 23:59:59.1", " 00:00:00.123456", " 05:00:00.1234567",
+     " 24:00", " 12:00:60", "T050000", "  05:00"]
+)  # fmt: skip
+_ZONES = st.sampled_from(["", "", "Z", "+01:00", "-0500", "+05", "+23:59", "-24:00", " +01:00", "z"])
+_TEXTS = st.builds("{}{}{}".format, _DAYS, _CLOCKS, _ZONES)
+_VALUES = st.one_of(
+    _TEXTS, _TEXTS, st.none(), st.sampled_from([" 2013-01-01 ", "noon", "", 0, 7, 2**31, 7.0, 7.5, True])
+)
+
+
+@given(st.lists(_VALUES, max_size=3), st.sampled_from(["TIMESTAMP", "TIMESTAMP_NTZ", "DATE", "INT", "BIGINT"]))
+def test_what_is_read_at_once_is_what_one_by_one_comes_to(some: list[object], type_name: str) -> None:
+    def read() -> object:
+        try:
+            return column(some, type_name, NEW_YORK)
+        except Misfit as misfit:
+            return repr(misfit.value)
+
+    at_once = read()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(values, "_read_at_once", lambda *_: None)
+        assert read() == at_once
+
+
+@given(st.lists(_VALUES, max_size=3))
+def test_many_instants_are_those_of_each(some: list[object]) -> None:
+    assert instants(some, NEW_YORK).to_pylist() == [instant_of(value, NEW_YORK) for value in some]
+
+
+def test_plain_texts_of_times_are_read_at_once() -> None:
+    texts = ["2013-01-01T12:00:00Z", None, "2013-01-01T13:00:00.5+01:00"]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(values, "instant_of", None)
+        assert column(texts, "TIMESTAMP", NEW_YORK).to_pylist() == [NOON, None, NOON + timedelta(milliseconds=500)]
+        assert column(["2013-01-01 07:00"], "TIMESTAMP", NEW_YORK).to_pylist() == [NOON]

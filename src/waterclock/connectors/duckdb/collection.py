@@ -6,12 +6,13 @@ all cores. The file stays open here meanwhile, so that nobody writes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import Taken, misfit
+from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, few
 from waterclock.connectors.duckdb.database import Database, first_of, quoted
 from waterclock.connectors.duckdb.types import SqlColumn
 from waterclock.connectors.interface import Collected
@@ -19,7 +20,6 @@ from waterclock.connectors.local_times import instants_in, instants_of
 from waterclock.connectors.values import EPOCH_UNITS, Misfit, Times, column
 from waterclock.connectors.window_bounds import WindowFilter, labels_of, within
 from waterclock.connectors.windowing import NO_TIME
-from waterclock.connectors.worker_errors import carrying
 from waterclock.errors import WaterclockError
 from waterclock.spark_sql import ddl_of
 from waterclock.timelabel.label import TIMELABEL
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-DIRECT_ROWS = 50_000  # beyond these a worker of Spark costs less than the way through this process
 BATCH_ROWS = 20_000
 _MICROS = "_waterclock_micros"
 
@@ -82,49 +81,50 @@ def collected(
     import pyarrow as pa
 
     counts = set_aside(connection, extract)
-    read: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches(connection, extract):
-        read.append(batch)
-        rows += batch.num_rows
-        if rows > DIRECT_ROWS:
-            break
+    read = None if _are_many(connection, extract) else few(batches(connection, extract))
     source: dict[str, Any] = {"path": extract.database.path}
-    if rows <= DIRECT_ROWS:
+    if read is not None:
         close()
         if not read:
             return Collected(_empty(spark, extract), lambda: counts, left_out, {**source, "rows": 0}, is_empty=True)
-        frame = spark.createDataFrame(pa.Table.from_batches(read))
-        return Collected(frame, lambda: counts, left_out, {**source, "rows": rows})
+        table = pa.Table.from_batches(read)
+        frame = spark.createDataFrame(table)
+        return Collected(frame, lambda: counts, left_out, {**source, "rows": table.num_rows})
 
     def counts_at_the_end() -> Mapping[str, int]:
         close()
         return counts
 
-    return Collected(_by_worker(spark, extract), counts_at_the_end, left_out, source, close=close)
+    frame = by_workers(spark, [extract], _of_part, _fields(extract))
+    return Collected(frame, counts_at_the_end, left_out, source, close=close)
+
+
+def _are_many(connection: duckdb.DuckDBPyConnection, extract: Extract) -> bool:
+    """Tell whether a table surely has more rows of the windows than are read here; a query would be answered twice."""
+    if extract.source.startswith("("):
+        return False
+    sql = f"SELECT count(*) FROM (SELECT 1 FROM {extract.source}{_condition(extract)} LIMIT {DIRECT_ROWS + 1})"
+    row = first_of(connection, sql)
+    return row is not None and not are_few(row[0])
 
 
 def _empty(spark: SparkSession, extract: Extract) -> DataFrame:
-    return spark.createDataFrame([], _ddl(extract))
+    return spark.createDataFrame([], ddl_of(_fields(extract)))
 
 
-def _by_worker(spark: SparkSession, extract: Extract) -> DataFrame:
-    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in numbers:
-            with carrying(), extract.database.reading(extract.where) as connection:
-                yield from batches(connection, extract)
-
-    return spark.range(0, 1, 1, 1).mapInArrow(read, _ddl(extract))
+def _of_part(extract: Extract) -> Iterator[pa.RecordBatch]:
+    with extract.database.reading(extract.where) as connection:
+        yield from batches(connection, extract)
 
 
-def _ddl(extract: Extract) -> str:
+def _fields(extract: Extract) -> list[tuple[str, str]]:
     fields = [(one.taken.name, one.taken.type) for one in extract.wanted]
     if extract.by_window:
         fields.append((TIMELABEL, "STRING"))
-    return ddl_of(fields)
+    return fields
 
 
-def batches(connection: duckdb.DuckDBPyConnection, extract: Extract) -> Iterator[pa.RecordBatch]:
+def batches(connection: duckdb.DuckDBPyConnection, extract: Extract) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows wanted, with their labels where they are wanted by window, at most `BATCH_ROWS` at a time.
 
     Raises  E812 for a value that does not fit its column's type
@@ -137,12 +137,15 @@ def batches(connection: duckdb.DuckDBPyConnection, extract: Extract) -> Iterator
 
 def _query(extract: Extract) -> str:
     selected = [f"{one.sql} AS {quoted(str(at))}" for at, one in enumerate(extract.wanted)]
-    condition = ""
     if extract.by_window:
-        name = quoted(extract.by_window.time_column)
-        selected.append(f"{_micros(name, extract.by_window)} AS {_MICROS}")
-        condition = f" WHERE {within(name, extract.by_window, extract.times)}"
-    return f"SELECT {', '.join(selected) or '1'} FROM {extract.source}{condition}"
+        selected.append(f"{_micros(quoted(extract.by_window.time_column), extract.by_window)} AS {_MICROS}")
+    return f"SELECT {', '.join(selected) or '1'} FROM {extract.source}{_condition(extract)}"
+
+
+def _condition(extract: Extract) -> str:
+    if extract.by_window is None:
+        return ""
+    return f" WHERE {within(quoted(extract.by_window.time_column), extract.by_window, extract.times)}"
 
 
 def _micros(name: str, by_window: WindowFilter) -> str:

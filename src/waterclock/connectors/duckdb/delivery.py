@@ -106,8 +106,11 @@ def _bring(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> Delivered:
     table = table_of(unit)
-    _stage(connection, delivery)
-    _refuse_cut(connection, unit, delivery, there)
+    names = list(wanted_columns(delivery))
+    is_staged = delivery.mode is Mode.MERGE or any(True for _ in _other_types(delivery, there))
+    if is_staged:
+        _stage(connection, delivery)
+        _refuse_cut(connection, unit, delivery, there)
     deleted = 0
     if delivery.is_by_label:
         sql = f"DELETE FROM {table} WHERE {quoted(there[TIMELABEL][0])} = ?"
@@ -115,12 +118,14 @@ def _bring(
     elif delivery.mode is Mode.REPLACE:
         some, values = rows_of(delivery, DIALECT, {name: spelt for name, (spelt, _) in there.items()})
         deleted = _count(connection, f"DELETE FROM {table} WHERE {some}", values)
+    spelt = [there[name.lower()][0] for name in names]
+    if not is_staged:
+        rows = _put(connection, table, spelt, names, delivery)
+        return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
     if delivery.mode is Mode.MERGE:
         deleted += _merge(connection, table, delivery, there)
     else:
-        names = list(wanted_columns(delivery))
-        listed = ", ".join(quoted(there[name.lower()][0]) for name in names)
-        taken = ", ".join(map(quoted, names))
+        listed, taken = (", ".join(map(quoted, some)) for some in (spelt, names))
         first_of(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM temp.{_STAGED}")
     row = first_of(connection, f"SELECT count(*) FROM temp.{_STAGED} WHERE NOT {_GONE}")
     first_of(connection, f"DROP TABLE temp.{_STAGED}")
@@ -156,16 +161,26 @@ def _merge(
 
 def _stage(connection: duckdb.DuckDBPyConnection, delivery: Delivery) -> None:
     """Put the slice into a table of our own, of the types that it would make itself."""
-    import pyarrow as pa
-
     wanted = wanted_columns(delivery)
     listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.items())
     first_of(connection, f"CREATE TEMP TABLE {_STAGED} ({listed}, {_GONE} BOOLEAN NOT NULL)")
-    names = ", ".join(map(quoted, [*wanted, _GONE]))
+    names = [*wanted, _GONE]
+    _put(connection, f"temp.{_STAGED}", names, names, delivery)
+
+
+def _put(
+    connection: duckdb.DuckDBPyConnection, table: str, into: Sequence[str], names: Sequence[str], delivery: Delivery
+) -> int:
+    """Write columns of the slice into those of a table; give how many rows."""
+    import pyarrow as pa
+
+    rows = 0
+    listed, taken = (", ".join(map(quoted, some)) for some in (into, names))
     for batch in _batches(delivery):
         connection.register(_SLICE, pa.Table.from_batches([batch]))
-        first_of(connection, f"INSERT INTO temp.{_STAGED} ({names}) SELECT * FROM {_SLICE}")
+        rows += _count(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM {_SLICE}")
         connection.unregister(_SLICE)
+    return rows
 
 
 def _batches(delivery: Delivery) -> Iterator[pa.RecordBatch]:
@@ -203,9 +218,8 @@ def _refuse_cut(
 
     Raises  E812, with the first such value
     """
-    for name, kind in wanted_columns(delivery).items():
-        spelt, kept = there[name.lower()]
-        if kept == kind or kept in {"VARCHAR", "DOUBLE"}:  # a text keeps all; DOUBLE is rounded as the column says
+    for name, kind, spelt, kept in _other_types(delivery, there):
+        if kept in {"VARCHAR", "DOUBLE"}:  # a text keeps all; DOUBLE is rounded as the column says
             continue
         value = quoted(name)
         back = f"TRY_CAST(TRY_CAST({value} AS {kept}) AS {kind})"
@@ -219,6 +233,14 @@ def _refuse_cut(
                 why=f"the destination's column is {kept}, and would keep less of it",
                 fix=f"ALTER TABLE {unit.path} ALTER {quoted(spelt)} TYPE {kind}; or cast in the transform",
             )
+
+
+def _other_types(delivery: Delivery, there: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the columns that are of another type there: name and type of both."""
+    for name, kind in wanted_columns(delivery).items():
+        spelt, kept = there[name.lower()]
+        if kept != kind:
+            yield name, kind, spelt, kept
 
 
 def _count(connection: duckdb.DuckDBPyConnection, sql: str, values: Sequence[Any] = ()) -> int:

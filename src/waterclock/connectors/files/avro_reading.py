@@ -63,8 +63,8 @@ def reader_of(columns: tuple[Found, ...]) -> Callable[[IO[bytes]], Iterator[pa.R
         read = 0
         while records := list(islice(reader, _BATCH)):
             arrays = [
-                pa.array([None if (value := row[field["name"]]) is None else plain(value) for row in records], kind)
-                for field, (plain, kind) in zip(fields, makers, strict=True)
+                pa.array(_made([row[field["name"]] for row in records], make), kind)
+                for field, (make, kind) in zip(fields, makers, strict=True)
             ]
             arrays.append(pa.array(range(read + 1, read + len(records) + 1), pa.int64()))
             read += len(records)
@@ -72,6 +72,14 @@ def reader_of(columns: tuple[Found, ...]) -> Callable[[IO[bytes]], Iterator[pa.R
             yield pa.RecordBatch.from_arrays(arrays, names=[*names, NUMBER])
 
     return batches
+
+
+def _made(values: list[Any], make: Callable[[Any], Any]) -> list[Any]:
+    return values if make is _as_is else [None if value is None else make(value) for value in values]
+
+
+def _as_is(value: Any) -> Any:
+    return value
 
 
 def _opened(file: IO[bytes]) -> Any:
@@ -152,9 +160,12 @@ def _maker(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> tuple
     from waterclock.connectors.values import arrow_type
 
     told = _type_of(schema, dict(named), within)
+    branches = _branches(schema)
+    if told == "STRING" and branches == ["string"]:
+        return _as_is, pa.string()
     if told == "STRING":
         return _text, pa.string()
-    known = _known(_branches(schema)[0], named)
+    known = _known(branches[0], named)
     kind = _kind(known)
     if told.startswith("ARRAY<"):
         each, item = _maker(known["items"], named, within)
@@ -170,7 +181,7 @@ def _maker(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> tuple
             return {name: None if value[name] is None else make(value[name]) for name, (make, _) in inner.items()}
 
         return struct, pa.struct([pa.field(name, kind_of) for name, (_, kind_of) in inner.items()])
-    return (lambda value: value), arrow_type(told)
+    return _as_is, arrow_type(told)
 
 
 def _text(value: Any) -> str:

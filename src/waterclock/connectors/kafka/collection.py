@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from waterclock.connectors import worker_errors
 from waterclock.connectors.column_matching import Found, Matched, Taken, match, seen_of
+from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, few
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.kafka.avro import unreadable
 from waterclock.connectors.kafka.reading import RAW, Extract, batches, schema
@@ -17,11 +18,8 @@ from waterclock.spark_sql import quoted, sql_text
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-DIRECT_RECORDS = 50_000
-_DIRECT_BYTES = 64 * 1024 * 1024
 _RECORD = "waterclock-record:"
 _NESTED = ("STRUCT", "ARRAY", "MAP", "TIMESTAMP", "BINARY", "VARIANT")
 _EXACT = ("DECIMAL", "DEC", "NUMERIC")
@@ -150,34 +148,10 @@ def _text(*, is_object: bool) -> str:
 def _frame(spark: SparkSession, extract: Extract) -> DataFrame:
     import pyarrow as pa
 
-    if extract.most <= DIRECT_RECORDS:
-        read: list[pa.RecordBatch] = []
-        size = 0
-        for batch in batches(extract):
-            read.append(batch)
-            size += batch.nbytes
-            if size > _DIRECT_BYTES:
-                break
-        else:
-            fields = schema()
-            nothing = pa.record_batch([pa.array([], field.type) for field in fields], schema=fields)
-            rows = pa.Table.from_batches([*read, nothing], fields)
-            return spark.createDataFrame(rows.sort_by([("partition", "ascending"), ("offset", "ascending")]))
-        read.clear()
-    return _by_workers(spark, extract.bundled(DIRECT_RECORDS))
-
-
-def _by_workers(spark: SparkSession, extracts: Sequence[Extract]) -> DataFrame:
-    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                yield from _carrying(extracts[number])
-
-    ddl = ", ".join(f"`{name}` {kind}" for name, kind in (*RAW.items(), (TIMELABEL, "STRING")))
-    return spark.range(0, len(extracts), 1, len(extracts)).mapInArrow(read, ddl)
-
-
-def _carrying(extract: Extract) -> Iterator[Any]:
-    """Read in a worker; errors go home within Spark's."""
-    with worker_errors.carrying():
-        yield from batches(extract)
+    read = few(batches(extract)) if are_few(extract.most) else None
+    if read is None:
+        fields = (*RAW.items(), (TIMELABEL, "STRING"))
+        return by_workers(spark, extract.bundled(DIRECT_ROWS), batches, fields)
+    nothing = pa.record_batch([pa.array([], field.type) for field in schema()], schema=schema())
+    rows = pa.Table.from_batches([*read, nothing], schema())
+    return spark.createDataFrame(rows.sort_by([("partition", "ascending"), ("offset", "ascending")]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -91,7 +91,7 @@ def schema() -> pa.Schema:
     return pa.schema([*zip(RAW, kinds, strict=True), (TIMELABEL, pa.string())])
 
 
-def batches(extract: Extract) -> Iterator[pa.RecordBatch]:
+def batches(extract: Extract) -> Generator[pa.RecordBatch, None, None]:
     """Yield the committed records of the spans, those of each partition in the order of their offsets.
 
     Raises  E852 where the brokers drop them meanwhile, E854 to E856 and E864 as the cluster, E857 for a value that is

@@ -6,25 +6,23 @@ A small result is handed to Spark as it is. A big one is read by Python workers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.direct_rows import DIRECT_ROWS, by_workers, few
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.mysql.extract import Extract, digest_of, parts_of, set_aside
 from waterclock.connectors.mysql.rows import batches, schema_of
-from waterclock.connectors.worker_errors import carrying
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from waterclock.connectors.mysql.database import Connection
-
-DIRECT_ROWS = 50_000
 
 
 def collected(
@@ -45,34 +43,20 @@ def collected(
 
     counts = set_aside(connection, extract)
     came = [0]  # before those are left out that lie in no window: the server's bounds are wider than windows with gaps
-    read = list(batches(connection, replace(extract, most=DIRECT_ROWS + 1), came))
-    rows = sum(batch.num_rows for batch in read)
+    read = few(batches(connection, replace(extract, most=DIRECT_ROWS + 1), came), came)
     source: dict[str, Any] = {"database": extract.database.name}
-    if came[0] <= DIRECT_ROWS:
+    if read is not None:
         close()
-        frame = spark.createDataFrame(pa.Table.from_batches(read, schema_of(extract)))
-        return Collected(frame, lambda: counts, left_out, {**source, "rows": rows}, is_empty=not rows)
+        table = pa.Table.from_batches(read, schema_of(extract))
+        frame, source["rows"] = spark.createDataFrame(table), table.num_rows
+        return Collected(frame, lambda: counts, left_out, source, is_empty=not table.num_rows)
     parts = parts_of(connection, unit, extract, partitions)
     close()  # the workers have transactions of their own
-
-    def counts_at_the_end() -> Mapping[str, int]:
-        return counts
-
-    return Collected(_by_workers(spark, parts), counts_at_the_end, left_out, {**source, "parts": len(parts)})
-
-
-def _by_workers(spark: SparkSession, parts: Sequence[Extract]) -> DataFrame:
-    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                with carrying():
-                    yield from _of_part(parts[number])
-
-    fields = [(one.taken.name, one.taken.type) for one in parts[0].wanted]
-    if parts[0].by_window:
+    fields = [(one.taken.name, one.taken.type) for one in extract.wanted]
+    if extract.by_window:
         fields.append((TIMELABEL, "STRING"))
-    ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in fields)
-    return spark.range(0, len(parts), 1, len(parts)).mapInArrow(read, ddl)
+    frame = by_workers(spark, parts, _of_part, fields)
+    return Collected(frame, lambda: counts, left_out, {**source, "parts": len(parts)})
 
 
 def _of_part(part: Extract) -> Iterator[pa.RecordBatch]:

@@ -5,8 +5,8 @@ Rows come one by one as they are read, never as a whole: the cursor has no buffe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,9 @@ _READ_AS = {
 }
 
 
-def batches(connection: Connection, extract: Extract, came: list[int] | None = None) -> Iterator[pa.RecordBatch]:
+def batches(
+    connection: Connection, extract: Extract, came: list[int] | None = None
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows wanted, with their labels where they are wanted by window, at most `BATCH_ROWS` at a time.
 
     `came` counts the rows that the server sent, those too that turn out to lie in no window.
@@ -43,15 +45,15 @@ def batches(connection: Connection, extract: Extract, came: list[int] | None = N
     from pymysql.cursors import SSCursor
 
     schema = schema_of(extract)
-    cursor = SSCursor(connection)
-    with _as_bytes(connection):
-        cursor.execute(query_of(extract))
-    while rows := cursor.fetchmany(BATCH_ROWS):
-        if came is not None:
-            came[0] += len(rows)
-        batch = _made(rows, extract, schema)
-        if batch.num_rows:
-            yield batch
+    with closing(SSCursor(connection)) as cursor:
+        with _as_bytes(connection):
+            cursor.execute(query_of(extract))
+        while rows := cursor.fetchmany(BATCH_ROWS):
+            if came is not None:
+                came[0] += len(rows)
+            batch = _made(rows, extract, schema)
+            if batch.num_rows:
+                yield batch
 
 
 @contextmanager

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, few
 from waterclock.connectors.interface import Collected
-from waterclock.connectors.postgres.extract import Extract, parts_of, set_aside
+from waterclock.connectors.postgres.extract import Extract, expected, parts_of, set_aside
 from waterclock.connectors.postgres.rows import batches, schema_of
-from waterclock.connectors.worker_errors import carrying
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import TIMELABEL
 
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from waterclock.connectors.postgres.database import Connection
-
-DIRECT_ROWS = 50_000
 
 
 def collected(
@@ -44,14 +41,13 @@ def collected(
     import pyarrow as pa
 
     counts = set_aside(connection, extract)
-    came = [0]  # before those are left out that lie in no window: the server's bounds are wider than windows with gaps
-    read = list(batches(connection, replace(extract, most=DIRECT_ROWS + 1), came))
-    rows = sum(batch.num_rows for batch in read)
+    read = _few(connection, extract) if are_few(*expected(connection, extract)) else None
     source: dict[str, Any] = {"database": extract.database.name}
-    if came[0] <= DIRECT_ROWS:
+    if read is not None:
         close()
-        frame = spark.createDataFrame(pa.Table.from_batches(read, schema_of(extract)))
-        return Collected(frame, lambda: counts, left_out, {**source, "rows": rows}, is_empty=not rows)
+        table = pa.Table.from_batches(read, schema_of(extract))
+        frame, source["rows"] = spark.createDataFrame(table), table.num_rows
+        return Collected(frame, lambda: counts, left_out, source, is_empty=not table.num_rows)
 
     def counts_at_the_end() -> Mapping[str, int]:
         close()
@@ -62,28 +58,27 @@ def collected(
     return Collected(frame, counts_at_the_end, left_out, {**source, "parts": len(parts)}, close=close)
 
 
+def _few(connection: Connection, extract: Extract) -> list[pa.RecordBatch] | None:
+    """Read the rows if they are few. A reading that ends before its rows do is undone: the transaction goes on."""
+    from psycopg import Rollback
+
+    came = [0]  # before those are left out that lie in no window: the server's bounds are wider than windows with gaps
+    with connection.transaction() as reading:
+        read = few(batches(connection, replace(extract, most=DIRECT_ROWS + 1), came), came)
+        if read is None:
+            raise Rollback(reading)
+    return read
+
+
 def _by_workers(
     spark: SparkSession, connection: Connection, extract: Extract, parts: Sequence[str | None]
 ) -> DataFrame:
     row = connection.execute("SELECT pg_export_snapshot()").fetchone()
     extracts = [replace(extract, part=part, snapshot=row[0] if row else None) for part in parts]
-
-    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                yield from read_by_worker(partial(_of_part, extracts[number]))
-
     fields = [(one.taken.name, one.taken.type) for one in extract.wanted]
     if extract.by_window:
         fields.append((TIMELABEL, "STRING"))
-    ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in fields)
-    return spark.range(0, len(extracts), 1, len(extracts)).mapInArrow(read, ddl)
-
-
-def read_by_worker(read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """Read in a worker; errors go home within Spark's."""
-    with carrying():
-        yield from read()
+    return by_workers(spark, extracts, _of_part, fields)
 
 
 def _of_part(extract: Extract) -> Iterator[pa.RecordBatch]:

@@ -65,7 +65,7 @@ def parts_of(connection: Connection, extract: Extract, partitions: int | None) -
 
     Their number is said, or follows from how many rows the server expects.
     """
-    count = partitions or min(MOST_PARTS, -(-_expected_rows(connection, extract) // ROWS_A_PART))
+    count = partitions or min(MOST_PARTS, -(-expected(connection, extract)[0] // ROWS_A_PART))
     if count <= 1:
         return [None]
     if extract.by_window:
@@ -73,9 +73,11 @@ def parts_of(connection: Connection, extract: Extract, partitions: int | None) -
     return list(_blocks(connection, extract.source, count))
 
 
-def _expected_rows(connection: Connection, extract: Extract) -> int:
+def expected(connection: Connection, extract: Extract) -> tuple[int, int]:
+    """Return how many rows the server expects, and how many bytes of them; it reads none for that."""
     row = connection.execute(f"EXPLAIN (FORMAT JSON) {query_of(extract)}").fetchone()
-    return int(row[0][0]["Plan"]["Plan Rows"]) if row else 0
+    plan = row[0][0]["Plan"] if row else {"Plan Rows": 0, "Plan Width": 0}
+    return int(plan["Plan Rows"]), int(plan["Plan Rows"]) * int(plan["Plan Width"])
 
 
 def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:

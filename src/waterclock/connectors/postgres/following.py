@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.change_collector import ChangeRequest, ChangesRead
 from waterclock.connectors.column_matching import Matched, match, seen_of
+from waterclock.connectors.direct_rows import DIRECT_ROWS, by_workers
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.postgres import wal2json
-from waterclock.connectors.postgres.collection import DIRECT_ROWS, collected, read_by_worker
+from waterclock.connectors.postgres.collection import collected
 from waterclock.connectors.postgres.database import Database, quoted
 from waterclock.connectors.postgres.extract import Extract, Wanted
 from waterclock.connectors.postgres.log_changes import Op, position_text
@@ -59,6 +60,7 @@ from waterclock.connectors.values import Times
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, LSN, MISSING, OP, SEQ, XID
 from waterclock.flow.declarations import Columns, Unit
+from waterclock.spark_sql import ddl_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -209,21 +211,17 @@ class Following:
 
         extract = followed.extract
         first, seen = _settled(connection, followed, span, until)
-        fields = [f"`{one.taken.name.replace('`', '``')}` {one.taken.type}" for one in extract.wanted]
-        fields += [f"{OP} STRING, {LSN} BIGINT, {XID} BIGINT, {SEQ} BIGINT, {AT} TIMESTAMP, {MISSING} ARRAY<STRING>"]
+        fields = [(one.taken.name, one.taken.type) for one in extract.wanted]
+        fields += [(OP, "STRING"), (LSN, "BIGINT"), (XID, "BIGINT"), (SEQ, "BIGINT"), (AT, "TIMESTAMP")]
+        fields += [(MISSING, "ARRAY<STRING>")]
         if not first:
-            return spark.createDataFrame([], ", ".join(fields)), seen
+            return spark.createDataFrame([], ddl_of(fields)), seen
         if len(first) <= DIRECT_ROWS:
             rows = pa.Table.from_batches(list(batches_of(first, extract)), log_schema(extract))
             return spark.createDataFrame(rows), seen
         settled = replace(span, high=seen.high)
-
-        def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            if sum(batch.num_rows for batch in numbers):
-                yield from read_by_worker(lambda: _log_rows(followed, settled))
-
         # kept: a slot has one reader at a time, and each pass over it costs a pass over the log
-        return spark.range(0, 1, 1, 1).mapInArrow(read, ", ".join(fields)).persist(), seen
+        return by_workers(spark, [settled], partial(_log_rows, followed), fields).persist(), seen
 
     def _troubled(self, slot: Slot, state: SlotState | None) -> tuple[str, ...]:
         if state is None or state.status not in _TROUBLED:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -37,7 +37,9 @@ _NEAR_TIMES: Mapping[str, Callable[[], Any]] = {
 }
 
 
-def batches(connection: Connection, extract: Extract, came: list[int] | None = None) -> Iterator[pa.RecordBatch]:
+def batches(
+    connection: Connection, extract: Extract, came: list[int] | None = None
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows wanted, with their labels where they are wanted by window, some megabytes at a time.
 
     `came` counts the rows that the server sent, those too that turn out to lie in no window.

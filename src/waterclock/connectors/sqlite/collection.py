@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import sqlite3
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import Taken
+from waterclock.connectors.direct_rows import DIRECT_ROWS, by_workers, few
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.sqlite.change_counter import state_of, state_seen_from_outside
 from waterclock.connectors.sqlite.database import Database, quoted
-from waterclock.connectors.values import EPOCH_UNITS, Misfit, Times, arrow_type, column, instant_of
-from waterclock.connectors.window_bounds import local_bounds
+from waterclock.connectors.values import (
+    EPOCH_UNITS,
+    FIRST_MICROS,
+    Misfit,
+    Times,
+    arrow_type,
+    column,
+    instant_of,
+    instants,
+)
+from waterclock.connectors.window_bounds import labels_of, local_bounds
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
-from waterclock.connectors.worker_errors import carrying
 from waterclock.errors import WaterclockError
-from waterclock.spark_sql import ddl_of
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
@@ -27,7 +35,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-DIRECT_ROWS = 50_000
 BATCH_ROWS = 10_000
 _MOST_SCANNED = 1_000_000
 
@@ -72,44 +79,47 @@ def collected(
     import pyarrow as pa
 
     counts = set_aside(connection, extract)
-    read: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches(connection, extract):
-        read.append(batch)
-        rows += batch.num_rows
-        if rows > DIRECT_ROWS:
-            break
-    source = {"path": extract.database.path, "rows": rows} if rows <= DIRECT_ROWS else {"path": extract.database.path}
-    if rows <= DIRECT_ROWS:
-        frame = spark.createDataFrame(pa.Table.from_batches(read, _schema(extract)))
-    else:
-        frame = _by_workers(spark, connection, extract, partitions)
-    return Collected(frame, lambda: counts, left_out, source, is_empty=not rows)
+    read = None if _seem_many(connection, extract) else few(batches(connection, extract))
+    source: dict[str, Any] = {"path": extract.database.path}
+    if read is None:
+        return Collected(_by_workers(spark, connection, extract, partitions), lambda: counts, left_out, source)
+    table = pa.Table.from_batches(read, _schema(extract))
+    source["rows"] = table.num_rows
+    return Collected(spark.createDataFrame(table), lambda: counts, left_out, source, is_empty=not table.num_rows)
+
+
+def _seem_many(connection: sqlite3.Connection, extract: Extract) -> bool:
+    """Tell whether a table seems to have more rows than are read here; a query would be answered twice for that.
+
+    Times are compared as they are written, in the table's zone: near enough, and a tenth of what reading them costs.
+    """
+    if extract.source.startswith("("):
+        return False
+    within, values = "", {}
+    if extract.by_window:
+        within = " WHERE {t} >= :low_number AND {t} < :high_number OR {t} >= :low_local AND {t} < :high_local".format(
+            t=quoted(extract.by_window.time_column)
+        )
+        values = _bounds(extract.by_window.windows, extract.times)
+    sql = f"SELECT 1 FROM {extract.source}{within} LIMIT 1 OFFSET {DIRECT_ROWS}"
+    return connection.execute(sql, values).fetchone() is not None
 
 
 def _by_workers(spark: SparkSession, connection: sqlite3.Connection, extract: Extract, partitions: int) -> DataFrame:
     seen = state_seen_from_outside(extract.database.path) if partitions > 1 else None
-    parts = _rowid_ranges(connection, extract, partitions)
-    extracts = [replace(extract, rowids=part, seen=seen) for part in parts]
-
-    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                yield from _carrying(extracts[number])
-
+    parts = [replace(extract, rowids=part, seen=seen) for part in _rowid_ranges(connection, extract, partitions)]
     fields = [(taken.name, taken.type) for taken in extract.taken]
     if extract.by_window:
         fields.append((TIMELABEL, "STRING"))
-    return spark.range(0, len(extracts), 1, len(extracts)).mapInArrow(read, ddl_of(fields))
+    return by_workers(spark, parts, _of_part, fields)
 
 
-def _carrying(extract: Extract) -> Iterator[pa.RecordBatch]:
-    """Read in a worker, which has no other connection to the database; errors go home within Spark's."""
-    with carrying():
-        _see(extract)
-        with extract.database.reading(extract.where) as connection:
-            yield from batches(connection, extract)
-        _see(extract)
+def _of_part(extract: Extract) -> Iterator[pa.RecordBatch]:
+    """Read in a worker, which has no other connection to the database."""
+    _see(extract)
+    with extract.database.reading(extract.where) as connection:
+        yield from batches(connection, extract)
+    _see(extract)
 
 
 def _see(extract: Extract) -> None:
@@ -150,7 +160,7 @@ def _schema(extract: Extract) -> pa.Schema:
     return pa.schema(fields)
 
 
-def batches(connection: sqlite3.Connection, extract: Extract) -> Iterator[pa.RecordBatch]:
+def batches(connection: sqlite3.Connection, extract: Extract) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows wanted, with their labels where they are wanted by window, at most `BATCH_ROWS` at a time.
 
     Raises  E812 for a value that does not fit its column's type
@@ -165,19 +175,16 @@ def batches(connection: sqlite3.Connection, extract: Extract) -> Iterator[pa.Rec
     sql = f"SELECT {', '.join(wanted) or '1'} FROM {extract.source}{conditions}"
     cursor = connection.execute(sql, bound)
     while rows := cursor.fetchmany(BATCH_ROWS):
-        labels: list[str | None] = []
+        labels: list[pa.Array] = []
         if by_window:
-            starts = [window.start for window in by_window.windows]
-            labels = [_label(row[-1], by_window.windows, starts, extract.times) for row in rows]
-            rows = [row for row, label in zip(rows, labels, strict=True) if label is not None]
-            labels = [label for label in labels if label is not None]
+            found, kept = _labels([row[-1] for row in rows], by_window.windows, extract.times)
+            rows = list(compress(rows, kept.to_pylist()))
+            labels = [found.filter(kept)]
         arrays = [_array([row[at] for row in rows], one, extract) for at, one in enumerate(extract.taken)]
-        if by_window:
-            arrays.append(pa.array(labels, pa.string()))
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        yield pa.RecordBatch.from_arrays([*arrays, *labels], schema=schema)
 
 
-def _array(values: list[Any], taken: Taken, extract: Extract) -> pa.Array:
+def _array(values: Sequence[Any], taken: Taken, extract: Extract) -> pa.Array:
     try:
         return column(values, taken.type, extract.times)
     except Misfit as misfit:
@@ -191,10 +198,12 @@ def _array(values: list[Any], taken: Taken, extract: Extract) -> pa.Array:
         ) from None
 
 
-def _label(value: object, windows: Sequence[Window], starts: Sequence[datetime], times: Times) -> str | None:
-    instant = instant_of(value, times)
-    at = bisect_right(starts, instant) - 1 if instant else -1
-    return windows[at].label if instant and at >= 0 and instant < windows[at].end else None
+def _labels(values: Sequence[Any], windows: Sequence[Window], times: Times) -> tuple[pa.Array, pa.Array]:
+    """Return each row's label by its time, and whether it lies in a window at all."""
+    import pyarrow as pa
+
+    micros = instants(values, times).cast(pa.int64()).fill_null(FIRST_MICROS - 1)
+    return labels_of(micros.to_numpy(), windows)
 
 
 def _conditions(extract: Extract) -> tuple[str, Mapping[str, Any]]:
@@ -220,9 +229,9 @@ def window_conditions(time_column: str, windows: Sequence[Window], times: Times)
 _NUMBERS = "(typeof({t}) IN ('integer', 'real') AND {t} >= :low_number AND {t} < :high_number)"
 _TEXTS = (
     "(typeof({t}) = 'text' AND {t} >= :low_text AND {t} < :high_text AND"
-    " CASE WHEN julianday({t}) IS NULL THEN 1"
-    " WHEN {t} GLOB '*:[0-9][0-9]*[Zz+-]*' THEN julianday({t}) BETWEEN julianday(:low) AND julianday(:high)"
-    " ELSE julianday({t}) BETWEEN julianday(:low_local) AND julianday(:high_local) END)"
+    " coalesce(CASE WHEN {t} GLOB '*:[0-9][0-9]*[Zz+-]*'"
+    " THEN julianday({t}) BETWEEN julianday(:low) AND julianday(:high)"
+    " ELSE julianday({t}) BETWEEN julianday(:low_local) AND julianday(:high_local) END, 1))"
 )
 _NO_DATE = "(typeof({t}) = 'text' AND {t} NOT GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*')"
 

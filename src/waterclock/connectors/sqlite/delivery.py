@@ -15,9 +15,10 @@ APPEND    and anything from a partitioned table: the destination has a column `t
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,22 +177,19 @@ def _changes(delivery: Delivery) -> Iterator[_Change]:
     places = [names.index(key) for key in delivery.keys if key in names]
     marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
     for batch in batches_of(delivery.files, names + marks):
-        values = _values(batch, kinds)
-        went = batch[delivery.deleted_column].to_pylist() if delivery.deleted_column else [False] * len(values)
-        tails = _tails(batch, delivery)
-        rows = [row + tail for row, tail, is_gone in zip(values, tails, went, strict=True) if not is_gone]
-        gone = [row for row, is_gone in zip(values, went, strict=True) if is_gone]
-        keys, gone_keys = ([tuple(row[at] for at in places) for row in some] for some in (rows, gone))
-        yield _Change(rows, keys, gone_keys)
+        columns = [flat(batch.column(at), kind).to_pylist() for at, kind in enumerate(kinds)]
+        rows = list(zip(*columns, *_tail(batch, delivery), strict=True))
+        keys = list(zip(*(columns[at] for at in places), strict=True))
+        if not delivery.deleted_column:
+            yield _Change(rows, keys, [])
+            continue
+        went = batch[delivery.deleted_column].to_pylist()
+        stays = [not is_gone for is_gone in went]
+        yield _Change(list(compress(rows, stays)), list(compress(keys, stays)), list(compress(keys, went)))
 
 
-def _tails(batch: pa.RecordBatch, delivery: Delivery) -> list[tuple[str, ...]]:
-    """Return what stands behind the columns of each row: its label, where the destination keeps labels apart."""
+def _tail(batch: pa.RecordBatch, delivery: Delivery) -> list[list[str]]:
+    """Return the column behind those of the rows: their labels, where the destination keeps labels apart."""
     if delivery.label_column:
-        return [(label or delivery.label_text,) for label in batch[delivery.label_column].to_pylist()]
-    return [(delivery.label_text,) if delivery.is_by_label else ()] * batch.num_rows
-
-
-def _values(batch: pa.RecordBatch, kinds: Sequence[str]) -> list[tuple[Any, ...]]:
-    columns = [flat(batch.column(at), kind).to_pylist() for at, kind in enumerate(kinds)]
-    return list(zip(*columns, strict=True))
+        return [[label or delivery.label_text for label in batch[delivery.label_column].to_pylist()]]
+    return [[delivery.label_text] * batch.num_rows] if delivery.is_by_label else []

@@ -185,7 +185,7 @@ def test_many_records_are_read_by_workers(tiny: Tiny, monkeypatch: pytest.Monkey
     tiny.declare(flow("value", topic, "format 'text'"))
     for part in range(3):
         bus.send(topic, [(None, f"{part}-{at}".encode()) for at in range(300)], partition=part, commits=True)
-    monkeypatch.setattr(collection, "DIRECT_RECORDS", 10)
+    monkeypatch.setattr(collection, "DIRECT_ROWS", 10)
     outcome = tiny.run(day(2))
     assert not outcome.failed, described(outcome)
     assert tiny.rows("SELECT count(*), count(DISTINCT value) FROM raw.t") == [(900, 900)]

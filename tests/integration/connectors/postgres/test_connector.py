@@ -13,9 +13,10 @@ import pytest
 
 from tests.postgres import server, wait_until
 from tests.systems import PostgresDatabase, query_of, setting_of, unit_of
+from waterclock.connectors import direct_rows
+from waterclock.connectors.direct_rows import DIRECT_ROWS
 from waterclock.connectors.interface import Collected, WindowRequest
-from waterclock.connectors.postgres import extract
-from waterclock.connectors.postgres.collection import DIRECT_ROWS
+from waterclock.connectors.postgres import collection, extract, rows
 from waterclock.connectors.postgres.connector import PostgresCollector
 from waterclock.connectors.postgres.database import database_of
 from waterclock.errors import WaterclockError
@@ -228,6 +229,23 @@ def test_parts_are_of_one_moment_whatever_is_written_meanwhile(spark: SparkSessi
     (found,) = read.frame.selectExpr("count(*)", "sum(id)", "min(amount)").collect()
     assert tuple(found) == (ROWS, sum(range(ROWS)), 0)
     read.set_aside()
+
+
+@pytest.mark.parametrize("by_bytes", [False, True])
+def test_rows_that_turn_out_to_be_many_are_read_by_workers_at_the_same_moment(
+    spark: SparkSession, big: PostgresDatabase, monkeypatch: pytest.MonkeyPatch, *, by_bytes: bool
+) -> None:
+    monkeypatch.setattr(collection, "expected", lambda *_: (0, 0))
+    if by_bytes:  # the server is stopped while it sends
+        monkeypatch.setattr(rows, "_BATCH_BYTES", 100_000)
+        monkeypatch.setattr(collection, "DIRECT_ROWS", 10 * ROWS)
+        monkeypatch.setattr(direct_rows, "DIRECT_BYTES", 200_000)
+    read = collector(big).read_snapshot(spark, unit_of("ops", "big"), declared(), "UTC")
+    big.run("DELETE FROM big WHERE id < 1000")
+    assert read.source["parts"] == 1
+    (found,) = read.frame.selectExpr("count(*)", "sum(id)").collect()
+    assert tuple(found) == (ROWS, sum(range(ROWS)))
+    assert read.set_aside() == {}
 
 
 def test_the_moment_ends_with_the_counts(spark: SparkSession, big: PostgresDatabase) -> None:

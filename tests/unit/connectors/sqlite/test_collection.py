@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.systems import SqliteDatabase
+from waterclock.connectors import direct_rows
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.sqlite import collection
 from waterclock.connectors.sqlite.collection import Extract, WindowFilter, batches, set_aside
@@ -141,6 +143,64 @@ def test_an_index_on_the_time_column_is_used(tmp_path: Path) -> None:
         list(batches(connection, extract_of(database.path, [Window(FALL_BACK, FALL_BACK + HOUR)])))
         plan = connection.execute(f"EXPLAIN QUERY PLAN {seen[0]}").fetchall()
     assert any("USING INDEX t_at" in str(row) for row in plan), plan
+
+
+class Session:
+    """Stands for Spark: it is handed a table, or told in how many parts workers read."""
+
+    def __init__(self) -> None:
+        self.parts = 0
+
+    def createDataFrame(self, table: object) -> object:  # noqa: N802 - Spark's own name
+        return table
+
+    def range(self, start: int, end: int, step: int, parts: int) -> Session:
+        del start, end, step
+        self.parts = parts
+        return self
+
+    def mapInArrow(self, read: object, ddl: str) -> Session:  # noqa: N802 - Spark's own name
+        del read, ddl
+        return self
+
+
+@pytest.mark.parametrize("by_window", [True, False])
+@pytest.mark.parametrize("rows", [0, 1, 5, 6])
+def test_rows_are_read_here_or_by_workers_and_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, *, by_window: bool
+) -> None:
+    for module in (collection, direct_rows):
+        monkeypatch.setattr(module, "DIRECT_ROWS", 5)
+    database = SqliteDatabase(tmp_path)
+    database.run("CREATE TABLE t (id INTEGER, at)")
+    others = [(at, "2012-01-01") for at in range(6)] if by_window else []
+    for some in ([(at, FALL_BACK.isoformat()) for at in range(rows)], others):
+        if some:
+            database.run("INSERT INTO t VALUES (?, ?)", some)
+    extract = extract_of(database.path, [Window(FALL_BACK, FALL_BACK + HOUR)])
+    extract = extract if by_window else replace(extract, by_window=None)
+    asked: list[str] = []
+    spark: Any = Session()
+    with closing(sqlite3.connect(database.path)) as connection:
+        connection.set_trace_callback(asked.append)
+        found = collection.collected(spark, connection, extract, ())
+    assert spark.parts == (1 if rows > 5 else 0)
+    assert found.source.get("rows") == (None if rows > 5 else rows)
+    assert found.is_empty == (rows == 0)
+    assert sum('SELECT "id"' in text for text in asked) == (0 if rows > 5 else 1)
+
+
+def test_rows_that_turn_out_to_be_of_many_bytes_are_left_to_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct_rows, "DIRECT_BYTES", 8)
+    database = SqliteDatabase(tmp_path)
+    database.run("CREATE TABLE t (id INTEGER, at)")
+    database.run("INSERT INTO t VALUES (?, ?)", [(at, FALL_BACK.isoformat()) for at in range(9)])
+    spark: Any = Session()
+    with closing(sqlite3.connect(database.path)) as connection:
+        collection.collected(spark, connection, extract_of(database.path, [Window(FALL_BACK, FALL_BACK + HOUR)]), ())
+    assert spark.parts == 1
 
 
 def test_a_value_that_does_not_fit_names_table_column_and_value(tmp_path: Path) -> None:

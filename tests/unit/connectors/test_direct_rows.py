@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pyarrow as pa
+import pytest
+
+from waterclock.connectors import direct_rows
+from waterclock.connectors.direct_rows import are_few, few
+
+
+class Source:
+    """Batches of one column, some rows each; it tells how many were asked for, and whether the reading was ended."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.sizes = sizes
+        self.given = 0
+        self.is_ended = False
+
+    def read(self) -> Generator[pa.RecordBatch, None, None]:
+        try:
+            for size in self.sizes:
+                self.given += 1
+                yield pa.record_batch([pa.array(range(size), pa.int64())], names=["a"])
+        finally:
+            self.is_ended = True
+
+
+@pytest.fixture(autouse=True)
+def ten_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct_rows, "DIRECT_ROWS", 10)
+
+
+def test_few_rows_are_read_whole() -> None:
+    source = Source(4, 6)
+    read = few(source.read())
+    assert read is not None
+    assert [batch.num_rows for batch in read] == [4, 6]
+    assert source.is_ended
+    assert few(Source().read()) == []
+
+
+def test_of_many_rows_no_more_is_read_than_tells_that_they_are_many() -> None:
+    source = Source(6, 6, 6)
+    assert few(source.read()) is None
+    assert source.given == 2
+    assert source.is_ended
+
+
+def test_rows_of_many_bytes_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct_rows, "DIRECT_BYTES", 50)
+    source = Source(4, 4, 4)
+    assert few(source.read()) is None
+    assert source.given == 2
+    assert are_few(10, 50)
+    assert not are_few(10, 51)
+    assert not are_few(11)
+
+
+def test_rows_that_came_and_are_not_wanted_count_too() -> None:
+    came = [0]
+
+    def read(total: int) -> Generator[pa.RecordBatch, None, None]:
+        came[0] = total
+        yield from Source(1).read()
+
+    assert few(read(11), came) is None
+    assert few(read(10), came) is not None
+
+
+def test_rows_that_came_behind_the_last_that_is_wanted_count_too() -> None:
+    came = [0]
+
+    def read() -> Generator[pa.RecordBatch, None, None]:
+        yield from Source(1).read()
+        came[0] = 11
+
+    assert few(read(), came) is None
