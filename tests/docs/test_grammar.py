@@ -105,7 +105,6 @@ REFUSED = {
     "`AS` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",
     "`DEFAULT`": "COLLECT a.b (x DEFAULT 1) FROM c.d",
     "`SUBJECT`": "COLLECT a.b (x SUBJECT person) FROM c.d",
-    "`HIDDEN`": "COLLECT a.b (x HIDDEN) FROM c.d",
     "`EXCEPT`": "COLLECT a.b (x, * EXCEPT (y)) FROM c.d",
 }
 

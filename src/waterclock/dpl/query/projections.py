@@ -63,7 +63,11 @@ def _star(star: exp.Star, node: Any, sources: Iterable[Seen], merged: frozenset[
     for source in sources:
         is_whole = is_whole and source.output.is_whole
         if source.output.is_whole:
-            entries.extend(Entry(entry.name, entry.family, node) for entry in source.output.entries)
+            entries.extend(
+                Entry(entry.name, entry.family, node)
+                for entry in source.output.entries
+                if not entry.is_hidden or entry.name.lower() in merged
+            )
     seen: set[str] = set()
     kept = []
     for entry in entries:

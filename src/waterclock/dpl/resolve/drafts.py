@@ -13,6 +13,7 @@ from waterclock.dpl.resolve.awaits import awaits_of
 from waterclock.dpl.resolve.changes import by_changes, refused_changes, with_op
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, check_table_options
+from waterclock.dpl.resolve.hidden import hidden_keys, with_hidden_untracked
 from waterclock.dpl.resolve.links import by_link
 from waterclock.dpl.resolve.lookbacks import changed_of
 from waterclock.dpl.resolve.measures import measures_of
@@ -326,6 +327,8 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
         settle_temporal(draft, said, variables, errors)
     if batching is Batching.CHANGES:
         draft.fold = by_changes(draft, said, errors)
+    with_hidden_untracked(draft)
+    errors.extend(hidden_keys(draft))
 
 
 _WHOLE = {Batching.SNAPSHOT: {Mode.REPLACE, Mode.TEMPORAL}, Batching.STATE: {Mode.REPLACE}}

@@ -74,10 +74,11 @@ def is_whole(work: Workplace, table: Table, batch: Batch) -> bool:
 def published_columns(table: Table, rows: DataFrame) -> DataFrame:
     """Return what the publish sends: the columns that it names, where it names any, and those that it makes of them.
 
+    One that names none sends all that are not HIDDEN.
     A column that rows of before lack is NULL where others are made of it.
     """
     if table.columns.is_open:
-        return rows
+        return rows.drop(*table.columns.left_out)
     named = table.columns.named
     if all(column.made_as is None for column in named):
         names = [column.name for column in named]
@@ -98,7 +99,8 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
 def _delivered_read(work: Workplace, table: Table, batch: Batch) -> Input | None:
     """Return what the newest delivery read; None where all is to be brought."""
     last = last_standing(work, table, batch)
-    if last is not None and not table.columns.is_open and _is_of_other_code(work, table, last):
+    are_chosen = not table.columns.is_open or bool(table.columns.left_out)
+    if last is not None and are_chosen and _is_of_other_code(work, table, last):
         return None  # what was sent of rows that did not change was made otherwise, or not masked yet
     inputs = () if last is None else work.ledger.reads.inputs(table.name, last.label)
     return inputs[0] if inputs else None

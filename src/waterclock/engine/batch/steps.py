@@ -35,7 +35,11 @@ def step_rows(
     step = function.step
     if step is None:
         raise AssertionError(f"{function.name} keeps no state")
-    reads = {argument.name: frames[argument.read] for argument in function.arguments if argument.read is not None}
+    reads = {
+        argument.name: frames[argument.read].drop(*(name for name in argument.left_out if name not in step.keys))
+        for argument in function.arguments
+        if argument.read is not None
+    }
     rows, state = reads[ROWS].drop(TIMELABEL), reads[STATE].drop(TIMELABEL)
     for side, frame in ((ROWS, rows), (STATE, state)):
         _require_keys(table, function, step.keys, side, frame)

@@ -253,9 +253,10 @@ def _python_rows(
             arguments[argument.name] = _sql_rows(work, spark, argument.query, of, frames, where)
         elif argument.flat is not None:
             known = argument.flat in frames
-            arguments[argument.name] = frames[argument.flat] if known else flat_frame(work.flow, argument.flat, frames)
+            rows = frames[argument.flat] if known else flat_frame(work.flow, argument.flat, frames)
+            arguments[argument.name] = rows.drop(*argument.left_out)
         elif argument.read is not None:
-            arguments[argument.name] = frames[argument.read]
+            arguments[argument.name] = frames[argument.read].drop(*argument.left_out)
     try:
         made = call(**arguments)
     except Exception as raised:
