@@ -17,6 +17,7 @@ from sqlglot.tokens import Token, TokenType
 from waterclock.dpl.query.column_scope import start_of
 from waterclock.dpl.query.names_in_query import Found, FoundTable
 from waterclock.dpl.syntax.source_text import SourceText
+from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
 from waterclock.spark_sql import quoted
 
@@ -60,6 +61,17 @@ def hiding_of(
             finder.read(table, names)
         finder.write()
     return hiding
+
+
+def stars_without(expression: str, columns: Sequence[str]) -> str:
+    """Return a rule's expression in which no `*` brings some columns of the rows that it is asked of."""
+    nested = _Nested(dialect().tokenize(expression))
+    listed = ", ".join(map(quoted, columns))
+    for star in reversed(range(len(nested.tokens))):
+        if nested.is_star(star) and not nested.has_list(star):
+            at = nested.tokens[star].end + 1
+            expression = f"{expression[:at]} EXCEPT ({listed}){expression[at:]}"
+    return expression
 
 
 class _Nested:
@@ -136,6 +148,17 @@ class _Nested:
         behind = range(opening + 1, len(self.tokens))
         return next((at for at in behind if self.kind(at) in _CLOSING and self.around[at] == level), len(self.tokens))
 
+    def is_star(self, at: int) -> bool:
+        """Tell whether a `*` brings columns: it does not multiply, nor count rows."""
+        if self.kind(at) is not TokenType.STAR or self.kind(at - 1) not in _BEFORE_A_STAR:
+            return False
+        is_only = self.kind(at - 1) is TokenType.L_PAREN and self.kind(at + 1) is TokenType.R_PAREN
+        return not (is_only and at > 1 and self.tokens[at - 2].text.upper() == "COUNT")
+
+    def has_list(self, star: int) -> bool:
+        """Tell whether an EXCEPT stands behind a `*`, with the columns that it leaves out."""
+        return self.kind(star + 1) is TokenType.EXCEPT and self.kind(star + 2) is TokenType.L_PAREN
+
     def texts(self, begin: int, end: int) -> Iterator[tuple[int, str]]:
         """Yield what may be names between two indexes, in lower case, each with its index."""
         for at in range(begin, end):
@@ -202,7 +225,7 @@ class _Finder:
         """Say of each `*` what it leaves out."""
         for star, names in self.excepted.items():
             listed = ", ".join(dict.fromkeys(names))
-            if self.nested.kind(star + 1) is TokenType.EXCEPT and self.nested.kind(star + 2) is TokenType.L_PAREN:
+            if self.nested.has_list(star):
                 self.hiding.stars[self.tokens[self.nested.closing(star + 2)].start] = f", {listed}"
             else:
                 self.hiding.stars[self.tokens[star].end + 1] = f" EXCEPT ({listed})"
@@ -213,7 +236,7 @@ class _Finder:
 
     def _except(self, star: int, parts: Sequence[str]) -> None:
         written = set()
-        if self.nested.kind(star + 1) is TokenType.EXCEPT:
+        if self.nested.has_list(star):
             written = set(self._in_brackets(star + 1))
         if parts[-1].lower() not in written:  # who leaves it out already may go on to say so
             self.excepted.setdefault(star, []).append(".".join(map(quoted, parts)))
@@ -221,7 +244,7 @@ class _Finder:
     def _select(self, begin: int) -> _Select:
         if begin not in self.selects:
             nested, end = self.nested, self.nested.end_of(begin)
-            inside = [at for at in range(begin, end) if self._is_star(at)]
+            inside = [at for at in range(begin, end) if self.nested.is_star(at)]
             stars = tuple(at for at in inside if nested.select_above(at) == begin)
             own = [at for at in range(begin, end) if self.tokens[at].text.upper() in _SAID_OF_COLUMNS]
             own = [at for at in own if nested.select_above(at) == begin]
@@ -238,14 +261,6 @@ class _Finder:
                 frozenset(text for at in using for text in self._in_brackets(at)),
             )
         return self.selects[begin]
-
-    def _is_star(self, at: int) -> bool:
-        """Tell whether a `*` brings columns: it does not multiply, nor count rows."""
-        kind = self.nested.kind
-        if kind(at) is not TokenType.STAR or kind(at - 1) not in _BEFORE_A_STAR:
-            return False
-        is_first = kind(at - 1) is TokenType.L_PAREN
-        return not (is_first and self.tokens[at - 2].text.upper() == "COUNT" and kind(at + 1) is TokenType.R_PAREN)
 
     def _is_qualified(self, star: int) -> bool:
         return self.nested.kind(star - 1) is TokenType.DOT

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from waterclock.dpl.query.hidden_columns import stars_without
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
@@ -69,6 +70,13 @@ def hidden_in(statement: Statement | None) -> tuple[str, ...]:
     if said is None or statement is None or statement.kind not in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
         return ()
     return tuple(column.name for column in said.columns if column.hidden_span is not None)
+
+
+def with_hidden_rules(draft: Draft) -> None:
+    """Let a `*` in a rule of a table bring what it does in a query; what says itself what it leaves out stays."""
+    hidden = draft.columns.hidden
+    if hidden:
+        draft.rules = tuple(replace(rule, expression=stars_without(rule.expression, hidden)) for rule in draft.rules)
 
 
 def with_hidden_untracked(draft: Draft) -> None:

@@ -129,6 +129,17 @@ def test_a_temporal_makes_no_version_of_a_hidden_column_unless_it_says_so(tmp_pa
     assert flow.tables["s.t"].hidden == ("f",)  # a version has no `at`
 
 
+def test_a_star_in_a_rule_brings_no_hidden_column(tmp_path: Path) -> None:
+    flow = flow_of(
+        tmp_path,
+        "TRANSFORM m.a (id, f HIDDEN, *) EXPECT count(DISTINCT *) = count(*) AS once OVER TABLE, f LIKE 'x' AS x, "
+        "hash(* EXCEPT (a)) > 2 * id AS hashed AS SELECT id, f, * EXCEPT (id) FROM s.u;",
+    )
+    assert [rule.expression for rule in flow.tables["m.a"].rules] == [
+        "count(DISTINCT * EXCEPT (`f`)) = count(*)", "f LIKE 'x'", "hash(* EXCEPT (a)) > 2 * id",
+    ]  # fmt: skip
+
+
 PYTHON = """
 @wc.transform("m.code")
 def code(u=wc.table("s.u")):
