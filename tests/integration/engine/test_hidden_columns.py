@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described, evening
+from waterclock.engine.query.notebook import resolve
 from waterclock.engine.query.query import preview, query
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ AS SELECT id, amount, file FROM shop.orders;
 TRANSFORM shop.tracked (id BIGINT KEY, amount INT, file STRING HIDDEN) TEMPORAL TRACK (amount, file)
 AS SELECT id, amount, file FROM shop.orders;
 TRANSFORM shop.of_state AS SELECT * FROM shop.state;
+PUBLISH shop.state TO out.state;
 PUBLISH shop.orders TO out.orders;
 PUBLISH shop.orders (file, *) TO out.files;
 PUBLISH shop.orders (id, n) TO out.places;
@@ -96,6 +98,8 @@ def test_a_hidden_column_is_stored_and_comes_to_who_names_it(tmp_path: Path, spa
 
     assert sorted(_columns(tiny, "orders")) == ["amount", "extra", "id"]
     assert sorted(_columns(tiny, "files")) == ["amount", "extra", "file", "id"]
+    assert _columns(tiny, "state") == ["id", "amount"]
+    assert tiny.delivered("SELECT id, amount FROM state WHERE id = 3") == [(3, 2)]
     assert tiny.delivered("SELECT id, n FROM places WHERE id = 4") == [(4, 3)]
     [(label, row)] = tiny.rows("SELECT timelabel, row FROM shop.orders_quarantine ORDER BY timelabel LIMIT 1")
     assert (label, '"9"' in row or ":9" in row) == ("20200101000000", True)
@@ -127,6 +131,55 @@ def test_a_column_that_becomes_hidden_changes_who_reads_all_and_nobody_else(
     assert not outcome.failed, described(outcome)
     assert tiny.rows("SELECT id, file FROM shop.orders ORDER BY id") == [(1, None), (2, first(2))]
     assert sorted(columns_of(tiny, "SELECT * FROM shop.past")) == ["amount", "extra", "id", "timelabel"]
+
+
+MODEL = """
+COLLECT shop.cities (id BIGINT KEY, name STRING, file STRING HIDDEN, land BIGINT REFERENCES shop.lands)
+  FROM shop.cities EVERY DAY;
+COLLECT shop.lands (id BIGINT KEY, called STRING, file STRING HIDDEN) FROM shop.lands EVERY DAY;
+COLLECT shop.people (id BIGINT KEY, city BIGINT REFERENCES shop.cities, file STRING HIDDEN, more STRING HIDDEN)
+  FROM shop.people EVERY DAY;
+TRANSFORM shop.flat AS SELECT * FROM FLAT(shop.people);
+TRANSFORM shop.told AS SELECT file, * FROM FLAT(shop.people) p;
+TRANSFORM shop.before EVERY DAY
+AS SELECT * FROM PREVIOUS(shop.people) UNION ALL BY NAME SELECT file, * FROM shop.people;
+"""
+FLATS = """
+import waterclock as wc
+
+@wc.transform("shop.code")
+def code(people=wc.flat("shop.people")):
+    return people
+
+@wc.transform("shop.asked")
+def asked(people=wc.flat("shop.people", hidden=True)):
+    return people
+"""
+
+
+def test_flat_brings_no_hidden_column_of_a_parent(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("lands", "id INTEGER, called TEXT, file TEXT", [(1, "DE", "l.csv")])
+    tiny.source("cities", "id INTEGER, name TEXT, file TEXT, land INTEGER", [(1, "Ulm", "c.csv", 1)])
+    tiny.source("people", "id INTEGER, city INTEGER, file TEXT, more TEXT", [(7, 1, "p.csv", "m")])
+    (tmp_path / "flows" / "code.py").write_text(FLATS)
+    tiny.declare(MODEL)
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    whole = {"timelabel", "id", "city", "name", "land", "called"}
+    assert set(columns_of(tiny, "SELECT * FROM shop.flat")) == whole
+    assert set(columns_of(tiny, "SELECT * FROM shop.code")) == whole
+    assert set(columns_of(tiny, "SELECT * FROM shop.asked")) == whole | {"file", "more"}
+    assert tiny.rows("SELECT id, file, name, called FROM shop.told") == [(7, "p.csv", "Ulm", "DE")]
+    assert tiny.rows("SELECT id, city, file FROM shop.before") == [(7, 1, "p.csv")]
+
+    monkeypatch.chdir(tmp_path)
+    assert [set(resolve("shop.people", hidden=asked).columns) for asked in (False, True)] == [
+        {"timelabel", "id", "city"},
+        {"timelabel", "id", "city", "file", "more"},
+    ]
 
 
 def _columns(tiny: Tiny, table: str) -> list[str]:

@@ -129,7 +129,7 @@ def says_of_hidden(draft: Draft) -> list[str]:
 
 def _in_query(query: Query) -> Iterator[str]:
     for part in query.branches or (query,):
-        yield from (f"{at} {text}" for at, text in part.stars)
+        yield from (text for _, text in part.stars)  # where they stand is a matter of spacing
         for reference in part.tables:
             if reference.left_out:
                 yield f"{reference.read or reference.flat} {' '.join(reference.left_out)}"
