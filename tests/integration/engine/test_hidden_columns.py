@@ -31,7 +31,7 @@ TRANSFORM shop.traced PARTITIONED (n HIDDEN, *) AS SELECT o.file, o.n, o.*, m.mo
 TRANSFORM shop.few PARTITIONED AS SELECT id FROM shop.orders;
 TRANSFORM shop.past PARTITIONED AS SELECT * FROM PAST(shop.orders, '2 days');
 TRANSFORM shop.state (id BIGINT KEY, amount INT, file STRING HIDDEN) MERGE
-  EXPECT count(DISTINCT *) = count(*) AS once OVER TABLE, count(DISTINCT file) > 0 AS told OVER TABLE
+  EXPECT count(DISTINCT *) = count(*) AS once OVER TABLE, count(DISTINCT file) < 4 AS told OVER TABLE
 AS SELECT id, amount, file FROM shop.orders;
 TRANSFORM shop.versions (id BIGINT KEY, amount INT, file STRING HIDDEN) TEMPORAL
 AS SELECT id, amount, file FROM shop.orders;
@@ -173,7 +173,7 @@ def test_flat_brings_no_hidden_column_of_a_parent(
     assert set(columns_of(tiny, "SELECT * FROM shop.code")) == whole
     assert set(columns_of(tiny, "SELECT * FROM shop.asked")) == whole | {"file", "more"}
     assert tiny.rows("SELECT id, file, name, called FROM shop.told") == [(7, "p.csv", "Ulm", "DE")]
-    assert tiny.rows("SELECT id, city, file FROM shop.before") == [(7, 1, "p.csv")]
+    assert tiny.rows("SELECT id, city, file FROM shop.before ORDER BY file") == [(7, 1, None), (7, 1, "p.csv")]
 
     monkeypatch.chdir(tmp_path)
     assert [set(resolve("shop.people", hidden=asked).columns) for asked in (False, True)] == [
