@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from waterclock.batches.records import Input, Slice
 from waterclock.engine.batch.destinations import last_standing
 from waterclock.engine.reads.as_of import frame_as_of
+from waterclock.engine.reads.hidden import without
 from waterclock.engine.reads.pin import PinnedRead, labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -78,7 +79,7 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
     A column that rows of before lack is NULL where others are made of it.
     """
     if table.columns.is_open:
-        return rows.drop(*table.columns.left_out)
+        return without(rows, table.columns.left_out)
     named = table.columns.named
     if all(column.made_as is None for column in named):
         names = [column.name for column in named]

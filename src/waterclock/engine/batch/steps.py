@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from waterclock.engine.reads.hidden import without
 from waterclock.engine.spark.user_functions import load_function
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, did_you_mean
@@ -36,7 +37,7 @@ def step_rows(
     if step is None:
         raise AssertionError(f"{function.name} keeps no state")
     reads = {
-        argument.name: frames[argument.read].drop(*(name for name in argument.left_out if name not in step.keys))
+        argument.name: without(frames[argument.read], [name for name in argument.left_out if name not in step.keys])
         for argument in function.arguments
         if argument.read is not None
     }

@@ -20,6 +20,7 @@ from waterclock.engine.batch.steps import step_rows
 from waterclock.engine.reads.absent_parents import AbsentParents
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.flat_parents import flat_frames
+from waterclock.engine.reads.hidden import without
 from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
 from waterclock.engine.spark.asking import asked
 from waterclock.engine.spark.errors import to_error, user_code_error
@@ -254,9 +255,9 @@ def _python_rows(
         elif argument.flat is not None:
             known = argument.flat in frames
             rows = frames[argument.flat] if known else flat_frame(work.flow, argument.flat, frames)
-            arguments[argument.name] = rows.drop(*argument.left_out)
+            arguments[argument.name] = without(rows, argument.left_out)
         elif argument.read is not None:
-            arguments[argument.name] = frames[argument.read].drop(*argument.left_out)
+            arguments[argument.name] = without(frames[argument.read], argument.left_out)
     try:
         made = call(**arguments)
     except Exception as raised:

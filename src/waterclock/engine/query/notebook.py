@@ -15,6 +15,7 @@ from waterclock.engine.query.query import require_table
 from waterclock.engine.query.ticks import AsOf, moment_of, reservations
 from waterclock.engine.query.view_rows import frame_at_moment
 from waterclock.engine.query.views import viewed, without_own_views
+from waterclock.engine.reads.hidden import without
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
 from waterclock.engine.workplace import Workplace
@@ -94,4 +95,4 @@ def resolve(
 
 
 def _shown(work: Workplace, rows: DataFrame, name: str, hidden: bool) -> DataFrame:  # noqa: FBT001 - as it is asked
-    return rows if hidden else rows.drop(*work.flow.tables[viewed(work.flow, name) or name].hidden)
+    return rows if hidden else without(rows, work.flow.tables[viewed(work.flow, name) or name].hidden)

@@ -18,7 +18,7 @@ from waterclock.engine.query.ticks import AsOf, Moment, moment_of
 from waterclock.engine.query.view_rows import frame_at_moment, frame_of_view, shown_now
 from waterclock.engine.query.views import viewed
 from waterclock.engine.reads.as_of import frame_as_of
-from waterclock.engine.reads.hidden import with_hidden
+from waterclock.engine.reads.hidden import with_hidden, without
 from waterclock.engine.reads.pin import nothing_of
 from waterclock.engine.spark.asking import asked
 from waterclock.engine.spark.errors import to_error
@@ -136,7 +136,7 @@ def _tables(flow: Flow, asked: Query) -> list[str]:
 def preview(work: Workplace, table: str, *, limit: int) -> Answer:
     """Return some rows of a table's newest label, without HIDDEN columns."""
     require_table(work.flow, table)
-    frame = _frame(work, work.sessions.own(), table).drop(*work.flow.tables[table].hidden)
+    frame = without(_frame(work, work.sessions.own(), table), work.flow.tables[table].hidden)
     newest = work.ledger.reads.newest(table)
     if newest is not None and work.flow.tables[table].is_partitioned:
         frame = frame.where(f"timelabel = '{label_of(newest.label)}'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from waterclock.flow.changes import TYPES as OF_CHANGES
@@ -25,6 +26,11 @@ def with_hidden(rows: DataFrame, table: Table) -> DataFrame:
     lacking = [each for each in table.columns.named if each.name in table.hidden and each.name.lower() not in there]
     casts = (f"CAST(NULL AS {_type(column)}) AS {quoted(column.name)}" for column in lacking)
     return rows.selectExpr("*", *casts) if lacking else rows
+
+
+def without(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return rows without some columns; the very same where there are none."""
+    return rows.drop(*columns) if columns else rows
 
 
 def _type(column: Column) -> str:
