@@ -33,11 +33,13 @@ class Entry:
 class Output:
     """The columns that a query makes, in order; some are not known where it is not `is_whole`.
 
-    `names` is None then; `twice` are the names, in lower case, that more than one column has.
+    `names` is None then; `twice` are the names, in lower case, that more than one column has, `beneath` those of HIDDEN
+    columns that a `*` has not brought.
     """
 
     entries: tuple[Entry, ...]
     is_whole: bool = True
+    beneath: frozenset[str] = frozenset()
     names: Names | None = field(init=False)
     twice: frozenset[str] = field(init=False)
     families: Mapping[str, Family] = field(init=False)
