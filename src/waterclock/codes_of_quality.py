@@ -86,6 +86,12 @@ QUALITY: Mapping[str, Code] = {
         "a source that does not tell",
         "Files tell of each row from which of them it came. A database tells no more of a row than its columns.",
     ),
+    "E319": Code(
+        "HIDDEN where it cannot be",
+        "A HIDDEN column is stored with each row, comes to who names it, and is in no `*`. It is said once, of a "
+        "column of a COLLECT or a TRANSFORM, not of a key, and not of all of them. Lists of a PUBLISH and a VIEW say "
+        "what passes; a NATURAL JOIN goes by what a `*` brings.",
+    ),
     "E293": Code(
         "a measure that cannot be counted in passing",
         "A MEASURE is an aggregate that Spark counts while the rows are written: no second pass over them. DISTINCT, "

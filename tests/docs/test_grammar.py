@@ -39,7 +39,8 @@ ACCEPTED = {
             "REFERENCES e.f (id) ROLE buyer AT bought_at", "REFERENCES e.f ELSE DROP AT MOST 3 ELSE HOLD",
             "COMMENT 'c'", "KEY COMMENT 'c' NOT NULL", "KEY ORDER BY y ELSE DROP",
             "ELSE QUARANTINE KEY ELSE DROP NOT NULL ELSE WARN AT MOST 3",
-            "AS (y) RETIRE '2027-12-31'", "RETIRE '2027-12-31'", "AS (_source.file)",
+            "AS (y) RETIRE '2027-12-31'", "RETIRE '2027-12-31'", "AS (_source.file)", "AS (_source.file) HIDDEN",
+            "HIDDEN",
         )
     ],
     "stays": [TRANSFORM.format(f"PARTITIONED (one KEY {text} ELSE DROP)") for text in (
@@ -105,7 +106,6 @@ REFUSED = {
     "`AS` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",
     "`DEFAULT`": "COLLECT a.b (x DEFAULT 1) FROM c.d",
     "`SUBJECT`": "COLLECT a.b (x SUBJECT person) FROM c.d",
-    "`HIDDEN`": "COLLECT a.b (x HIDDEN) FROM c.d",
     "`EXCEPT`": "COLLECT a.b (x, * EXCEPT (y)) FROM c.d",
 }
 

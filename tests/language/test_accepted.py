@@ -64,6 +64,10 @@ def spliced(text: str) -> str:
     return text.replace("\n", "\n    ")
 
 
+def _marks(column: Column) -> Iterator[tuple[str, bool]]:
+    yield from (("KEY", column.is_key), ("NOT NULL", column.is_not_null), ("HIDDEN", column.is_hidden))
+
+
 def references_of(column: Column) -> Iterator[object]:
     if column.references is not None:
         yield column.references
@@ -101,7 +105,7 @@ def parts_of(table: Table) -> Iterator[str]:
         if value is not None:
             yield f"  {key}: {value}"
     for column in table.columns.named:
-        marks = " ".join(word for word, on in (("KEY", column.is_key), ("NOT NULL", column.is_not_null)) if on)
+        marks = " ".join(word for word, on in _marks(column) if on)
         rules = [(rule.expression, rule.name, words(rule.rungs)) for rule in column.rules]
         ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
         otherwise = [f"{what} else {words(ladder)}" for what, ladder in ladders.items() if ladder]
@@ -110,6 +114,7 @@ def parts_of(table: Table) -> Iterator[str]:
         notes = [note for note in of_column if note]
         yield f"  column {column.name} {column.type} {marks} {notes or ''}".rstrip()
     yield f"  open: {table.columns.is_open}"
+    yield from (f"  left out: {name}" for name in table.columns.left_out)
     yield from (f"  lines {of.name!r}: {words(of.ladder)}" for of in [table.columns.unread] if of)
     for rule in table.rules:
         said_of = f"({rule.scope}, {words(rule.rungs)})"

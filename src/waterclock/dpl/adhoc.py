@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from sqlglot.tokens import Token, TokenType
 
+from waterclock.dpl.query.hidden_columns import hiding_of
 from waterclock.dpl.query.names_in_query import Found, FoundTable
 from waterclock.dpl.query.references import find_references
 from waterclock.dpl.resolve.views import nearest_table
@@ -21,6 +23,8 @@ from waterclock.flow.open_windows import open_beside, tables_by_view
 from waterclock.flow.watermarks import mark_of
 
 _FILE = "query"
+HELD = "_held"
+"""What stands behind the name of a table where it is asked for the rows of its held batches."""
 _ANSWERS_DIFFER = "E215"  # a query that is asked once may ask for the time
 _CALLS_OF_JAVA = frozenset({"REFLECT", "JAVA_METHOD", "TRY_REFLECT"})
 
@@ -49,8 +53,14 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     errors.extend(_unknown(table, flow, known) for table in found.tables if not _is_plain_and_known(table, known))
     if errors:
         raise ProjectErrors(errors)
-    references = tuple(_reference(table, flow, shown) for table in found.tables)
-    return Query(source.text, span.place, references, (), tuple(sorted(found.variables)))
+    hiding = hiding_of(source, statements[0].tokens, found, lambda table: _hidden(table.name, flow, shown))
+    if hiding.errors:
+        raise ProjectErrors(hiding.errors)
+    references = tuple(
+        replace(_reference(table, flow, shown), left_out=hiding.left_out.get(table.start, ())) for table in found.tables
+    )
+    variables = tuple(sorted(found.variables))
+    return Query(source.text, span.place, references, (), variables, stars=tuple(sorted(hiding.stars.items())))
 
 
 def tables_of(query: Query) -> tuple[str, ...]:
@@ -62,6 +72,12 @@ def tables_of(query: Query) -> tuple[str, ...]:
         elif reference.view is not None:
             found |= dict.fromkeys(tables_of(reference.view))
     return tuple(found)
+
+
+def _hidden(name: str, flow: Flow, shown: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the HIDDEN columns of a table, also where it is asked with its open windows, or for what is held of it."""
+    of = name if name in flow.tables else shown.get(name, name.removesuffix(HELD))
+    return flow.tables[of].hidden if of in flow.tables and name not in flow.views else ()
 
 
 def _is_plain_and_known(table: FoundTable, known: Collection[str]) -> bool:

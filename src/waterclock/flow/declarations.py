@@ -74,7 +74,7 @@ class Column:
 
     `else_of_...` say what happens where type, NOT NULL or KEY are broken; empty: the batch fails. `stays`: which row of
     a key does. `tells`: what the column tells of where a row came from ('file'), None where the rows bring it.
-    `made_as`: what a PUBLISH sends under this name.
+    `made_as`: what a PUBLISH sends under this name. `is_hidden`: it comes to who names it, and with no `*`.
     """
 
     name: str
@@ -93,6 +93,7 @@ class Column:
     stays: KeyStays | None = None
     tells: str | None = None
     made_as: MadeAs | None = None
+    is_hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +101,19 @@ class Columns:
     """A column list. Open (a final `*`, or no list at all) takes columns that are not named; closed leaves them out.
 
     `on_change`: what becomes of a collect whose source's columns change, `unread`: of lines that cannot be read.
+    `left_out`: HIDDEN columns of its table that an open list of a PUBLISH does not name.
     """
 
     named: tuple[Column, ...] = ()
     is_open: bool = True
     on_change: OnSchemaChange | None = None
     unread: Unread | None = None
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Names of the HIDDEN columns, in the order written."""
+        return tuple(column.name for column in self.named if column.is_hidden)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -198,7 +206,7 @@ class FlatJoin:
     """A REFERENCES that FLAT follows: `columns` of the child are `parent_columns` of the parent.
 
     `at` is the child's time that chooses the parent's version: None where the child's own versions do, or where the
-    parent is not temporal. `role` is the suffix of what the parent brings.
+    parent is not temporal. `role` is the suffix of what the parent brings; what is `left_out` is HIDDEN there.
     """
 
     parent: Flat
@@ -206,6 +214,7 @@ class FlatJoin:
     parent_columns: tuple[str, ...]
     role: str | None = None
     at: str | None = None
+    left_out: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +247,8 @@ class TableReference:
     `start:end` is what is replaced (a name or a read function with its brackets). `alias` is the bare table name that
     must be given at offset `alias_at` where the user gave none. Exactly one of `read`, `flat` and `view` is set.
     `view_columns` is the view's allow-list; empty where it lets all columns through. `shared` names a SHARED view.
-    `is_mark`: the greatest watermark of what is read stands in its place, a value.
+    `is_mark`: the greatest watermark of what is read stands in its place, a value. `left_out`: HIDDEN columns of it
+    that do not come.
     """
 
     start: int
@@ -251,6 +261,7 @@ class TableReference:
     view_columns: tuple[str, ...] = ()
     is_mark: bool = False
     shared: str | None = None
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +278,8 @@ class Query:
     """A query as the user wrote it, with all that must be put in place of its references. Never regenerated.
 
     `branches` are the queries between its UNION ALL BY NAME, in their order, with offsets into their own texts; the
-    query has no references of its own then.
+    query has no references of its own then. `stars`: what is put in at offsets behind a `*`, so that it does not bring
+    HIDDEN columns that are named beside it.
     """
 
     text: str
@@ -276,13 +288,15 @@ class Query:
     values: tuple[ValueReference, ...] = ()
     variables: tuple[str, ...] = ()
     branches: tuple[Query, ...] = ()
+    stars: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
     """A parameter of a Python transform: a read (plain or FLAT), a variable of the project, or the window.
 
-    Where the read names a view, `query` is the query to run in its place, and `read` is None.
+    Where the read names a view, `query` is the query to run in its place, and `read` is None. `with_hidden`: the rows
+    come with their HIDDEN columns; `left_out` are those that they come without.
     """
 
     name: str
@@ -291,6 +305,8 @@ class Argument:
     variable: str | None = None
     is_window: bool = False
     query: Query | None = None
+    with_hidden: bool = False
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

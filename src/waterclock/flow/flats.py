@@ -33,8 +33,8 @@ def flats_of(query: Query) -> tuple[Flat, ...]:
 def flat_columns(flat: Flat, columns_of: Callable[[str], Iterable[str] | None]) -> tuple[FlatColumn, ...] | None:
     """Return the columns of a flat read: the table's own, then what each parent brings; None where some are not known.
 
-    `columns_of` gives a table's columns as its readers see them. Keys and records of parents stay behind, a role is a
-    suffix, and suffixes chain: `city_home_billing`.
+    `columns_of` gives a table's columns as its readers see them. Keys, records and HIDDEN columns of parents stay
+    behind, a role is a suffix, and suffixes chain: `city_home_billing`.
     """
     own = columns_of(flat.read.table)
     if own is None:
@@ -52,9 +52,12 @@ def brought_by(join: FlatJoin, columns: Iterable[FlatColumn]) -> list[FlatColumn
     """Return what a parent with these columns brings into its child."""
     record = RECORD if join.parent.is_temporal else ()
     behind = {name.lower() for name in (*join.parent_columns, *record, TIMELABEL)}
+    hidden = {(join.parent.read.table, name.lower()) for name in join.left_out}
     suffix = f"_{join.role}" if join.role else ""
     return [
-        FlatColumn(each.name + suffix, each.table, each.column) for each in columns if each.name.lower() not in behind
+        FlatColumn(each.name + suffix, each.table, each.column)
+        for each in columns
+        if each.name.lower() not in behind and (each.table, each.name.lower()) not in hidden
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Temporal:
     by `order_by`, then by label. `consumed` are columns that order or delete and are no attributes. `track` names those
     whose changes make a version; empty, all do. NULL is missing and filled, but for the `values`, where it says "now
     empty"; `are_all_values`: for every attribute, as in a snapshot unless it says otherwise. `fills_back`: a life's
-    first versions take its first known value.
+    first versions take its first known value. `untracked`: HIDDEN columns, whose changes make none where no TRACK does.
     """
 
     keys: tuple[str, ...]
@@ -50,6 +50,7 @@ class Temporal:
     values: tuple[str, ...] = ()
     are_all_values: bool = False
     fills_back: bool = True
+    untracked: tuple[str, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
         said = [
@@ -84,6 +85,12 @@ class Keyed:
     def merge(self) -> Merge | None:
         """How a MERGE table's slices are folded; None of any other."""
         return self.fold if isinstance(self.fold, Merge) else None
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The HIDDEN columns that its readers can name: of versions, those that are attributes."""
+        names = self.columns.hidden
+        return names if self.temporal is None else self.temporal.attributes(names)
 
     @property
     def temporal(self) -> Temporal | None:

@@ -31,6 +31,8 @@ class Referring(Protocol):
     def temporal(self) -> Temporal | None: ...  # noqa: D102
     @property
     def keys(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def hidden(self) -> tuple[str, ...]: ...  # noqa: D102
 
 
 def flat_of(
@@ -107,7 +109,8 @@ class _Follower:
         inner = self.flat(target, path)
         if inner is None or len(self.errors) > before:
             return None
-        return FlatJoin(inner, tuple(column.name for column, _ in group), parent_columns, group[0][1].role, at)
+        columns = tuple(column.name for column, _ in group)
+        return FlatJoin(inner, columns, parent_columns, group[0][1].role, at, _staying(parent))
 
     def _parent_columns(
         self, table: Referring, parent: Referring, group: list[tuple[Column, Reference]], path: tuple[str, ...]
@@ -249,6 +252,13 @@ class _Follower:
 
     def _refuse(self, column: Column, what: str, *, why: str, fix: str) -> None:
         self.errors.append(WaterclockError("E237", what, where=str(column.place), why=why, fix=fix))
+
+
+def _staying(parent: Referring) -> tuple[str, ...]:
+    """Return the HIDDEN columns of a parent that lead nowhere further."""
+    leading = {each.name for each in parent.columns.named if each.references is not None}
+    leading |= {each.references.at for each in parent.columns.named if each.references and each.references.at}
+    return tuple(name for name in parent.hidden if name not in leading)
 
 
 def plain_type(kind: str) -> str:

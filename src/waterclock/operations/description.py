@@ -36,6 +36,7 @@ def columns_said(at: Reading, table: Table) -> tuple[ColumnSaid, ...]:
         says = ["KEY"] if column.is_key else ["NOT NULL"] if column.is_not_null else []
         says += [f"EXPECT {rule.expression}" for rule in column.rules]
         says += [f"REFERENCES {column.references.table}"] if column.references else []
+        says += ["HIDDEN"] if column.is_hidden else []
         found.append(ColumnSaid(name, stored.get(name) or column.type or "", ", ".join(says), column.comment or ""))
     return tuple(found)
 

@@ -175,6 +175,7 @@ class ReadSaid:
     table: object
     span: object = None
     site: Site | None = None
+    hidden: object = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,39 +292,39 @@ def secret(name: str) -> Secret:
     return Secret(name)
 
 
-def table(name: str) -> Any:
-    """Read a table or view, as naming it in a query does."""
-    return _read("PLAIN", name)
+def table(name: str, *, hidden: object = False) -> Any:
+    """Read a table or view, as `SELECT *` of it does; with `hidden=True`, with its HIDDEN columns, too."""
+    return _read("PLAIN", name, hidden=hidden)
 
 
-def past(name: str, span: str) -> Any:
+def past(name: str, span: str, *, hidden: object = False) -> Any:
     """Read a partitioned table so far back: PAST(name, 'span')."""
-    return _read("PAST", name, span)
+    return _read("PAST", name, span, hidden=hidden)
 
 
-def history(name: str) -> Any:
+def history(name: str, *, hidden: object = False) -> Any:
     """Read all of a table so far: HISTORY(name)."""
-    return _read("HISTORY", name)
+    return _read("HISTORY", name, hidden=hidden)
 
 
-def previous(name: str) -> Any:
+def previous(name: str, *, hidden: object = False) -> Any:
     """Read a table as it was one window before: PREVIOUS(name)."""
-    return _read("PREVIOUS", name)
+    return _read("PREVIOUS", name, hidden=hidden)
 
 
-def latest(name: str) -> Any:
+def latest(name: str, *, hidden: object = False) -> Any:
     """Read the newest settled state of a table: LATEST(name)."""
-    return _read("LATEST", name)
+    return _read("LATEST", name, hidden=hidden)
 
 
-def until(name: str, span: str) -> Any:
+def until(name: str, span: str, *, hidden: object = False) -> Any:
     """Read a table from a span before the window to a span behind it: UNTIL(name, 'span')."""
-    return _read("UNTIL", name, span)
+    return _read("UNTIL", name, span, hidden=hidden)
 
 
-def flat(name: str, *, exact: object = False) -> Any:
+def flat(name: str, *, exact: object = False, hidden: object = False) -> Any:
     """Read a table with all parents that it refers to: FLAT(name); with `exact=True`, FLAT(name, 'exact')."""
-    return _read("FLAT", name, exact)
+    return _read("FLAT", name, exact, hidden=hidden)
 
 
 def var(name: str) -> Any:
@@ -331,8 +332,8 @@ def var(name: str) -> Any:
     return VariableSaid(name, _site())
 
 
-def _read(word: str, name: object, span: object = None) -> ReadSaid:
-    return ReadSaid(word, name, span, _site())
+def _read(word: str, name: object, span: object = None, *, hidden: object = False) -> ReadSaid:
+    return ReadSaid(word, name, span, _site(), hidden)
 
 
 def _note(kind: StatementKind, name: object, arguments: Mapping[str, Any]) -> Call | None:

@@ -149,18 +149,22 @@ def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, text
 def _read(name: str, said: ReadSaid, at: Span, texts: Texts) -> tuple[Argument, Span]:
     source, _ = texts.positional(said.site, 0, said.table, at)
     table, place = texts.table_name(source)
+    if not isinstance(said.hidden, bool):
+        raise texts.site(said.site, at).refuse(
+            "E251", f"hidden is {said.hidden!r}, not True or False", fix="write hidden=True, or leave it out"
+        )
     if said.word == FLAT:
         if not isinstance(said.span, bool):
             raise texts.site(said.site, at).refuse(
                 "E251", f"exact is {said.span!r}, not True or False", fix="write exact=True, or leave it out"
             )
-        return Argument(name, flat=Flat(Read(table), is_exact=said.span)), place
+        return Argument(name, flat=Flat(Read(table), is_exact=said.span), with_hidden=said.hidden), place
     kind = ReadKind[said.word]
     if kind not in {ReadKind.PAST, ReadKind.UNTIL}:
-        return Argument(name, read=Read(table, kind)), place
+        return Argument(name, read=Read(table, kind), with_hidden=said.hidden), place
     span_source, text = texts.positional(said.site, 1, said.span, at)
     duration: Duration = timed(span_source.span(0, len(text) or 1), lambda: parse_duration(text))
-    return Argument(name, read=Read(table, kind, duration)), place
+    return Argument(name, read=Read(table, kind, duration), with_hidden=said.hidden), place
 
 
 def _is_window(parameter: inspect.Parameter, found: FoundFunction) -> bool:

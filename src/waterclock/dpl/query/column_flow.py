@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
@@ -25,7 +25,7 @@ class Origin:
 
 NOTHING = Origin()
 UNKNOWN = Origin(is_known=False)
-Rest = Callable[[str], Origin]
+Rest = Callable[[str], Origin | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class ColumnFlow:
         if made.columns and not made.rests and made.is_known:
             return Made(tuple(replace(each, name=name) for name, each in zip(said, made.columns, strict=False)))
         if len(made.rests) == 1 and not made.opens and not made.columns and made.is_known:
-            return Made(tuple(Column(name, made.rests[0](name)) for name in said))
+            return Made(tuple(Column(name, made.rests[0](name) or UNKNOWN) for name in said))
         return Made(tuple(Column(name, UNKNOWN) for name in said))
 
     def _projection(self, node: Any, frame: _Frame, ctes: Mapping[str, Made]) -> Made:
@@ -233,12 +233,18 @@ class ColumnFlow:
 
     def _star(self, node: Any, frame: _Frame, ctes: Mapping[str, Made]) -> Made:
         star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else exp.Star()
+        excepted = [_names(each) for each in star.args.get("except_") or ()]
+        left_out = {names[0] for names in excepted if len(names) == 1}
         if isinstance(node, exp.Star):
-            chosen = [made for alias, made in frame.sources if alias.lower() not in frame.hidden]
+            of_one = [names for names in excepted if len(names) > 1]
+            chosen = [
+                _less(made, {names[1] for names in of_one if names[0] == alias.lower()})
+                for alias, made in frame.sources
+                if alias.lower() not in frame.hidden
+            ]
         else:
             source = frame.source(node.parts[0].name) if isinstance(node, exp.Column) and len(node.parts) == 2 else None
             chosen = [source if source is not None else self._fields(node, frame, ctes)]
-        left_out = {each.name.lower() for each in star.args.get("except_") or ()}
         replaced = {each.alias.lower(): self._of(each.this, frame, ctes) for each in star.args.get("replace") or ()}
         columns: dict[str, Column] = {}
         for made in chosen:
@@ -248,7 +254,7 @@ class ColumnFlow:
                     is_merged = lower in frame.sides and lower in columns
                     origin = frame.column(lower) if is_merged else replaced.get(lower, column.origin)
                     columns[lower] = Column(column.name, origin)
-        rests = tuple(rest for made in chosen for rest in made.rests)
+        rests = tuple(rest for made in chosen for rest in _less(made, left_out).rests)
         opens = tuple(name for made in chosen for name in made.opens)
         return Made(tuple(columns.values()), rests, opens, all(made.is_known for made in chosen))
 
@@ -302,6 +308,24 @@ class ColumnFlow:
         asked = inner.copy()
         asked.set("expressions", [exp.alias_(each, "c") for each in _conditions(inner)])
         return self.query(asked, frame, ctes).whole()
+
+
+def _names(node: Any) -> list[str]:
+    """Return the name of a column that an EXCEPT leaves out, its table's before it where said, in lower case."""
+    parts = node.parts if isinstance(node, exp.Column | exp.Dot) else [node]
+    return [part.name.lower() for part in parts]
+
+
+def _less(made: Made, names: Collection[str]) -> Made:
+    """Return columns without some, by their names in lower case; of what may come besides, those come no more."""
+    if not names:
+        return made
+
+    def less(rest: Rest) -> Rest:
+        return lambda name: None if name.lower() in names else rest(name)
+
+    columns = tuple(column for column in made.columns if column.name.lower() not in names)
+    return replace(made, columns=columns, rests=tuple(map(less, made.rests)))
 
 
 def _conditions(select: exp.Select) -> Iterator[Any]:

@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 
 from waterclock.dpl.query.splice import splice
 from waterclock.flow.choices import Kind
-from waterclock.flow.declarations import Flow, Query, Table
+from waterclock.flow.declarations import Flow, Query, Table, TableReference
 from waterclock.flow.flats import flats_of
 
 _DIALECT = "databricks"
@@ -38,7 +38,7 @@ def readers_of(flow: Flow, table: str, column: str) -> tuple[Reader, ...]:
     found = []
     for reader in flow.tables.values():
         if any(read.table == table for read in reader.reads):
-            how = how_read(reader, column)
+            how = how_read(reader, column, table)
             found += [Reader(reader, how)] if how else []
     found += [
         Reader(each, "REFERENCES it")
@@ -51,24 +51,28 @@ def readers_of(flow: Flow, table: str, column: str) -> tuple[Reader, ...]:
     return tuple(found)
 
 
-def how_read(reader: Table, column: str) -> str:
-    """Say how a reader reads a column of what it reads: by its name, by *, not told; nothing where it does not."""
+def how_read(reader: Table, column: str, table: str) -> str:
+    """Say how a reader reads a column of a table: by its name, by *, not told; nothing where it does not."""
     column = column.lower()
     if reader.kind is Kind.PUBLISH:
         sent = ((each.made_as.columns if each.made_as else (each.name,)) for each in reader.columns.named)
         named = {name.lower() for names in sent for name in names}
-        return "by its name" if column in named else "by *" if reader.columns.is_open else ""
+        is_sent = reader.columns.is_open and column not in {name.lower() for name in reader.columns.left_out}
+        return "by its name" if column in named else "by *" if is_sent else ""
     if reader.function is not None:
         return f"{reader.function.name}() cannot be looked into"
     queries = [reader.query] if reader.query is not None else []
     return next(
-        (how for query in queries for part in query.branches or (query,) if (how := _in_query(part, column))), ""
+        (how for query in queries for part in query.branches or (query,) if (how := _in_query(part, column, table))), ""
     )
 
 
-def _in_query(query: Query, column: str) -> str:
+def _in_query(query: Query, column: str, table: str) -> str:
     if flats_of(query):
         return "by FLAT"
+    left_out = [column in map(str.lower, each.left_out) for each in _references(query, table)]
+    if left_out and all(left_out):
+        return ""
     text = splice(query, lambda _: "wc_read").text
     try:
         tree: Any = exp.maybe_parse(text, dialect=_DIALECT)
@@ -82,6 +86,15 @@ def _in_query(query: Query, column: str) -> str:
     if any(isinstance(node, exp.Join) and column in _using(node) for node in nodes):
         return "by its name"
     return "by *" if any(_takes_all(star, column) for star in nodes if isinstance(star, exp.Star)) else ""
+
+
+def _references(query: Query, table: str) -> Iterator[TableReference]:
+    """Yield where a query reads a table, its views looked into."""
+    for reference in query.tables:
+        if reference.read is not None and reference.read.table == table:
+            yield reference
+        if reference.view is not None:
+            yield from _references(reference.view, table)
 
 
 def _using(join: exp.Join) -> Iterator[str]:

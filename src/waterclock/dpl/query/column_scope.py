@@ -200,7 +200,11 @@ class Resolver:
         known = {
             f"{alias}.{column}": column for alias, columns in listed(sources) for column in (columns or {}).values()
         }
-        self.errors.append(unknown_column(self.source.span(start, last + 1), name, known, listed(sources)))
+        error = unknown_column(self.source.span(start, last + 1), name, known, listed(sources))
+        bare = name.rpartition(".")[2]
+        if any(bare.lower() in source.output.beneath for source in sources):
+            error.fix = f"{bare} is HIDDEN, and no * brings it: name it beside the *, as in SELECT {bare}, * FROM ..."
+        self.errors.append(error)
 
     def _using(self, join: Any, frame: Frame) -> None:
         for column in join.args.get("using") or ():
@@ -211,13 +215,15 @@ class Resolver:
     def _projected(self, query: exp.Select, frame: Frame) -> Output:
         entries: list[Entry] = []
         is_whole = True
+        beneath: frozenset[str] = frozenset()
         for projection in query.expressions:
             if isinstance(projection, exp.Dot) and isinstance(projection.expression, exp.Star):
                 self._star_of_call(projection)
             made = projection_of(projection, frame)
             entries.extend(made.entries)
             is_whole = is_whole and made.is_whole
-        return Output(tuple(entries), is_whole=is_whole)
+            beneath |= made.beneath
+        return Output(tuple(entries), is_whole=is_whole, beneath=beneath)
 
     def _star_of_call(self, node: exp.Dot) -> None:
         written = self.source.span_of(node)

@@ -123,7 +123,7 @@ class _Tracer:
             return None
         if made.opens or len(made.rests) > 1:
             return Made(note=UNTOLD)
-        return self._made("", made.rests[0]("*"))
+        return self._made("", made.rests[0]("*") or Origin(is_known=False))
 
     def _texts(self, tree: Any) -> dict[str, str]:
         """Return the expressions with each column's table before it, by the names in lower case."""

@@ -18,22 +18,28 @@ def names_of(columns: Iterable[str]) -> Names:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One column that a query makes; `node` is the part of its SELECT that makes it, None for a table's own."""
+    """One column that a query makes; `node` is the part of its SELECT that makes it, None for a table's own.
+
+    No `*` brings a table's column that `is_hidden`.
+    """
 
     name: str
     family: Family | None = None
     node: Any = field(default=None, compare=False)
+    is_hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
     """The columns that a query makes, in order; some are not known where it is not `is_whole`.
 
-    `names` is None then; `twice` are the names, in lower case, that more than one column has.
+    `names` is None then; `twice` are the names, in lower case, that more than one column has, `beneath` those of HIDDEN
+    columns that a `*` has not brought.
     """
 
     entries: tuple[Entry, ...]
     is_whole: bool = True
+    beneath: frozenset[str] = frozenset()
     names: Names | None = field(init=False)
     twice: frozenset[str] = field(init=False)
     families: Mapping[str, Family] = field(init=False)
@@ -55,7 +61,7 @@ class Output:
 
     def renamed(self, names: Iterable[str]) -> Output:
         """Return the columns under other names, by their places: those of an alias `t(a, b)`."""
-        families = [entry.family for entry in self.entries] if self.is_whole else []
+        families = [entry.family for entry in self.entries if not entry.is_hidden] if self.is_whole else []
         said = list(names)
         families += [None] * (len(said) - len(families))
         return Output(tuple(Entry(name, family) for name, family in zip(said, families, strict=False)))
@@ -64,11 +70,16 @@ class Output:
 UNKNOWN = Output((), is_whole=False)
 
 
-def output_of(names: Names | None, families: Mapping[str, Family] | None = None) -> Output:
-    """Return the columns of a table, by their names; UNKNOWN where those are None."""
+def output_of(names: Names | None, families: Mapping[str, Family] | None = None, hidden: Iterable[str] = ()) -> Output:
+    """Return the columns of a table, by their names, which of them are hidden; UNKNOWN where those are None."""
+    out_of_sight = {name.lower() for name in hidden}
     if names is None:
         return Output(tuple(Entry(name, family) for name, family in (families or {}).items()), is_whole=False)
-    return Output(tuple(Entry(name, (families or {}).get(lower)) for lower, name in names.items()))
+    return Output(
+        tuple(
+            Entry(name, (families or {}).get(lower), is_hidden=lower in out_of_sight) for lower, name in names.items()
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ class _Reader:
         if self.table.kind is Kind.COLLECT:
             self._take_delivered(read, column, how)
             return
-        known = how_read(self.table, column)
+        known = how_read(self.table, column, read)
         made = list(self._made(read, column))
         shown = self.lineage.of_code.get(self.table.name)
         if self.table.function is not None and shown is not None:
@@ -191,7 +191,8 @@ class _Reader:
         for name, one in made.items():
             if any(each.table == read and each.column.lower() in {column.lower(), "*"} for each in one.inputs):
                 yield name, one
-        if read in self.lineage.stars_in(self.table.name) and column.lower() not in {name.lower() for name in made}:
+        is_by_star = read in self.lineage.stars_in(self.table.name) and self.lineage.comes_by_star(read, column)
+        if is_by_star and column.lower() not in {name.lower() for name in made}:
             yield column, Made(column, (of,))
 
     def _is_untold(self) -> bool:

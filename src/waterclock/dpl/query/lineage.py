@@ -68,7 +68,8 @@ class ColumnLineage:
             return found[of.column.lower()]
         if "*" in found and (not self._knows(of.table) or self._has(of)):
             return found["*"]
-        if (stars := self._stars.get(of.table, ())) and not _is_consumed(table, of.column):
+        stars = [name for name in self.stars_in(of.table) if self.comes_by_star(name, of.column)]
+        if stars and not _is_consumed(table, of.column):
             return Made(of.column, tuple(ColumnOf(name, of.column) for name in stars), "through *")
         known = self.columns(of.table)
         if table.kind is Kind.COLLECT and not self._knows(of.table):
@@ -88,6 +89,10 @@ class ColumnLineage:
         """Return the tables of which a `*` of a table's query may bring more columns than are told."""
         self._traced(table)
         return self._stars.get(table, ())
+
+    def comes_by_star(self, table: str, column: str) -> bool:
+        """Tell whether a `*` brings that column of a table, where it has one: no HIDDEN one comes so."""
+        return column.lower() not in {name.lower() for name in self.flow.tables[table].hidden}
 
     def up(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all that a column is made of, to the sources."""
@@ -123,7 +128,8 @@ class ColumnLineage:
             for column, made in self._traced(name).items():
                 if found := [each for each in made.inputs if _is(each, of)]:
                     yield ColumnOf(name, column), made.unknown.issuperset(found)
-            if of.table in self._stars.get(name, ()) and of.column not in self._traced(name):
+            is_by_star = of.table in self.stars_in(name) and self.comes_by_star(of.table, of.column)
+            if is_by_star and of.column not in self._traced(name):
                 yield ColumnOf(name, of.column), False
 
     def _knows(self, table: str) -> bool:
@@ -160,7 +166,11 @@ class ColumnLineage:
             self._stars[table.name] = (source,) if table.columns.is_open else ()
             if table.columns.named:
                 return {column.name: self._sent(source, column) for column in table.columns.named}
-            return {column: Made(column, (ColumnOf(source, column),)) for column in self.columns(source)}
+            return {
+                column: Made(column, (ColumnOf(source, column),))
+                for column in self.columns(source)
+                if column not in table.columns.left_out
+            }
         if table.function is not None:
             return self._trace_code(table, table.function)
         if table.query is None:

@@ -59,11 +59,16 @@ def _of_star(node: Any, frame: Frame) -> Output:
 def _star(star: exp.Star, node: Any, sources: Iterable[Seen], merged: frozenset[str], *, is_whole: bool) -> Output:
     """Return what a `*` brings: a column that USING made one of two is brought once."""
     left_out = {column.name.lower() for column in star.args.get("except_") or ()}
+    sources = list(sources)
     entries: list[Entry] = []
     for source in sources:
         is_whole = is_whole and source.output.is_whole
         if source.output.is_whole:
-            entries.extend(Entry(entry.name, entry.family, node) for entry in source.output.entries)
+            entries.extend(
+                Entry(entry.name, entry.family, node)
+                for entry in source.output.entries
+                if not entry.is_hidden or entry.name.lower() in merged
+            )
     seen: set[str] = set()
     kept = []
     for entry in entries:
@@ -71,7 +76,8 @@ def _star(star: exp.Star, node: Any, sources: Iterable[Seen], merged: frozenset[
         if lower not in left_out and not (lower in merged and lower in seen):
             kept.append(entry)
         seen.add(lower)
-    return Output(tuple(kept), is_whole=is_whole)
+    beneath = frozenset(entry.name.lower() for source in sources for entry in source.output.entries if entry.is_hidden)
+    return Output(tuple(kept), is_whole=is_whole, beneath=beneath)
 
 
 def _bare(node: Any) -> Any:

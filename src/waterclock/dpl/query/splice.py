@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -132,6 +132,11 @@ def variables_of(query: Query) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+def without_columns(relation: str, columns: Sequence[str]) -> str:
+    """Return a relation, on one line, that has all columns of another but these."""
+    return f"(SELECT * EXCEPT ({', '.join(map(quoted, columns))}) FROM {relation})" if columns else relation
+
+
 def reads_of(query: Query) -> tuple[Read, ...]:
     """Return what a query reads, views and FLAT looked into, each once and in the order written."""
     found: dict[Read, None] = dict.fromkeys(read for branch in query.branches for read in reads_of(branch))
@@ -167,7 +172,7 @@ def _edits(query: Query, ways: InPlace) -> Iterator[tuple[int, int, TableReferen
         if reference.alias is not None:
             edits.append((reference.alias_at, 1, reference.alias_at, f" AS {quoted(reference.alias)}"))
     edits.extend((value.start, 0, value.end, value) for value in query.values)
-    edits.extend((at, 2, at, text) for at, text in ways.between(query).items())
+    edits.extend((at, 2, at, text) for at, text in (*query.stars, *ways.between(query).items()))
     for start, _, end, what in sorted(edits, key=lambda edit: edit[:3]):
         yield start, end, what
 
@@ -178,7 +183,7 @@ def _reference(
     at = reference.start
     read = reference.read or reference.flat
     if read is not None:
-        relation = ways.of_read(query, reference, read)
+        relation = without_columns(ways.of_read(query, reference, read), reference.left_out)
         yield watermark_in(relation) if reference.is_mark else relation, source, at, False
         return
     if reference.view is None:

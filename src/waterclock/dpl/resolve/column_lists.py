@@ -7,6 +7,7 @@ from typing import Any
 
 from waterclock.dpl.query.outputs import illegal_name, refused_signs
 from waterclock.dpl.resolve.endings import ending_of, refused_endings
+from waterclock.dpl.resolve.hidden import all_hidden, refused_hidden
 from waterclock.dpl.resolve.published_columns import made_of, refused_list
 from waterclock.dpl.resolve.rules import rule_of
 from waterclock.dpl.resolve.schema_changes import refused_change
@@ -31,7 +32,7 @@ def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[
     seen: dict[str, str] = {}
     columns: list[Column] = []
     for column in said.columns:
-        problem = _wrong_name(column, seen, statement.kind)
+        problem = _wrong_name(column, seen, statement.kind) or refused_hidden(column, statement.kind)
         if is_list and problem is None:
             problem = _wrong_in_list(column, statement)
         if column.made_as is not None and column.retires is None and statement.kind is not StatementKind.PUBLISH:
@@ -44,6 +45,7 @@ def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[
     found = Columns(tuple(columns), said.is_open, on_change)
     errors.extend(refused_endings(statement))
     errors.extend(refused_list(statement))
+    errors.extend(all_hidden(said))
     refused = refused_change(statement, found)
     errors.extend([refused] if refused else [])
     return found
@@ -55,7 +57,7 @@ def _column(said: ColumnSaid, variables: Mapping[str, Any], errors: list[Watercl
         said.name, said.span.place, said.type, said.is_key, said.is_not_null, rules, said.references, said.comment,
         said.tags, said.else_of_type, said.else_of_null, said.else_of_key, ending_of(said, variables, errors),
         said.stays.stays if said.stays else None, said.tells.what if said.tells else None,
-        made_of(said, variables, errors),
+        made_of(said, variables, errors), said.hidden_span is not None,
     )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.for_each import read_each
+from waterclock.dpl.resolve.hidden import hidden_of_view, with_left_out_rows
 from waterclock.dpl.resolve.keys import settle_keys
 from waterclock.dpl.resolve.ladders import check_ladders
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE, with_late_rows
@@ -238,10 +239,12 @@ class _Compiler:
             )
             flat = queries.flat(at, draft.name)
             draft.is_incomplete = draft.is_incomplete or flat is None
-            return replace(argument, flat=flat)
+            return with_left_out_rows(replace(argument, flat=flat), said.read.table, queries.hidden_of)
         read = argument.read
-        if read is None or read.table in queries.tables:
+        if read is None:
             return argument
+        if read.table in queries.tables:
+            return with_left_out_rows(argument, read.table, queries.hidden_of)
         if read.table not in queries.views:
             self.errors.append(
                 span.refuse("E213", f"unknown table {read.table}", fix=nearest_table(read.table, queries.known()))
@@ -252,6 +255,8 @@ class _Compiler:
         if reference is None:
             draft.is_incomplete = True
             return replace(argument, read=None)
+        if argument.with_hidden:
+            self.errors.append(hidden_of_view(span, read.table))
         name = read.table
         text = f"SELECT * FROM {name}"
         start = len(text) - len(name)

@@ -13,6 +13,7 @@ from waterclock.dpl.resolve.awaits import awaits_of
 from waterclock.dpl.resolve.changes import by_changes, refused_changes, with_op
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, check_table_options
+from waterclock.dpl.resolve.hidden import hidden_keys, with_hidden_rules, with_hidden_untracked
 from waterclock.dpl.resolve.links import by_link
 from waterclock.dpl.resolve.lookbacks import changed_of
 from waterclock.dpl.resolve.measures import measures_of
@@ -109,6 +110,7 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
     draft = Draft(statement, statement.name, kind, table_type, function=statement.function)
     draft.columns = columns_of(statement, config.variables, errors)
     draft.rules = _rules(statement, config.variables, errors)
+    with_hidden_rules(draft)
     draft.measures, draft.is_profiled, draft.offline = measures_of(statement, config.variables, errors)
     draft.about = _about(draft, config)
     draft.pool = _pool(draft, config, errors)
@@ -326,6 +328,8 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
         settle_temporal(draft, said, variables, errors)
     if batching is Batching.CHANGES:
         draft.fold = by_changes(draft, said, errors)
+    with_hidden_untracked(draft)
+    errors.extend(hidden_keys(draft))
 
 
 _WHOLE = {Batching.SNAPSHOT: {Mode.REPLACE, Mode.TEMPORAL}, Batching.STATE: {Mode.REPLACE}}

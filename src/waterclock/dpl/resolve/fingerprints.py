@@ -9,6 +9,7 @@ from typing import Any
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.hidden import says_of_hidden
 from waterclock.dpl.syntax.statements import QuerySaid, Statement, WhenSaid
 from waterclock.flow.checks import all_rules, keeps_unread
 from waterclock.flow.declarations import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table
@@ -69,6 +70,7 @@ def fingerprint_of(
     parts += [f"{name}={text}" for name, text in sorted(queries.items())]
     parts += [str(read) for read in draft.reads]
     parts += [repr(flat) for flat in _flats(draft)]
+    parts += says_of_hidden(draft)
     parts += [_source(draft.source), draft.destination and str(draft.destination)]
     parts += [f"CLOSE WHEN {draft.closes.expression} {draft.closes.marks}"] if draft.closes else []
     parts += [f"LATE ROWS {clause.value}" for clause in draft.statement.clauses if clause.word == "LATE ROWS"]

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from sqlglot import exp
 
 from waterclock.dpl.query.references import find_in_branches
+from waterclock.dpl.resolve.hidden import hidden_in
 from waterclock.dpl.resolve.views import queries_of
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText
@@ -53,7 +54,8 @@ def with_late_rows(
                 own = late_of(statement.name) if len(reads) == 1 else f"{late_of(statement.name)}_{_short(read.table)}"
                 late_rows = LateRows(statement.name, column, read.span, within)
                 if own.lower() not in names:
-                    kept.append(_late_rows(statement, read, own, late_rows, variables))
+                    hidden = hidden_in(names.get(read.table.lower()))
+                    kept.append(_late_rows(statement, read, own, late_rows, hidden, variables))
                 elif len(reads) > 1:  # what ends in _late is refused by the rules of names
                     errors.append(_is_ours(names[own.lower()], statement))
     return [*statements, *kept]
@@ -95,13 +97,21 @@ def _time_of(statement: Statement, read: Read, names: Mapping[str, Statement], *
 
 
 def _late_rows(
-    statement: Statement, read: Read, own: str, late_rows: LateRows, variables: Mapping[str, Value]
+    statement: Statement,
+    read: Read,
+    own: str,
+    late_rows: LateRows,
+    hidden: Sequence[str],
+    variables: Mapping[str, Value],
 ) -> Statement:
     name, of = (".".join(map(quoted, table.split("."))) for table in (own, read.table))
+    columns = f"({', '.join(f'{quoted(column)} HIDDEN' for column in hidden)}, *) " if hidden else ""
+    named = "".join(f"{quoted(column)}, " for column in hidden)
     # which rows these are is known of each batch alone: when the books of which windows were closed
     text = (
-        f"TRANSFORM {name} PARTITIONED COMMENT 'Rows that came too late, or too early, for {statement.name}' "
-        f"AS SELECT *, CAST(NULL AS STRING) AS {REASON} FROM {of};"
+        f"TRANSFORM {name} PARTITIONED {columns}"
+        f"COMMENT 'Rows that came too late, or too early, for {statement.name}' "
+        f"AS SELECT {named}*, CAST(NULL AS STRING) AS {REASON} FROM {of};"
     )
     found, errors = parse_text(SourceText(f"the late rows of {statement.name}", text), variables=variables)
     if errors:

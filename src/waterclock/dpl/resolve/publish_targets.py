@@ -7,6 +7,7 @@ from typing import Any
 
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.hidden import with_left_out
 from waterclock.dpl.resolve.merge_keys import settle_merge
 from waterclock.dpl.resolve.overwrites import overwrite_of, rule_of_overwrite
 from waterclock.dpl.resolve.published_columns import with_sent_keys
@@ -23,6 +24,7 @@ def settle_publish(
 ) -> None:
     """Set what a publish takes from its table: its type, and its mode and keys where the statement has none."""
     draft.type = table.type
+    with_left_out(draft, table)
     said = draft.statement.value("MODE", ModeSaid)
     draft.mode = said.mode if said else table.mode
     if table.temporal is not None:

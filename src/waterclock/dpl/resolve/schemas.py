@@ -132,7 +132,7 @@ class Schemas:
         """Return the columns of a table or view with their families of types."""
         if name in self.queries.views:
             return self._view(name)
-        return output_of(self.columns_of(name), self._families.get(name))
+        return output_of(self.columns_of(name), self._families.get(name), self.queries.hidden_of(name))
 
     def of_flat(self, flat: Flat | None, span: Span) -> Output:
         """Return the columns of a flat read, and refuse names that are there twice; UNKNOWN where not all are known."""
@@ -157,7 +157,8 @@ class Schemas:
             for each in columns
             if (family := self._families.get(each.table, {}).get(each.column.lower())) is not None
         }
-        return output_of({**names_of(each.name for each in columns), TIMELABEL: TIMELABEL}, families)
+        names = {**names_of(each.name for each in columns), TIMELABEL: TIMELABEL}
+        return output_of(names, families, self.queries.hidden_of(flat.read.table))
 
     def _view(self, name: str) -> Output:
         if name not in self._views:
@@ -240,6 +241,8 @@ class Schemas:
             self.errors.extend(self._sent(said, columns, draft.statement.name))
         if said is not None and not said.is_open:
             columns = {**names_of(column.name for column in said.columns), TIMELABEL: TIMELABEL}
+        left_out = {name.lower() for name in draft.columns.left_out}
+        columns = {lower: name for lower, name in columns.items() if lower not in left_out}
         mode = draft.statement.clause("MODE")
         if mode is not None and isinstance(mode.value, ModeSaid):
             self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.statement.name))

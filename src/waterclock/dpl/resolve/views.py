@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from waterclock.dpl.query.hidden_columns import hiding_of
 from waterclock.dpl.query.names_in_query import Found, FoundTable
 from waterclock.dpl.query.references import find_in_branches, find_references
 from waterclock.dpl.resolve.flats import Flats
@@ -106,13 +107,25 @@ class Queries:
         if None in references or any(table.name in self.incomplete for table in found.tables):
             self.incomplete.add(own)
         values = tuple(ValueReference(value.start - base, value.end - base, value.name) for value in found.values)
+        hiding = hiding_of(said.span.source, said.tokens, found, lambda table: self.hidden_of(table.name))
+        self.errors.extend(hiding.errors)
         return Query(
             said.span.text,
             said.span.place,
-            tuple(reference for reference in references if reference is not None),
+            tuple(
+                replace(reference, left_out=hiding.left_out.get(table.start, ()))
+                for table, reference in zip(found.tables, references, strict=True)
+                if reference is not None
+            ),
             values,
             tuple(sorted(found.variables)),
+            stars=tuple((at - base, text) for at, text in sorted(hiding.stars.items())),
         )
+
+    def hidden_of(self, name: str) -> tuple[str, ...]:
+        """Return the HIDDEN columns that readers of a table can name; nothing of a view."""
+        draft = self.flats.drafts.get(name)
+        return draft.hidden if draft is not None else ()
 
     def _reference(self, found: FoundTable, own: str, base: int) -> TableReference | None:
         at = TableReference(found.start - base, found.end - base, found.alias, found.alias_at - base)

@@ -42,10 +42,10 @@ _FOREIGN = {
     "FLOAT8": "DOUBLE", "NUMBER": "DECIMAL(38,0)", "BLOB": "BINARY", "BYTEA": "BINARY", "SERIAL": "INT",
     "NVARCHAR": "STRING", "STR": "STRING", "OBJECT": "STRING", "BIGSERIAL": "BIGINT", "CLOB": "STRING",
 }  # fmt: skip
-_SAID = ("KEY", "NOT NULL", "EXPECT", "REFERENCES", "TAGS", "COMMENT")
+_SAID = ("KEY", "NOT NULL", "EXPECT", "REFERENCES", "HIDDEN", "TAGS", "COMMENT")
 _INTERVAL_WORDS = frozenset("YEAR MONTH DAY HOUR MINUTE SECOND TO".split())
 _LATER = {
-    "DEFAULT": "DEFAULT", "SUBJECT": "SUBJECT", "HIDDEN": "HIDDEN",
+    "DEFAULT": "DEFAULT", "SUBJECT": "SUBJECT",
 }  # fmt: skip
 
 
@@ -69,12 +69,13 @@ class _Draft:
     retires: RetireSaid | None = None
     stays: StaysSaid | None = None
     tells: TellsSaid | None = None
+    hidden_span: Span | None = None
 
     def said(self) -> ColumnSaid:
         return ColumnSaid(
             self.name, self.span, self.type, self.is_key, self.is_not_null, tuple(self.rules), self.references,
             self.references_span, self.comment, self.tags, self.else_of_type, self.else_of_null, self.else_of_key,
-            self.made_as, self.made_as_span, self.retires, self.stays, self.tells,
+            self.made_as, self.made_as_span, self.retires, self.stays, self.tells, self.hidden_span,
         )  # fmt: skip
 
 
@@ -138,12 +139,22 @@ def _rule(cursor: Cursor, draft: _Draft) -> None:
         draft.rules.append(_expect(cursor))
     elif cursor.accept("REFERENCES"):
         _references(cursor, draft)
+    elif cursor.at("HIDDEN"):
+        _hidden(cursor, draft)
     elif cursor.accept("TAGS"):
         draft.tags = cursor.names("tags")
     elif cursor.accept("COMMENT"):
         draft.comment = cursor.text("a comment")
     elif not _ending(cursor, draft):
         raise _unknown(cursor)
+
+
+def _hidden(cursor: Cursor, draft: _Draft) -> None:
+    span = cursor.here()
+    cursor.take()
+    if draft.hidden_span is not None:
+        raise span.refuse("E319", f"HIDDEN is said twice of {draft.name}", fix="say it once")
+    draft.hidden_span = span
 
 
 def _ending(cursor: Cursor, draft: _Draft) -> bool:

@@ -151,6 +151,7 @@ class ColumnSaid:
     retires: RetireSaid | None = None
     stays: StaysSaid | None = None
     tells: TellsSaid | None = None
+    hidden_span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)

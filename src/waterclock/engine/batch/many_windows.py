@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.batches.records import Slice
 from waterclock.dpl.query.splice import MARKERS, Spliced, reads_of, splice_by
 from waterclock.dpl.query.window_wise import WindowWise, window_wise
+from waterclock.engine.reads.hidden import with_hidden
 from waterclock.engine.reads.pin import PinnedRead, frame_of, nothing_of
 from waterclock.engine.spark.asking import asked
 from waterclock.engine.spark.user_functions import register_functions
@@ -182,7 +183,7 @@ def _read_by_all(work: Workplace, spark: SparkSession, shown: Sequence[PinnedRea
         return None
     folder = work.lake.folder(table.name)
     manifests = [read_manifest(folder, path) for path in pieces]
-    return _numbered(spark, _rows_of(work, spark, table, folder, manifests), shown)
+    return _numbered(spark, with_hidden(_rows_of(work, spark, table, folder, manifests), table), shown)
 
 
 def _rows_of(

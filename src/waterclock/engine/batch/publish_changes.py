@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from waterclock.batches.records import Input, Slice
 from waterclock.engine.batch.destinations import last_standing
 from waterclock.engine.reads.as_of import frame_as_of
+from waterclock.engine.reads.hidden import without
 from waterclock.engine.reads.pin import PinnedRead, labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -74,10 +75,11 @@ def is_whole(work: Workplace, table: Table, batch: Batch) -> bool:
 def published_columns(table: Table, rows: DataFrame) -> DataFrame:
     """Return what the publish sends: the columns that it names, where it names any, and those that it makes of them.
 
+    One that names none sends all that are not HIDDEN.
     A column that rows of before lack is NULL where others are made of it.
     """
     if table.columns.is_open:
-        return rows
+        return without(rows, table.columns.left_out)
     named = table.columns.named
     if all(column.made_as is None for column in named):
         names = [column.name for column in named]
@@ -98,7 +100,8 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
 def _delivered_read(work: Workplace, table: Table, batch: Batch) -> Input | None:
     """Return what the newest delivery read; None where all is to be brought."""
     last = last_standing(work, table, batch)
-    if last is not None and not table.columns.is_open and _is_of_other_code(work, table, last):
+    are_chosen = not table.columns.is_open or bool(table.columns.left_out)
+    if last is not None and are_chosen and _is_of_other_code(work, table, last):
         return None  # what was sent of rows that did not change was made otherwise, or not masked yet
     inputs = () if last is None else work.ledger.reads.inputs(table.name, last.label)
     return inputs[0] if inputs else None

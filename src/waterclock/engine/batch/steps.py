@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from waterclock.engine.reads.hidden import without
 from waterclock.engine.spark.user_functions import load_function
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, did_you_mean
@@ -35,7 +36,11 @@ def step_rows(
     step = function.step
     if step is None:
         raise AssertionError(f"{function.name} keeps no state")
-    reads = {argument.name: frames[argument.read] for argument in function.arguments if argument.read is not None}
+    reads = {
+        argument.name: without(frames[argument.read], [name for name in argument.left_out if name not in step.keys])
+        for argument in function.arguments
+        if argument.read is not None
+    }
     rows, state = reads[ROWS].drop(TIMELABEL), reads[STATE].drop(TIMELABEL)
     for side, frame in ((ROWS, rows), (STATE, state)):
         _require_keys(table, function, step.keys, side, frame)

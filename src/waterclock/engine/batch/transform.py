@@ -20,6 +20,7 @@ from waterclock.engine.batch.steps import step_rows
 from waterclock.engine.reads.absent_parents import AbsentParents
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.flat_parents import flat_frames
+from waterclock.engine.reads.hidden import without
 from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
 from waterclock.engine.spark.asking import asked
 from waterclock.engine.spark.errors import to_error, user_code_error
@@ -253,9 +254,10 @@ def _python_rows(
             arguments[argument.name] = _sql_rows(work, spark, argument.query, of, frames, where)
         elif argument.flat is not None:
             known = argument.flat in frames
-            arguments[argument.name] = frames[argument.flat] if known else flat_frame(work.flow, argument.flat, frames)
+            rows = frames[argument.flat] if known else flat_frame(work.flow, argument.flat, frames)
+            arguments[argument.name] = without(rows, argument.left_out)
         elif argument.read is not None:
-            arguments[argument.name] = frames[argument.read]
+            arguments[argument.name] = without(frames[argument.read], argument.left_out)
     try:
         made = call(**arguments)
     except Exception as raised:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+from waterclock.dpl.adhoc import HELD
 from waterclock.engine.query.quarantine import rows_set_aside
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Flow, Table
@@ -21,13 +22,12 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SUFFIX = "_held"
 _OURS = {"_claim": "BIGINT", "_row": "STRING", "_broken": "ARRAY<STRING>"}
 
 
 def helds(flow: Flow) -> dict[str, str]:
     """Return what is held of each table by its name: every table has one, mostly without rows."""
-    return {f"{name}{SUFFIX}": name for name in flow.tables}
+    return {f"{name}{HELD}": name for name in flow.tables}
 
 
 def held_frame(work: Workplace, spark: SparkSession, table: Table) -> DataFrame:

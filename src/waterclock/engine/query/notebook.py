@@ -15,8 +15,10 @@ from waterclock.engine.query.query import require_table
 from waterclock.engine.query.ticks import AsOf, moment_of, reservations
 from waterclock.engine.query.view_rows import frame_at_moment
 from waterclock.engine.query.views import viewed, without_own_views
+from waterclock.engine.reads.hidden import without
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
+from waterclock.engine.workplace import Workplace
 from waterclock.timelabel.instant import utc_of
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def resolve(
     *,
     known_at: datetime | None = None,
     partial: bool = False,
+    hidden: bool = False,
     project: str | Path = ".",
     env: str | None = None,
 ) -> DataFrame: ...
@@ -45,6 +48,7 @@ def resolve(
     *,
     known_at: datetime | None = None,
     partial: bool = False,
+    hidden: bool = False,
     project: str | Path = ".",
     env: str | None = None,
 ) -> tuple[DataFrame, ...]: ...
@@ -54,18 +58,19 @@ def resolve(
     *,
     known_at: datetime | None = None,
     partial: bool = False,
+    hidden: bool = False,
     project: str | Path = ".",
     env: str | None = None,
 ) -> DataFrame | tuple[DataFrame, ...]:
     """Return a table of a project, or its view, as of a tick, `timelabel` among its columns; grain: the table's.
 
-    A list of tables gives a tuple of frames in its order, all as of one tick and as known at one instant, so that they
-    can be joined. `as_of` is an instant (UTC where it has no offset), a timelabel, `table@label` (the end of its
+    A list of tables gives a tuple of frames in its order, all as of one tick and as known at one instant, so that
+    they can be joined. `as_of` is an instant (UTC where it has no offset), a timelabel, `table@label` (the end of its
     window) or `latest`, the newest tick at which all the tables are settled. `known_at`: only what was committed by
     then counts, by the ledger's clock. While something of it is being restated, it is what was known at the last
     instant at which all agreed, and a warning names the batches that have not followed. `partial` answers without the
-    labels that are not there, and warns of them. Takes the Spark session that is there, else starts one and leaves it
-    open. Cost: a few looks at the ledger; rows are read when a frame is.
+    labels that are not there, and warns of them. `hidden`: with HIDDEN columns, too. Takes the Spark session that is
+    there, else starts one and leaves it open. Cost: a few looks at the ledger; rows are read when a frame is.
 
     Raises ProjectErrors for a project with errors; WaterclockError E511 for a table that is not there, E706 for a
     destination, E518 and E521 to E523 where the tables have no content as of the tick, E640 where it is not kept any
@@ -85,5 +90,9 @@ def resolve(
         for said in reservations(moment):
             warnings.warn(said, stacklevel=2)
         spark = sessions.root()
-        frames = tuple(frame_at_moment(work, spark, name, moment) for name in names)
+        frames = tuple(_shown(work, frame_at_moment(work, spark, name, moment), name, hidden) for name in names)
     return frames[0] if isinstance(table, str) else frames
+
+
+def _shown(work: Workplace, rows: DataFrame, name: str, hidden: bool) -> DataFrame:  # noqa: FBT001 - as it is asked
+    return rows if hidden else without(rows, work.flow.tables[viewed(work.flow, name) or name].hidden)

@@ -18,6 +18,7 @@ from waterclock.engine.query.ticks import AsOf, Moment, moment_of
 from waterclock.engine.query.view_rows import frame_at_moment, frame_of_view, shown_now
 from waterclock.engine.query.views import viewed
 from waterclock.engine.reads.as_of import frame_as_of
+from waterclock.engine.reads.hidden import with_hidden, without
 from waterclock.engine.reads.pin import nothing_of
 from waterclock.engine.spark.asking import asked
 from waterclock.engine.spark.errors import to_error
@@ -98,7 +99,7 @@ def _bound(
             elif set_aside is not None:
                 frame = quarantine_frame(work, spark, work.flow.tables[set_aside], moment)
             elif held is not None:
-                frame = held_frame(work, spark, work.flow.tables[held])
+                frame = with_hidden(held_frame(work, spark, work.flow.tables[held]), work.flow.tables[held])
             elif viewed(work.flow, read.table) is not None:
                 frame = _frame_of_view(work, spark, read.table, moment, heads)
             else:
@@ -133,9 +134,9 @@ def _tables(flow: Flow, asked: Query) -> list[str]:
 
 @telling_damage
 def preview(work: Workplace, table: str, *, limit: int) -> Answer:
-    """Return some rows of a table's newest label."""
+    """Return some rows of a table's newest label, without HIDDEN columns."""
     require_table(work.flow, table)
-    frame = _frame(work, work.sessions.own(), table)
+    frame = without(_frame(work, work.sessions.own(), table), work.flow.tables[table].hidden)
     newest = work.ledger.reads.newest(table)
     if newest is not None and work.flow.tables[table].is_partitioned:
         frame = frame.where(f"timelabel = '{label_of(newest.label)}'")
@@ -175,11 +176,12 @@ def _frame(
     if moment is not None:
         return frame_as_of(work, spark, work.flow.tables[name], moment.tick, known_at=moment.known_at)
     folder = work.lake.folder(name)
-    if not table_exists(folder):
-        return nothing_of(spark, work.lake, work.flow.tables[name])
     table = work.flow.tables[name]
+    if not table_exists(folder):
+        return with_hidden(nothing_of(spark, work.lake, table), table)
     at = head(folder) if version is None or version < 0 else version
-    return frame_at(spark, folder, at, low=_kept_from(work, table), is_partitioned=table.is_partitioned)
+    rows = frame_at(spark, folder, at, low=_kept_from(work, table), is_partitioned=table.is_partitioned)
+    return with_hidden(rows, table)
 
 
 def _kept_from(work: Workplace, table: Table) -> datetime | None:

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from waterclock.batches.facts import BEGINNING
+from waterclock.engine.reads.hidden import with_hidden
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
@@ -54,4 +55,5 @@ def frame_as_of(
         WaterclockError: E705 where the table is not there yet and declares no types, E640 where what was there then is
             not kept any more.
     """
-    return frame_of_resolved(spark, work.lake, table, resolved(work, table, tick, known_at=known_at))
+    rows = frame_of_resolved(spark, work.lake, table, resolved(work, table, tick, known_at=known_at))
+    return with_hidden(rows, table)

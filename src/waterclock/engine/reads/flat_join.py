@@ -79,7 +79,10 @@ class _Follower:
     def followed(self, reached: _Reached, rows: DataFrame) -> DataFrame:
         """Follow the references of a table, and those of what they lead to: rows are looked up, never made more."""
         for join in reached.flat.joins:
-            parent, suffix = self.frames[join.parent.read].drop(TIMELABEL), f"_{join.role}" if join.role else ""
+            parent, suffix = (
+                self.frames[join.parent.read].drop(TIMELABEL, *join.left_out),
+                f"_{join.role}" if join.role else "",
+            )
             suffix += reached.suffix
             at = reached.names[join.at] if join.at else reached.at
             columns = tuple(reached.names[name] for name in join.columns)
@@ -115,10 +118,12 @@ class _Follower:
             numbers = None if join.parent.joins else self.numbers.get(join.parent.read)
             held = _Join(self.flow, flat, join, join.columns, f"_{join.role}" if join.role else "", numbers)
             if not held.is_temporal:
-                parent = flat_frame(self.flow, join.parent, self.frames, self.numbers).drop(TIMELABEL)
+                parent = flat_frame(self.flow, join.parent, self.frames, self.numbers)
+                parent = parent.drop(TIMELABEL, *join.left_out)
                 rows = held.onto(rows, parent, None)
                 continue
-            parent, keys = self.split(join.parent).drop(TIMELABEL), (join.columns, join.parent_columns)
+            keys = join.columns, join.parent_columns
+            parent = self.split(join.parent).drop(TIMELABEL, *join.left_out)
             with held.told():
                 rows = denorm_temporal(rows, keys[0], parent, keys[1], join.role, exact=True, numbers=numbers)
         return rows

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Input, Pin, Slice
 from waterclock.engine.reads.as_of import steps_before
+from waterclock.engine.reads.hidden import with_hidden
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.ledger.ledger import Ledger
@@ -89,6 +90,10 @@ def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) ->
     Cost: no job here. Few slices are read from their sealed files, more through the Delta log.
     """
     table = flow.tables[pinned.read.table]
+    return with_hidden(_pinned_rows(spark, lake, table, pinned), table)
+
+
+def _pinned_rows(spark: SparkSession, lake: Lake, table: Table, pinned: PinnedRead) -> DataFrame:
     folder = lake.folder(table.name)
     if not pinned.slices:
         return nothing_of(spark, lake, table)

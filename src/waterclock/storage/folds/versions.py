@@ -182,12 +182,18 @@ def versions_of(
         sequence=[*(f"{_ORDER}{at}" for at, _ in enumerate(temporal.order_by)), _LABEL],
         nulls=dict.fromkeys(whole, "value"),
         delete_when=_GONE if _GONE in said.columns else None,
-        track=temporal.track or attributes,
+        track=temporal.track or tracked(attributes, temporal),
         keep=TIMELABEL,
         fill_back=temporal.fills_back,
         placed=True,
     )
     return made.select(*map(quoted, fields_of(table_schema_of(raw, temporal))))
+
+
+def tracked(attributes: Sequence[str], temporal: Temporal) -> tuple[str, ...]:
+    """Return the attributes of which each change makes a version, where no TRACK names them."""
+    untracked = {name.lower() for name in temporal.untracked}
+    return tuple(name for name in attributes if name.lower() not in untracked)
 
 
 def _said(rows: DataFrame, raw: str, temporal: Temporal, labels_lacking: Mapping[str, Sequence[str]]) -> DataFrame:

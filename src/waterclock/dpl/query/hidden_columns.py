@@ -1,0 +1,313 @@
+"""Finds where a query would bring HIDDEN columns of what it reads, and what to say there so that it does not.
+
+A HIDDEN column is there for whoever names it, and is in no `*`. A read of which a SELECT names none of them is left
+without them; beside a name of one, each `*` leaves it out by EXCEPT. Names are found in tokens: one too many costs an
+EXCEPT more and changes no row. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.tokens import Token, TokenType
+
+from waterclock.dpl.query.column_scope import start_of
+from waterclock.dpl.query.names_in_query import Found, FoundTable
+from waterclock.dpl.syntax.source_text import SourceText
+from waterclock.dpl.syntax.tokens import dialect
+from waterclock.errors import WaterclockError
+from waterclock.spark_sql import quoted
+
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_SETS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
+_LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.NUMBER})
+# what stands before a * that brings columns: any other * multiplies
+_BEFORE_A_STAR = frozenset(
+    {TokenType.SELECT, TokenType.ALL, TokenType.DISTINCT, TokenType.COMMA, TokenType.L_PAREN, TokenType.DOT,
+     TokenType.HINT}
+)  # fmt: skip
+_TOP = -1
+
+
+@dataclass(slots=True)
+class Hiding:
+    """What is to be said otherwise in a query. `left_out`: by the start of a read, the columns that it is left without.
+
+    `stars`: by offset, what is put in there, so that a `*` brings none of them. Offsets are the source's.
+    """
+
+    left_out: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    stars: dict[int, str] = field(default_factory=dict)
+    errors: list[WaterclockError] = field(default_factory=list)
+
+
+def hiding_of(
+    source: SourceText, tokens: Sequence[Token], found: Found, hidden: Callable[[FoundTable], Sequence[str]]
+) -> Hiding:
+    """Find what a query, one branch where it has several, brings of HIDDEN columns; `hidden` gives those of a read.
+
+    E319 goes to the errors where a NATURAL JOIN stands beside the name of one. Cost: nothing where no read has any
+    """
+    of_reads = [(table, tuple(names)) for table in found.tables if not table.mark and (names := hidden(table))]
+    hiding = Hiding()
+    if of_reads and found.tree is not None:
+        nodes = {start: node for node in found.tree.find_all(exp.Table) if (start := start_of(node)) is not None}
+        finder = _Finder(source, _Nested(tokens), nodes, hiding)
+        for table, names in of_reads:
+            finder.read(table, names)
+        finder.write()
+    return hiding
+
+
+def stars_without(expression: str, columns: Sequence[str]) -> str:
+    """Return a rule's expression in which no `*` brings some columns of the rows that it is asked of."""
+    nested = _Nested(dialect().tokenize(expression))
+    listed = ", ".join(map(quoted, columns))
+    for star in reversed(range(len(nested.tokens))):
+        if nested.is_star(star) and not nested.has_list(star):
+            at = nested.tokens[star].end + 1
+            expression = f"{expression[:at]} EXCEPT ({listed}){expression[at:]}"
+    return expression
+
+
+class _Nested:
+    """Tokens with the brackets around each: `around` is the index of the one that opened last, an opener's the next."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.tokens = tokens
+        self.at = {token.start: index for index, token in enumerate(tokens)}
+        self.around: list[int] = []
+        open_ones = [_TOP]
+        for index, token in enumerate(tokens):
+            if token.token_type in _CLOSING and len(open_ones) > 1:
+                open_ones.pop()
+            self.around.append(open_ones[-1])
+            if token.token_type in _OPENING:
+                open_ones.append(index)
+
+    def kind(self, index: int) -> TokenType | None:
+        """Return the kind of a token; None beyond both ends."""
+        return self.tokens[index].token_type if 0 <= index < len(self.tokens) else None
+
+    def before(self, index: int) -> Iterator[int]:
+        """Yield what stands before a token within the same brackets, nearest first."""
+        level = self.around[index]
+        return (at for at in range(index - 1, level, -1) if self.around[at] == level)
+
+    def parts(self, index: int) -> bool:
+        """Tell whether a SELECT ends at a token, as another one follows."""
+        kind = self.kind(index)
+        is_of_star = kind is TokenType.EXCEPT and self.kind(index - 1) is TokenType.STAR
+        return kind is TokenType.PIPE_GT or (kind in _SETS and not is_of_star)
+
+    def select_above(self, index: int) -> int | None:
+        """Return the SELECT in whose text a token stands, the innermost."""
+        at = index
+        while at != _TOP:
+            for earlier in self.before(at):
+                if self.kind(earlier) is TokenType.SELECT:
+                    return earlier
+                if self.parts(earlier):
+                    break
+            at = self.around[at]
+        return None
+
+    def select_that_reads(self, index: int) -> int | None:
+        """Return the SELECT in whose FROM a read stands; None where FROM comes first, or behind |>, or in a TABLE."""
+        at = index
+        while at != _TOP:
+            for earlier in self.before(at):
+                if self.kind(earlier) is TokenType.FROM and self.kind(earlier - 1) is not TokenType.DISTINCT:
+                    return self._select_of(earlier)
+                if self.parts(earlier):
+                    return None
+            at = self.around[at]
+        return None
+
+    def _select_of(self, index: int) -> int | None:
+        for earlier in self.before(index):
+            if self.kind(earlier) is TokenType.SELECT:
+                return earlier
+            if self.parts(earlier):
+                return None
+        return None
+
+    def end_of(self, select: int) -> int:
+        """Return the index behind a SELECT's text."""
+        level = self.around[select]
+        end = len(self.tokens) if level == _TOP else self.closing(level)
+        return next((at for at in range(select + 1, end) if self.around[at] == level and self.parts(at)), end)
+
+    def closing(self, opening: int) -> int:
+        """Return the index of the bracket that closes one."""
+        level = self.around[opening]
+        behind = range(opening + 1, len(self.tokens))
+        return next((at for at in behind if self.kind(at) in _CLOSING and self.around[at] == level), len(self.tokens))
+
+    def is_star(self, at: int) -> bool:
+        """Tell whether a `*` brings columns: it does not multiply, nor count rows."""
+        if self.kind(at) is not TokenType.STAR or self.kind(at - 1) not in _BEFORE_A_STAR:
+            return False
+        is_only = self.kind(at - 1) is TokenType.L_PAREN and self.kind(at + 1) is TokenType.R_PAREN
+        return not (is_only and at > 1 and self.tokens[at - 2].text.upper() == "COUNT")
+
+    def has_list(self, star: int) -> bool:
+        """Tell whether an EXCEPT stands behind a `*`, with the columns that it leaves out."""
+        return self.kind(star + 1) is TokenType.EXCEPT and self.kind(star + 2) is TokenType.L_PAREN
+
+    def texts(self, begin: int, end: int) -> Iterator[tuple[int, str]]:
+        """Yield what may be names between two indexes, in lower case, each with its index."""
+        for at in range(begin, end):
+            if self.kind(at) not in _LITERALS:
+                yield at, self.tokens[at].text.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class _Select:
+    """A SELECT: where its text begins and ends, its own `*` and what else brings columns without naming them."""
+
+    begin: int
+    end: int
+    stars: tuple[int, ...]
+    inner_stars: tuple[int, ...]
+    pivots: tuple[int, ...]
+    natural: int | None
+    merged: frozenset[str]
+
+
+class _Finder:
+    def __init__(self, source: SourceText, nested: _Nested, nodes: Mapping[int, Any], hiding: Hiding) -> None:
+        self.source = source
+        self.nested = nested
+        self.tokens = nested.tokens
+        self.nodes = nodes
+        self.hiding = hiding
+        self.selects: dict[int, _Select] = {}
+        self.excepted: dict[int, list[str]] = {}
+
+    def read(self, table: FoundTable, hidden: tuple[str, ...]) -> None:
+        """Find what a read with hidden columns brings."""
+        index, node = self.nested.at.get(table.start), self.nodes.get(table.start)
+        begin = None if index is None else self.nested.select_that_reads(index)
+        if begin is None or node is None:
+            self.hiding.left_out[table.start] = hidden
+            return
+        select = self._select(begin)
+        name = table.alias or node.alias
+        alias = node.args.get("alias")
+        stars = [star for star in select.stars if not self._is_qualified(star)]
+        join = node.find_ancestor(exp.Join, exp.Select)
+        if isinstance(join, exp.Join) and join.args.get("kind") in {"SEMI", "ANTI"}:
+            stars = []
+        own = [star for star in (*select.stars, *select.inner_stars) if self._is_of(star, name, select)]
+        if alias is not None and alias.args.get("columns"):
+            self._leave_out(table, hidden)
+        elif select.pivots:
+            said = {text for pivot in select.pivots for text in self._in_brackets(pivot)}
+            self._leave_out(table, tuple(each for each in hidden if each.lower() not in said))
+        elif stars or own or select.natural is not None:
+            named = self._named(select, hidden)
+            self._leave_out(table, tuple(each for each in hidden if each not in named))
+            if named and select.natural is not None:
+                self.hiding.errors.append(self._beside_natural(*next(iter(named.items()))))
+                return
+            for column in named:
+                for star in stars if column.lower() not in select.merged else ():
+                    self._except(star, [name, column])
+                for star in own:
+                    self._except(star, [column])
+
+    def write(self) -> None:
+        """Say of each `*` what it leaves out."""
+        for star, names in self.excepted.items():
+            listed = ", ".join(dict.fromkeys(names))
+            if self.nested.has_list(star):
+                self.hiding.stars[self.tokens[self.nested.closing(star + 2)].start] = f", {listed}"
+            else:
+                self.hiding.stars[self.tokens[star].end + 1] = f" EXCEPT ({listed})"
+
+    def _leave_out(self, table: FoundTable, names: tuple[str, ...]) -> None:
+        if names:
+            self.hiding.left_out[table.start] = names
+
+    def _except(self, star: int, parts: Sequence[str]) -> None:
+        written = set()
+        if self.nested.has_list(star):
+            written = set(self._in_brackets(star + 1))
+        if parts[-1].lower() not in written:  # who leaves it out already may go on to say so
+            self.excepted.setdefault(star, []).append(".".join(map(quoted, parts)))
+
+    def _select(self, begin: int) -> _Select:
+        if begin not in self.selects:
+            nested, end = self.nested, self.nested.end_of(begin)
+            inside = [at for at in range(begin, end) if self.nested.is_star(at)]
+            stars = tuple(at for at in inside if nested.select_above(at) == begin)
+            own = [at for at in range(begin, end) if self.tokens[at].text.upper() in _SAID_OF_COLUMNS]
+            own = [at for at in own if nested.select_above(at) == begin]
+            words = [(self.tokens[at].text.upper(), at) for at in own]
+            pivots = tuple(at for word, at in words if word in {"PIVOT", "UNPIVOT"} and self._has_brackets(at))
+            using = (at for word, at in words if word == "USING" and nested.kind(at + 1) is TokenType.L_PAREN)
+            self.selects[begin] = _Select(
+                begin,
+                end,
+                stars,
+                tuple(at for at in inside if at not in stars),
+                pivots,
+                next((at for word, at in words if word == "NATURAL" and nested.kind(at + 1) in _JOINS), None),
+                frozenset(text for at in using for text in self._in_brackets(at)),
+            )
+        return self.selects[begin]
+
+    def _is_qualified(self, star: int) -> bool:
+        return self.nested.kind(star - 1) is TokenType.DOT
+
+    def _is_of(self, star: int, name: str, select: _Select) -> bool:
+        """Tell whether `name.*` is of a read of a SELECT: in its own text, or in a SELECT within that names no such."""
+        before = star - 2
+        if not self._is_qualified(star) or self.tokens[before].text.lower() != name.lower():
+            return False
+        if self.nested.kind(before - 1) is TokenType.DOT:
+            return False
+        inner = self.nested.select_above(star)
+        if inner is None or inner == select.begin:
+            return True
+        return not any(
+            text == name.lower() and self.nested.kind(at + 1) is not TokenType.DOT
+            for at, text in self.nested.texts(inner, self.nested.end_of(inner))
+        )
+
+    def _named(self, select: _Select, hidden: Sequence[str]) -> dict[str, int]:
+        """Return those of the columns that a SELECT's text may name, each with where; a new name behind AS is none."""
+        lower = {name.lower(): name for name in hidden}
+        named: dict[str, int] = {}
+        for at, text in self.nested.texts(select.begin, select.end):
+            if text in lower and self.nested.kind(at - 1) is not TokenType.ALIAS:
+                named.setdefault(lower[text], at)
+        return named
+
+    def _has_brackets(self, at: int) -> bool:
+        return TokenType.L_PAREN in {self.nested.kind(at + ahead) for ahead in (1, 3)}
+
+    def _in_brackets(self, at: int) -> list[str]:
+        """Return what may be names in the brackets that stand behind a word."""
+        opening = next(index for index in range(at + 1, len(self.tokens)) if self.nested.kind(index) in _OPENING)
+        return [text for _, text in self.nested.texts(opening, self.nested.closing(opening))]
+
+    def _beside_natural(self, name: str, at: int) -> WaterclockError:
+        token = self.tokens[at]
+        return self.source.span(token.start, token.end + 1).refuse(
+            "E319",
+            f"{name} is HIDDEN, and named beside a NATURAL JOIN",
+            why="a NATURAL JOIN goes by the columns that a * brings, and HIDDEN ones are not among them",
+            fix="say by which columns: JOIN ... USING (id)",
+        )
+
+
+_SAID_OF_COLUMNS = frozenset({"PIVOT", "UNPIVOT", "NATURAL", "USING"})
+_JOINS = frozenset(
+    {TokenType.JOIN, TokenType.INNER, TokenType.LEFT, TokenType.RIGHT, TokenType.FULL, TokenType.SEMI, TokenType.ANTI}
+)

@@ -1,0 +1,146 @@
+"""HIDDEN columns: where they cannot be, who reads them, and what a PUBLISH and a TEMPORAL leave out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from waterclock.dpl.query.hidden_columns import stars_without
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
+from waterclock.errors import WaterclockError
+from waterclock.flow.folds import Temporal
+from waterclock.flow.steps import STATE
+
+if TYPE_CHECKING:
+    from waterclock.dpl.resolve.drafts import Draft
+    from waterclock.flow.declarations import Argument, Flat, Query
+
+
+def refused_hidden(column: ColumnSaid, kind: StatementKind) -> WaterclockError | None:
+    """Refuse HIDDEN where a list only says what passes, and of a column by which rows are found."""
+    span = column.hidden_span
+    if span is None:
+        return None
+    if kind in {StatementKind.PUBLISH, StatementKind.VIEW}:
+        return span.refuse(
+            "E319",
+            f"{column.name} is HIDDEN in the list of a {kind.value}",
+            why="such a list says which columns pass, and what it does not name goes nowhere",
+            fix=f"leave {column.name} out of the list, or HIDDEN out of {column.name}",
+        )
+    if column.is_key:
+        return _hidden_key(span, column.name)
+    return None
+
+
+def all_hidden(said: ColumnsSaid) -> Iterator[WaterclockError]:
+    """Refuse a list of which no column is left for a `*`."""
+    columns = said.columns
+    if columns and not said.is_open and all(column.hidden_span is not None for column in columns):
+        yield columns[0].span.refuse(
+            "E319",
+            "all columns are HIDDEN",
+            why="who reads * would have no column at all",
+            fix="leave HIDDEN out of one of them, or put a * behind them",
+        )
+
+
+def hidden_keys(draft: Draft) -> Iterator[WaterclockError]:
+    """Refuse a mode whose ON names a HIDDEN column; of KEY the column itself is refused."""
+    hidden = {column.name.lower() for column in draft.columns.named if column.is_hidden and not column.is_key}
+    for key in draft.fold.keys if draft.fold else ():
+        if key.lower() in hidden:
+            yield _hidden_key(draft.at("MODE"), key)
+
+
+def _hidden_key(span: Span, name: str) -> WaterclockError:
+    return span.refuse(
+        "E319",
+        f"{name} is a key, and HIDDEN",
+        why="rows are told apart by their key, and who reads * would have rows that are alike",
+        fix="leave one of both out",
+    )
+
+
+def hidden_in(statement: Statement | None) -> tuple[str, ...]:
+    """Return the HIDDEN columns of a table as it is said."""
+    said = statement.value("COLUMNS", ColumnsSaid) if statement is not None else None
+    if said is None or statement is None or statement.kind not in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
+        return ()
+    return tuple(column.name for column in said.columns if column.hidden_span is not None)
+
+
+def with_hidden_rules(draft: Draft) -> None:
+    """Let a `*` in a rule of a table bring what it does in a query; what says itself what it leaves out stays."""
+    hidden = draft.columns.hidden
+    if hidden:
+        draft.rules = tuple(replace(rule, expression=stars_without(rule.expression, hidden)) for rule in draft.rules)
+
+
+def with_hidden_untracked(draft: Draft) -> None:
+    """Let a TEMPORAL without a TRACK make no version where a HIDDEN column alone has changed."""
+    fold = draft.fold
+    if isinstance(fold, Temporal) and not fold.track and draft.columns.hidden:
+        draft.fold = replace(fold, untracked=draft.hidden)
+
+
+def with_left_out(draft: Draft, table: Draft) -> None:
+    """Let a PUBLISH whose list is open leave out what is HIDDEN in its table, but for what it names."""
+    if draft.columns.is_open:
+        named = {column.name.lower() for column in draft.columns.named}
+        left_out = tuple(name for name in table.columns.hidden if name.lower() not in named)
+        draft.columns = replace(draft.columns, left_out=left_out)
+
+
+def with_left_out_rows(argument: Argument, table: str, hidden: Callable[[str], tuple[str, ...]]) -> Argument:
+    """Let a Python function get a table without what is HIDDEN there, unless it asks; a state comes whole."""
+    if argument.with_hidden or argument.name == STATE:
+        return argument
+    return replace(argument, left_out=hidden(table))
+
+
+def hidden_of_view(span: Span, name: str) -> WaterclockError:
+    """Refuse to ask a view for HIDDEN columns."""
+    return span.refuse(
+        "E319",
+        f"{name} is a view, and has no HIDDEN columns",
+        why="it has the columns that its query makes",
+        fix="name them in its query, or read the table itself with hidden=True",
+    )
+
+
+def says_of_hidden(draft: Draft) -> list[str]:
+    """Return what names the HIDDEN columns that a table's code is made without; nothing where there are none.
+
+    Who names its columns has the same code whether others are HIDDEN or not.
+    """
+    found = list(_in_query(draft.query)) if draft.query is not None else []
+    for argument in draft.function.arguments if draft.function else ():
+        found += [f"{argument.name} {' '.join(argument.left_out)}"] if argument.left_out else []
+        found += _in_query(argument.query) if argument.query is not None else []
+        found += _in_flat(argument.flat) if argument.flat is not None else []
+    found += [" ".join(draft.columns.left_out)] if draft.columns.left_out else []
+    if draft.temporal is not None and draft.temporal.untracked:
+        found.append(f"untracked {' '.join(draft.temporal.untracked)}")
+    return [f"HIDDEN {text}" for text in found]
+
+
+def _in_query(query: Query) -> Iterator[str]:
+    for part in query.branches or (query,):
+        yield from (text for _, text in part.stars)  # where they stand is a matter of spacing
+        for reference in part.tables:
+            if reference.left_out:
+                yield f"{reference.read or reference.flat} {' '.join(reference.left_out)}"
+            if reference.flat is not None:
+                yield from _in_flat(reference.flat)
+            if reference.view is not None:
+                yield from _in_query(reference.view)
+
+
+def _in_flat(flat: Flat) -> Iterator[str]:
+    for join in flat.joins:
+        if join.left_out:
+            yield f"{flat.read} {join.parent.read} {' '.join(join.left_out)}"
+        yield from _in_flat(join.parent)

@@ -1,0 +1,38 @@
+"""Gives frames the HIDDEN columns of their tables, which rows from before they were declared lack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from waterclock.flow.changes import TYPES as OF_CHANGES
+from waterclock.flow.changes import tells
+from waterclock.flow.declarations import Column, Table
+from waterclock.flow.origins import TYPES as OF_SOURCES
+from waterclock.spark_sql import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def with_hidden(rows: DataFrame, table: Table) -> DataFrame:
+    """Return rows with all HIDDEN columns of their table, NULL where they lack one: a query may say to leave it out.
+
+    Cost: none where the table has none, nor a job where it has.
+    """
+    if not table.hidden:
+        return rows
+    there = {name.lower() for name in rows.columns}
+    lacking = [each for each in table.columns.named if each.name in table.hidden and each.name.lower() not in there]
+    casts = (f"CAST(NULL AS {_type(column)}) AS {quoted(column.name)}" for column in lacking)
+    return rows.selectExpr("*", *casts) if lacking else rows
+
+
+def without(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return rows without some columns; the very same where there are none."""
+    return rows.drop(*columns) if columns else rows
+
+
+def _type(column: Column) -> str:
+    told = {**OF_SOURCES, **{tells(what): kind for what, kind in OF_CHANGES.items()}}
+    return column.type or told.get(column.tells or "", "STRING")

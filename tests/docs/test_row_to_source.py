@@ -1,0 +1,46 @@
+"""The page on files leads from a row of a transform to the line that it came from: its commands print what it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.console import ROOT, commands_of, differences, session
+
+PAGE = (ROOT / "docs" / "howto" / "collect-files.md").read_text(encoding="utf-8")
+SECTION = PAGE.partition("## Say of each row which file brought it")[2].partition("\n## ")[0]
+TOML = """[project]
+name = "web"
+[env.dev]
+connections.landing = { path = "data/new" }
+"""
+FILES = {"12_00_00": "visitor,page\nada,/\neva,/order\n", "23_59_59": "visitor,page\nida,/order\neva,/\n"}
+
+
+def put_visits(folder: Path) -> None:
+    """Make the project of the page: its flow, and two files of a day that have landed."""
+    landing = folder / "data" / "new" / "web" / "visits"
+    landing.mkdir(parents=True)
+    for stamp, text in FILES.items():
+        (landing / f"web_visits_2026_11_16_{stamp}.csv").write_text(text, encoding="utf-8")
+    (folder / "waterclock.toml").write_text(TOML, encoding="utf-8")
+    (folder / "flows").mkdir()
+    flow = re.findall(r"^```sql\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)[0]
+    (folder / "flows" / "web.dpl").write_text(f"CREATE CONNECTION landing TYPE files;\n{flow}", encoding="utf-8")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.usefixtures("spark")
+def test_a_row_leads_to_its_line_as_the_page_says(tmp_path: Path) -> None:
+    put_visits(tmp_path / "mine")
+    wrong = []
+    with session(tmp_path, is_warm=True) as shell:
+        shell.run("cd /tmp/mine")
+        for command in commands_of(SECTION):
+            printed = shell.run(command.text)
+            if missing := differences(command.printed, printed):
+                wrong.append("\n".join([f"$ {command.text}", *(f"- {line}" for line in missing), *printed]))
+    assert not wrong, "\n\n".join(wrong)
