@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.batches.records import DOOR
 from waterclock.dpl.query.aggregates import in_sparks_words
-from waterclock.engine.batch.expectations import Verdict, refusal
+from waterclock.engine.batch.expectations import Verdict, held_back, refusal
 from waterclock.engine.batch.sieves import FATES, found_by, measures_of, sieve_of
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.workplace import Workplace
@@ -112,7 +112,7 @@ def ask_at_door(
     Cost: for each table that is asked one job: over the columns that the rules name, or, where rows are set aside, over
     all of it, in which these are written. There the total costs one more, over the columns that rules of all rows
     together name; nothing where there are none and what is read are slices.
-    Raises  E740 where one of them fails its batch
+    Raises  E740 where one of them fails its batch, E755 where it holds back some of several
     """
     doors = doors_of(table)
     asked: dict[datetime, dict[str, Counts]] = {label: {} for label in pins}
@@ -131,10 +131,15 @@ def ask_at_door(
         {label: AtDoor(counts, tuple(_findings(table, counts))) for label, counts in asked.items()},
         SetAside(scratch, tuple(door.input for door in aside), rules_of_bits) if aside else None,
     )
+    where = {label: f"{table.name}@{label_of(label)}" for label in pins}
     for label in pins:
         if failed := found.of(label).of(Action.FAIL):
             found.clear(work.folder(table))
-            raise refusal(table, f"{table.name}@{label_of(label)}", Verdict(refusals=failed))
+            raise refusal(table, where[label], Verdict(refusals=failed))
+    held = [label for label in pins if found.of(label).of(Action.HOLD)]
+    if held and len(pins) > 1:  # the group is parted, before anything is made of it
+        found.clear(work.folder(table))
+        raise held_back(table, where[held[0]], Verdict(holds=found.of(held[0]).of(Action.HOLD)), held)
     return found
 
 
