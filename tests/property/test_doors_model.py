@@ -47,7 +47,8 @@ class Rules:
 COLLECT shop.orders PARTITIONED (id BIGINT, amount INT, at TIMESTAMP) FROM shop.orders EVERY DAY BY DATA TIME at;
 TRANSFORM shop.some PARTITIONED
   EXPECT amount > {self.low} AS low OF shop.orders ELSE {self.of_low},
-    id < 7 AS high OF shop.orders ELSE {self.of_high}, count(*) > {self.least} AS least OF shop.orders ELSE HOLD, amount < 9 AS made ELSE QUARANTINE
+    id < 7 AS high OF shop.orders ELSE {self.of_high}, count(*) > {self.least} AS least OF shop.orders ELSE HOLD,
+    amount < 9 AS made ELSE QUARANTINE
 AS SELECT id, amount FROM shop.orders WHERE id % 2 = 0;
 """
 

@@ -20,6 +20,7 @@ from waterclock.operations.replaying import labels_set_aside
 from waterclock.planner.plan import RECOMPUTE
 from waterclock.storage.slices.inventory import leaves
 from waterclock.timelabel.label import instant_of, label_of
+from waterclock.ui.pages.table_quality import table_quality
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -155,6 +156,27 @@ def is_as_by_hand(tiny: Tiny, rows: Iterable[Row]) -> None:
     assert sorted(found, key=str) == sorted(shown, key=str)
 
 
+def quality_is_as_by_hand(tiny: Tiny, rows: Iterable[Row]) -> None:
+    """Compare the page of the table's quality with what comes of the rows by hand."""
+    with reading(tiny.root, None, None) as at:
+        told = table_quality(at, at.flow.tables["sales.daily"])
+    found = {rule["rule"]: (rule["rows"], rule["taken"], rule["takes"]) for rule in told["rules"]}
+    by_day: dict[int, list[Row]] = {}
+    for row in rows:
+        by_day.setdefault(row[3], []).append(row)
+    counted = [expected(of_day)[0] for of_day in by_day.values()]
+    for name, fate in TAKES.items():
+        broken, taken = (sum(of[what].get(name, 0) for of in counted) for what in ("broken", "first"))
+        assert found[name] == (broken, taken, {"quarantined": "set aside", "dropped": "dropped"}[fate])
+    aside = {each["label"]: each for each in told["aside"] if each["input"] == "shop.orders"}
+    for day_, of in zip(by_day, counted, strict=True):
+        each = aside.get(labels(day_)[0])
+        assert (each is None) is (not of["quarantined"] and not of["dropped"])
+        if each is not None:
+            assert (each["came"], each["quarantined"], each["dropped"]) == (of["in"], of["quarantined"], of["dropped"])
+            assert each["rows"] == of["in"] - of["quarantined"] - of["dropped"]
+
+
 @pytest.mark.parametrize("together", [True, False], ids=["in one job", "one by one"])
 def test_what_is_read_is_set_aside_dropped_or_told_of_before_the_query_sees_it(
     tmp_path: Path, spark: SparkSession, together: bool
@@ -167,6 +189,7 @@ def test_what_is_read_is_set_aside_dropped_or_told_of_before_the_query_sees_it(
         outcome = tiny.run(now)
         assert not outcome.failed, described(outcome)
     is_as_by_hand(tiny, rows)
+    quality_is_as_by_hand(tiny, rows)
     # restated, the door asks again
     changed = [*(row for row in rows if row[3] != 2), *some_orders(3, (2,), start=500)]
     put(tiny, changed)
