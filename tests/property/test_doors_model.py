@@ -65,10 +65,10 @@ AS SELECT id, amount FROM shop.orders WHERE id % 2 = 0;
             else:
                 found.fates[taken] += 1
                 found.aside += [row[0]] if taken == "QUARANTINE" else []
-        low = found.broken["low"]
-        is_beyond = "AT MOST 1" in self.of_low and low > 1
+        lows = found.broken["low"]
+        is_beyond = "AT MOST 1" in self.of_low and lows > 1
         found.is_refused = (
-            len(rows) <= self.least or is_beyond or bool(low and self.of_low in {"HOLD", "FAIL"})
+            len(rows) <= self.least or is_beyond or bool(lows and self.of_low in {"HOLD", "FAIL"})
             or bool(found.broken["high"] and self.of_high == "HOLD")
         )  # fmt: skip
         return found

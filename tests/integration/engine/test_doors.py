@@ -352,3 +352,33 @@ def test_a_door_reads_once_more_what_the_query_reads(tmp_path: Path, spark: Spar
     found = {name: jobs_of_a_batch(tmp_path / name, spark, said) for name, said in asked.items()}
     assert found["aside"] - found["bare"] == 1
     assert found["told"] - found["bare"] == 2  # what is before its shuffle, and what is behind it
+
+
+def test_what_others_share_or_another_query_makes_is_left_as_it_is(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    put(tiny, FEW)
+    tiny.declare(
+        ORDERS
+        + """
+    CREATE VIEW shop.known SHARED AS SELECT id, amount, land FROM shop.orders WHERE id > 0;
+    TRANSFORM sales.asked PARTITIONED EXPECT amount > 0 AS good OF shop.orders ELSE QUARANTINE
+    AS SELECT id FROM shop.known;
+    TRANSFORM sales.plain PARTITIONED AS SELECT id FROM shop.known;
+    TRANSFORM sales.chosen PARTITIONED EVERY DAY EXPECT amount > 0 AS good OF shop.orders ELSE DROP
+      WHEN WINDOW_START() < '2020-01-02' AS SELECT count(*) AS ids FROM sales.plain
+      ELSE AS SELECT count(*) AS ids FROM shop.orders;
+    """
+    )
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    first, second = labels(1, 2)
+    assert tiny.rows("SELECT id FROM sales.asked ORDER BY id") == [(1,), (3,), (5,)]
+    assert tiny.rows("SELECT id FROM sales.plain ORDER BY id") == [(1,), (2,), (3,), (4,), (5,)]
+    assert quarantine(tiny, "sales.asked") == [
+        (first, "shop.orders", ("good",), 2),
+        (second, "shop.orders", ("good",), 4),
+    ]
+    assert tiny.rows("SELECT ids FROM sales.chosen ORDER BY timelabel") == [(2,), (2,)]
+    told = measures(tiny, "sales.chosen")
+    assert "door" not in told[first]
+    assert told[second]["door"]["shop.orders"]["dropped"] == 1
