@@ -15,6 +15,7 @@ from tests.tiny import Tiny, day, described, labels
 from waterclock.cli.actions.release import released
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import AsOf
+from waterclock.faults import striking
 from waterclock.operations.opening import reading
 from waterclock.operations.replaying import labels_set_aside
 from waterclock.planner.plan import RECOMPUTE
@@ -382,3 +383,41 @@ def test_what_others_share_or_another_query_makes_is_left_as_it_is(tmp_path: Pat
     told = measures(tiny, "sales.chosen")
     assert "door" not in told[first]
     assert told[second]["door"]["shop.orders"]["dropped"] == 1
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("point", ["claimed", "make", "written", "sealed", "audited", "committed"])
+def test_a_batch_that_stops_anywhere_sets_each_row_aside_once(tmp_path: Path, spark: SparkSession, point: str) -> None:
+    tiny = Tiny(tmp_path, spark)
+    rows = some_orders(11, (1, 2))
+    put(tiny, rows)
+    tiny.declare(ORDERS + DAILY)
+    assert not tiny.run(day(2)).failed
+    struck: list[str] = []
+
+    def stop(at: str) -> None:
+        if at == point and tiny.done("shop.orders") == labels(1, 2) and not struck:
+            struck.append(at)
+            raise OSError("its machine was lost")
+
+    with striking(stop):
+        tiny.run(day(3))
+    assert struck == [point]
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    is_as_by_hand(tiny, rows)
+
+
+def test_a_rule_without_an_answer_is_told_with_its_place(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    put(tiny, [(1, 0, "DE", 1)])
+    tiny.declare(f"""{ORDERS.replace("land STRING, at TIMESTAMP", "at TIMESTAMP, *")}
+TRANSFORM sales.a PARTITIONED EXPECT 10 / amount > 1 AS inverse OF shop.orders ELSE DROP
+AS SELECT 1 AS one FROM shop.orders;
+TRANSFORM sales.b PARTITIONED EXPECT amuont > 1 OF shop.orders ELSE QUARANTINE AS SELECT 1 AS one FROM shop.orders;
+""")
+    said = {report.group.table: report.error for report in tiny.run(day(2)).failed if report.error}
+    assert (said["sales.a"].code, said["sales.a"].where.rpartition(":")[0]) == ("E757", "flows/flow.dpl:8")
+    assert "10 / amount" in said["sales.a"].what
+    told = said["sales.b"].render()
+    assert "amuont" in told, told
