@@ -12,7 +12,7 @@ from waterclock.dpl.syntax.statements import OptionsSaid, RuleSaid
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import MOST_CHECKS, keeps_aside, marks, marks_rows
 from waterclock.flow.choices import Kind, ReadKind
-from waterclock.flow.declarations import Query
+from waterclock.flow.declarations import Choice, Query, Read
 
 _GOES_BY = {Kind.COLLECT: "come in", Kind.PUBLISH: "go out"}
 
@@ -35,6 +35,11 @@ def check_doors(drafts: Mapping[str, Draft], views: Container[str]) -> Iterator[
         for rule, span in said:
             if rule.of not in read:
                 yield _unread(draft, rule.of, span, read, is_view=rule.of in views)
+            elif any(_is_read_otherwise(rule.of, choice) for choice in draft.choices):
+                fix = f"say it in two tables, or read {rule.of} in all queries alike"
+                yield not_yet(
+                    f"a rule OF {rule.of}, which one query reads by its name and another by FLAT", span, fix=fix
+                )
         yield from _not_yet(draft, said[0][1])
         takes = keeps_aside(draft) or marks_rows(draft)
         if takes and len(found := marks(draft)) > MOST_CHECKS:
@@ -72,6 +77,11 @@ def _plain(query: Query) -> Iterator[str]:
             yield reference.read.table
         if reference.view is not None:
             yield from _plain(reference.view)
+
+
+def _is_read_otherwise(name: str, choice: Choice) -> bool:
+    """Tell whether one of several queries has all rows of a table beside it, and none of them by its plain name."""
+    return Read(name) in choice.reads and name not in _plain(choice.query)
 
 
 def _needless(draft: Draft, rule: RuleSaid, span: Span) -> WaterclockError:
