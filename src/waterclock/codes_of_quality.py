@@ -92,6 +92,16 @@ QUALITY: Mapping[str, Code] = {
         "column of a COLLECT or a TRANSFORM, not of a key, and not of all of them. Lists of a PUBLISH and a VIEW say "
         "what passes; a NATURAL JOIN goes by what a `*` brings.",
     ),
+    "E320": Code(
+        "a rule of an input where there is one side alone",
+        "EXPECT ... OF a table is asked of the rows that a TRANSFORM reads of it, before its query sees them. Rules of "
+        "a COLLECT are asked of what comes in already, those of a PUBLISH of what goes out; OVER asks what is made.",
+    ),
+    "E321": Code(
+        "a rule of what is not read",
+        "EXPECT ... OF a table is asked of the rows of its plain name in the query, itself or through views. It names "
+        "that table: no view, and none that is read by PAST, HISTORY, FLAT or another read function alone.",
+    ),
     "E293": Code(
         "a measure that cannot be counted in passing",
         "A MEASURE is an aggregate that Spark counts while the rows are written: no second pass over them. DISTINCT, "

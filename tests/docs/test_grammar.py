@@ -75,7 +75,7 @@ ACCEPTED = {
     )],
     "rule": [TRANSFORM.format(text) for text in (
         "EXPECT a > 0", "EXPECT a > 0 AS x ELSE WARN, count(*) > 1", "EXPECT my_sum(a) > 1 OVER BATCH",
-        "EXPECT count(*) > 0 AS some OVER TABLE ELSE HOLD",
+        "EXPECT count(*) > 0 AS some OVER TABLE ELSE HOLD", "EXPECT a > 0 AS x OF a.b ELSE DROP, count(*) > 0 OF a.b",
         "EXPECT a ELSE FAIL", "EXPECT a ELSE QUARANTINE AT MOST 1 PERCENT ELSE HOLD",
         "EXPECT a ELSE DROP AT MOST 3", "EXPECT a ELSE HOLD AT MOST 3 ELSE FAIL",
     )],

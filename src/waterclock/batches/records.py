@@ -9,6 +9,8 @@ from typing import Any
 
 QUARANTINED = "quarantined"
 """The measure of a batch that counts its rows which were set aside."""
+DOOR = "door"
+"""The measure of a batch that says by table what became of the rows that it read, before its query saw them."""
 WARNINGS = "warnings"
 """The measure of a batch that lists what was said of its rows, a text each."""
 
@@ -16,6 +18,12 @@ WARNINGS = "warnings"
 def warnings_of(measures: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what was said of a batch's rows, out of the measures that are kept with its revision."""
     return tuple(map(str, measures.get(WARNINGS, ())))
+
+
+def rows_aside(measures: Mapping[str, Any]) -> int:
+    """Return how many rows of a batch are in its quarantine: of what it made, and of what it read."""
+    own = int(measures.get(QUARANTINED) or 0)
+    return own + sum(int(of.get(QUARANTINED) or 0) for of in measures.get(DOOR, {}).values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
@@ -42,7 +42,11 @@ class Ruled(Protocol):
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """Its EXPECTs."""
+        """Its EXPECTs of what a batch makes."""
+
+    @property
+    def door(self) -> tuple[Rule, ...]:
+        """Its EXPECTs of what a batch reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +81,13 @@ class Check:
 
 
 def all_rules(table: Ruled) -> tuple[Rule, ...]:
-    """Return the EXPECTs of the table and of its columns, of every scope, in the order written."""
+    """Return the EXPECTs of what a batch makes, of the table and of its columns, in the order written."""
     return (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
+
+
+def every_rule(table: Ruled) -> tuple[Rule, ...]:
+    """Return all EXPECTs: those of what a batch reads, then those of what it makes."""
+    return (*table.door, *all_rules(table))
 
 
 def asks_rows(table: Ruled) -> bool:
@@ -107,8 +116,29 @@ def marks_rows(table: Ruled) -> bool:
 
 
 def keeps_aside(table: Ruled) -> bool:
-    """Tell whether the table's batches may have rows in its quarantine."""
-    return any(check.takes_out is Action.QUARANTINE for check in checks_of(table))
+    """Tell whether the table's batches may have rows in its quarantine, of what they make or of what they read."""
+    return any(check.takes_out is Action.QUARANTINE for check in (*checks_of(table), *door_checks(table.door)))
+
+
+def inputs_asked(table: Ruled) -> dict[str, tuple[Rule, ...]]:
+    """Return by table which rules are asked of the rows that batches read of it, in the order written."""
+    found: dict[str, tuple[Rule, ...]] = {}
+    for rule in table.door:
+        found[rule.of] = (*found.get(rule.of, ()), rule)
+    return found
+
+
+def door_checks(rules: Iterable[Rule]) -> tuple[Check, ...]:
+    """Return what is asked of each row that is read, of the rules of one input or of all."""
+    return tuple(_of_rules(rules))
+
+
+def marks(table: Ruled) -> tuple[Check, ...]:
+    """Return what the bits of a row that was set aside stand for: what is asked of what is made, then of what is read.
+
+    What is made has bits only where its rows are marked as they are written.
+    """
+    return (*(checks_of(table) if marks_rows(table) else ()), *door_checks(table.door))
 
 
 def loose_types(table: Ruled) -> dict[str, str]:
@@ -199,7 +229,7 @@ def _of_column(column: Column, *, in_key: bool) -> Iterator[Check]:
         yield Check(column.name, Demand.VALUE, "", column.else_of_null or FAILS, (column.name,))
 
 
-def _of_rules(rules: tuple[Rule, ...]) -> Iterator[Check]:
+def _of_rules(rules: Iterable[Rule]) -> Iterator[Check]:
     for rule in rules:
         if rule.scope is Scope.ROW:
             yield Check(rule.name, Demand.EXPRESSION, rule.expression, rule.rungs)

@@ -37,10 +37,13 @@ def views_shared_by(table: Table) -> tuple[str, ...]:
 
 
 def readers_of_shared(flow: Flow) -> Mapping[str, tuple[str, ...]]:
-    """Return by SHARED view the tables that read it; those that one table alone reads are left out."""
+    """Return by SHARED view the tables that read it; those that one table alone reads are left out.
+
+    What reads a view while a window is open, or asks rules of what is read, makes its rows for itself.
+    """
     found: dict[str, list[str]] = {}
     for name, table in flow.tables.items():
-        for view in views_shared_by(table) if table.open_of is None else ():
+        for view in views_shared_by(table) if table.open_of is None and not table.door else ():
             found.setdefault(view, []).append(name)
     return {view: tuple(names) for view, names in sorted(found.items()) if len(names) > 1}
 

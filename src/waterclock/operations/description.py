@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from waterclock.flow.checks import rules_without_expression
-from waterclock.flow.declarations import Source, Table
+from waterclock.flow.declarations import Rule, Source, Table
 from waterclock.flow.ladders import words
 from waterclock.operations.opening import Reading
 from waterclock.timelabel.label import TIMELABEL
@@ -56,8 +56,8 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         pairs.append(("merge", f"ON ({', '.join(table.merge.keys)}){order}"))
     if table.temporal is not None:
         pairs.append(("temporal", str(table.temporal)))
-    rules = (*table.rules, *rules_without_expression(table))
-    pairs += [("expects", f"{rule.expression} ({rule.name}, else {words(rule.rungs)})") for rule in rules]
+    pairs += [("expects", f"of {rule.of}: {_expected(rule)}") for rule in table.door]
+    pairs += [("expects", _expected(rule)) for rule in (*table.rules, *rules_without_expression(table))]
     pairs += [("measures", f"{measure.expression} ({measure.name})") for measure in table.measures]
     pairs += [("measures", "each column: nulls, about how many differ, least, greatest")] if table.is_profiled else []
     pairs += [("measures", said) for said in _offline(table)]
@@ -75,6 +75,10 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         "tags": ", ".join(table.about.tags),
     }
     return pairs + [(name, text) for name, text in said.items() if text]
+
+
+def _expected(rule: Rule) -> str:
+    return f"{rule.expression} ({rule.name}, else {words(rule.rungs)})"
 
 
 def _offline(table: Table) -> list[str]:

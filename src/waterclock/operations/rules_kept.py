@@ -10,7 +10,7 @@ from datetime import datetime
 from waterclock.batches.audit_trail import Audit, Cell, RuleNote
 from waterclock.batches.records import warnings_of
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.checks import Check, Demand, all_rules, checks_of
+from waterclock.flow.checks import Check, Demand, checks_of, every_rule
 from waterclock.flow.declarations import Table
 from waterclock.flow.ladders import words
 from waterclock.operations.opening import Reading, nothing_ran, one_table
@@ -155,8 +155,8 @@ def note_rule(at: Reading, table: str, rule: str, text: str, who: str) -> None:
 
 def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
     """Yield name, expression and consequence of each rule: of NOT NULL, and of types and keys with an ELSE, too."""
-    for rule in all_rules(table):
-        yield rule.name, rule.expression, words(rule.rungs)
+    for rule in every_rule(table):
+        yield rule.name, f"{rule.expression}{f' of {rule.of}' if rule.of else ''}", words(rule.rungs)
     for check in checks_of(table):
         if check.demand is not Demand.EXPRESSION:
             yield check.name, _asked_of(check), words(check.ladder)

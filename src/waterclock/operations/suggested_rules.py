@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from waterclock.flow.checks import all_rules
+from waterclock.flow.checks import every_rule
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import Reading
@@ -31,7 +31,7 @@ class Suggested:
 
 def has_rules(table: Table) -> bool:
     """Tell whether a table, or one of its columns, has an EXPECT."""
-    return bool(all_rules(table))
+    return bool(every_rule(table))
 
 
 def suggested_rules(at: Reading, tables: Sequence[Table], newest: int) -> tuple[Suggested, ...]:

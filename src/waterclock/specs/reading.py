@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.checks import all_rules, rules_without_expression
+from waterclock.flow.checks import every_rule, rules_without_expression
 from waterclock.flow.choices import Action as RuleAction
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
@@ -152,7 +152,7 @@ def _check_rule(meaning: Meaning, table: Table) -> None:
     """Refuse the name of what a table can neither fail with nor warn of."""
     if meaning.does not in {Does.FAILS, Does.WARNS} or _CODE.fullmatch(meaning.what):
         return
-    rules = (*all_rules(table), *rules_without_expression(table))
+    rules = (*every_rule(table), *rules_without_expression(table))
     known = [rule.name for rule in rules if (rule.action is RuleAction.WARN) is (meaning.does is Does.WARNS)]
     if meaning.does is Does.FAILS:
         known += ["KEY", *(each.name for each in table.columns.named if each.is_key or each.is_not_null)]

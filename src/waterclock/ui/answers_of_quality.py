@@ -125,6 +125,8 @@ class WentAside(Told):
     """What became of the rows of a batch."""
 
     label: str
+    input: str
+    """The table of which these rows were read, before the query saw them; empty of those that the batch made."""
     came: int | None
     rows: int
     quarantined: int

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from waterclock.batches.audit_trail import Attempt, Audit, Link, PauseEvent
 from waterclock.batches.facts import lacking, missing_of
-from waterclock.batches.records import QUARANTINED, WARNINGS, Input, warnings_of
+from waterclock.batches.records import DOOR, QUARANTINED, WARNINGS, Input, warnings_of
 from waterclock.batches.schemas import SCHEMA
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Flow, Table
@@ -179,8 +179,14 @@ def _made(found: Found, table: Table) -> list[tuple[str, str]]:
 
 def _counted(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Say what the rules of a batch warned of and counted, and what was measured."""
-    told_apart = {WARNINGS, MEASURED, OFFLINE, PASSED_OVER}
+    told_apart = {WARNINGS, MEASURED, OFFLINE, PASSED_OVER, DOOR}
     pairs = [("warned", warning) for warning in warnings_of(measures)]
+    for name, counts in measures.get(DOOR, {}).items():
+        pairs += [
+            (f"of {name}" if key == "in" else "", f"{key} {_measure(value)}")
+            for key, value in counts.items()
+            if value or key == "in"
+        ]
     pairs += [(key, _measure(value)) for key, value in measures.items() if key not in told_apart and value]
     pairs += [(PASSED_OVER, str(rule)) for rule in measures.get(PASSED_OVER, ())]
     pairs += [("measured" if at == 0 else "", line) for at, line in enumerate(measured_lines(measures))]

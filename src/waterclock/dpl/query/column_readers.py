@@ -38,7 +38,7 @@ def readers_of(flow: Flow, table: str, column: str) -> tuple[Reader, ...]:
     found = []
     for reader in flow.tables.values():
         if any(read.table == table for read in reader.reads):
-            how = how_read(reader, column, table)
+            how = how_read(reader, column, table) or ("by a rule" if is_asked(reader, table, column) else "")
             found += [Reader(reader, how)] if how else []
     found += [
         Reader(each, "REFERENCES it")
@@ -49,6 +49,14 @@ def readers_of(flow: Flow, table: str, column: str) -> tuple[Reader, ...]:
         and column.lower() in {name.lower() for name in said.references.columns}
     ]
     return tuple(found)
+
+
+def is_asked(reader: Table, table: str, column: str) -> bool:
+    """Tell whether a rule OF a table that is read names a column of it."""
+    rules = [rule for rule in reader.door if rule.of == table]
+    trees: list[Any] = [exp.maybe_parse(rule.expression, dialect=_DIALECT) for rule in rules]
+    named = (part for tree in trees for node in tree.find_all(exp.Column) for part in node.parts)
+    return any(part.name.lower() == column.lower() for part in named)
 
 
 def how_read(reader: Table, column: str, table: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from waterclock.dpl.query.column_readers import how_read
+from waterclock.dpl.query.column_readers import how_read, is_asked
 from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf, Made
-from waterclock.dpl.query.column_uses import VALUE, uses_in
+from waterclock.dpl.query.column_uses import FILTER, VALUE, uses_in
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.flow.choices import Kind
 from waterclock.flow.code_lineage import CodeLineage
@@ -126,6 +126,8 @@ class _Reader:
         if self.table.kind is Kind.COLLECT:
             self._take_delivered(read, column, how)
             return
+        if is_asked(self.table, read, column):
+            _at(self.found, self.table.name, read).uses.add(FILTER)
         known = how_read(self.table, column, read)
         made = list(self._made(read, column))
         shown = self.lineage.of_code.get(self.table.name)

@@ -22,6 +22,7 @@ from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, settle_connections
 from waterclock.dpl.resolve.copies import refused_copies
 from waterclock.dpl.resolve.deadlines import RUNTIME, check_deadlines, is_by_watermark
+from waterclock.dpl.resolve.doors import check_doors
 from waterclock.dpl.resolve.drafts import Draft, draft_of
 from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
@@ -48,7 +49,7 @@ from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import FunctionSaid, ModeSaid, QuerySaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.checks import all_rules
+from waterclock.flow.checks import every_rule
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.declarations import About, Argument, Columns, Flow, Function, Query, Read, Table, View
@@ -131,6 +132,7 @@ class _Compiler:
         self.errors.extend(settle_closings(self.drafts, self.config.variables, functions))
         self.errors.extend(check_open_windows(self.drafts, self.statements))
         self.errors.extend(check_ladders(self.drafts.values()))
+        self.errors.extend(check_doors(self.drafts, queries.views))
         self.errors.extend(check_offline(self.drafts.values()))
         for draft in self.drafts.values():
             known = [queries.found.get(name) for name in (draft.name, *self._views_of(draft, queries))]
@@ -373,6 +375,7 @@ class _Compiler:
             columns=draft.columns,
             fold=draft.fold,
             rules=draft.rules,
+            door=draft.door,
             retain=draft.retain,
             keep_versions=draft.keep_versions,
             manifest=draft.manifest,
@@ -451,7 +454,7 @@ def _expressions(statement: Statement) -> Iterable[Any]:
 
 def _header(draft: Draft) -> list[str]:
     """Return the names and signs of the header's expressions, in capitals, as `canonical` has those of a query."""
-    texts = [rule.expression for rule in all_rules(draft)]
+    texts = [rule.expression for rule in every_rule(draft)]
     texts += [column.ends.made_as for column in draft.columns.named if column.ends and column.ends.made_as]
     texts += [column.made_as.expression for column in draft.columns.named if column.made_as]
     if draft.fold is not None and draft.fold.delete_when:

@@ -69,7 +69,8 @@ def expressions_of(columns: Iterable[ColumnSaid]) -> Iterator[Any]:
 
 
 def _rules(statement: Statement) -> Iterator[Expression]:
-    return (rule.expression for clause in statement.clauses if clause.word == "EXPECT" for rule in clause.value)
+    said = (rule for clause in statement.clauses if clause.word == "EXPECT" for rule in clause.value)
+    return (rule.expression for rule in said if not rule.of)
 
 
 def _needed(statement: Statement, mode: ModeSaid | None) -> dict[str, str]:

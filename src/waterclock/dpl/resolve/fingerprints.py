@@ -11,7 +11,7 @@ from sqlglot.tokens import Token, TokenType
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.hidden import says_of_hidden
 from waterclock.dpl.syntax.statements import QuerySaid, Statement, WhenSaid
-from waterclock.flow.checks import all_rules, keeps_unread
+from waterclock.flow.checks import every_rule, keeps_unread
 from waterclock.flow.declarations import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table
 from waterclock.flow.flats import flats_of
 from waterclock.flow.ladders import FAILS, words
@@ -67,6 +67,7 @@ def fingerprint_of(
     parts: list[Any] = [draft.kind.value, draft.type.value, draft.mode.value, draft.merge]
     parts += [repr(draft.temporal)] if draft.temporal else []
     parts += [_columns(draft.columns), *(_rule(rule) for rule in draft.rules)]
+    parts += [f"{_rule(rule)} OF {rule.of}" for rule in draft.door]
     parts += [f"{name}={text}" for name, text in sorted(queries.items())]
     parts += [str(read) for read in draft.reads]
     parts += [repr(flat) for flat in _flats(draft)]
@@ -82,7 +83,7 @@ def fingerprint_of(
         parts += [repr(draft.function.step)] if draft.function.step else []
         used |= {argument.variable for argument in draft.function.arguments if argument.variable}
     parts += [_function(functions[name]) for name in sorted(draft.functions) if name in functions]
-    for rule in all_rules(draft):
+    for rule in every_rule(draft):
         used |= set(rule.variables)
     parts += [f"{name}={variables.get(name)!r}" for name in sorted(used)]
     return digest(parts)

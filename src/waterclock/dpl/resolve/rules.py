@@ -54,17 +54,24 @@ def rule_of(
     text = with_literals(said.expression, variables)
     comparison = None
     if asks_history(said.expression):
-        if scope is not Scope.BATCH or not is_of_batch:
+        if said.of:
+            errors.append(_no_history_at_the_door(said))
+        elif scope is not Scope.BATCH or not is_of_batch:
             errors.append(_no_history(said))
         else:
             comparison = comparison_of(said.expression, text, errors)
         if comparison is None:
             return None
-    name = said.name or said.expression.text
+    name = said.name or (f"{said.expression.text} OF {said.of}" if said.of else said.expression.text)
     rungs = said.otherwise or FAILS
     ladder = rungs if len(rungs) > 1 or rungs[0].most is not None else ()
     place, bound = said.expression.span.place, said.expression.variables
-    return Rule(text, name, scope, rungs[0].action, place, bound, ladder, comparison)
+    return Rule(text, name, scope, rungs[0].action, place, bound, ladder, comparison, said.of)
+
+
+def _no_history_at_the_door(said: RuleSaid) -> WaterclockError:
+    fix = "say it of what the batch makes, or of the table itself where that is made"
+    return not_yet("last_good() and usual() of what a batch reads", said.expression.span, fix=fix)
 
 
 def _no_history(said: RuleSaid) -> WaterclockError:
@@ -84,7 +91,7 @@ def _of_batch(said: RuleSaid) -> WaterclockError | None:
     rows = next((rung.action.name for rung in said.otherwise if rung.action in SETS_ASIDE), None)
     if rows is None and all(rung.most is None for rung in said.otherwise):
         return None
-    what = "table" if said.is_over_table else "batch"
+    what = "table" if said.is_over_table else "whole input" if said.of else "batch"
     return said.expression.span.refuse(
         "E272",
         f"{rows} of a rule of the {what}" if rows else f"a limit for a rule of the {what}",

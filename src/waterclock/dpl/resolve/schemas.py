@@ -14,6 +14,7 @@ from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.outputs import unnamed, unstorable
 from waterclock.dpl.query.type_families import Family, family_of_type
 from waterclock.dpl.resolve.choosing import unlike
+from waterclock.dpl.resolve.doors import rules_of_inputs
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.for_each import lacking_parameters
@@ -93,6 +94,11 @@ class Schemas:
         self._tables[draft.name] = _seen(draft, columns)
         for argument in draft.function.arguments if draft.function else ():
             self.of_flat(argument.flat, draft.at(f"ARGUMENT {argument.name}"))
+        for rule in rules_of_inputs(draft):
+            if (known := self.columns_of(rule.of)) is not None:
+                self.errors.extend(_in_expression(rule.expression, known, rule.of))
+                families = self._families.get(rule.of, {})
+                self.errors.extend(_now_in(rule.expression, families))
         if columns is not None:
             self._named_in_header(draft, columns)
         elif draft.temporal is not None:  # its rows are not known, what its last run has left of them is
@@ -203,11 +209,7 @@ class Schemas:
         shown = {**(_seen(draft, columns) or {}), TIMELABEL: TIMELABEL}
         for expression, is_of_table in _rules(draft.statement):
             self.errors.extend(_in_expression(expression, shown if is_of_table else whole, draft.name))
-            self.errors.extend(
-                now_texts(
-                    expression.tree, expression.span.source, lambda node: families.get(node.parts[0].name.lower())
-                )
-            )
+            self.errors.extend(_now_in(expression, families))
         said = draft.statement.value("COLUMNS", ColumnsSaid)
         for column in said.columns if said else ():
             self.errors.extend(self._referred(column, columns, draft.name))
@@ -331,7 +333,7 @@ def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
     """Yield the expressions of a header, and whether each is asked of the table rather than of the batch's rows."""
     for clause in statement.clauses:
         if clause.word == "EXPECT":
-            yield from ((rule.expression, rule.is_over_table) for rule in clause.value)
+            yield from ((rule.expression, rule.is_over_table) for rule in clause.value if not rule.of)
         elif clause.word == "MEASURE":
             yield from ((said.expression, False) for said in clause.value if said.expression is not None)
         elif clause.word == "COLUMNS":
@@ -354,6 +356,12 @@ def _in_expression(expression: Expression, known: Names, table: str) -> Iterator
             continue
         span = expression.span.source.span(start, first.meta.get("end", start) + 1)
         yield _unknown(span, first.name, known, table)
+
+
+def _now_in(expression: Expression, families: Mapping[str, Family]) -> Iterable[WaterclockError]:
+    """Refuse texts that would mean now, by the types of the columns that they are compared with."""
+    source = expression.span.source
+    return now_texts(expression.tree, source, lambda node: families.get(node.parts[0].name.lower()))
 
 
 def _in_mode(span: Span, mode: ModeSaid, known: Names, table: str) -> Iterator[WaterclockError]:

@@ -26,4 +26,16 @@ def _rule(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> RuleSaid:
     if not is_over_table and cursor.accept("OVER"):
         cursor.need("BATCH", fix="say OVER BATCH or OVER TABLE")
         is_over_batch = True
-    return RuleSaid(expression, name, is_over_batch, take_otherwise(cursor), is_over_table)
+    of, of_span = ("", None)
+    if cursor.at("OF"):
+        if is_over_table or is_over_batch:
+            scope = "TABLE" if is_over_table else "BATCH"
+            raise cursor.here().refuse(
+                "E320",
+                f"OVER {scope} and OF of one rule",
+                why="OF asks the rows that a batch reads, OVER what the batch makes",
+                fix=f"leave OVER {scope} out: an aggregate OF a table is asked of all its rows that are read",
+            )
+        cursor.take()
+        of, of_span = cursor.table()
+    return RuleSaid(expression, name, is_over_batch, take_otherwise(cursor), is_over_table, of, of_span)

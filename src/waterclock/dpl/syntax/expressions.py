@@ -28,7 +28,7 @@ _WANTS_MORE_SIGNS = frozenset("= == < > <= >= <> != <=> + - * / % || | & ^ ~ ! ,
 
 
 def take_expression(cursor: Cursor, what: str, is_clause: Callable[[Cursor, int], bool]) -> Expression:
-    """Take an expression: up to a comma, AS, ELSE, OVER, AT MOST or the next clause, outside of brackets.
+    """Take an expression: up to a comma, AS, ELSE, OVER, OF, AT MOST or the next clause, outside of brackets.
 
     sqlglot's own expression parser would swallow `NOT NULL` and `OVER BATCH` behind it, hence the look
     for its end. `is_clause` tells whether a clause starts so many words ahead.
@@ -104,6 +104,8 @@ def _ends(cursor: Cursor, ahead: int, is_clause: Callable[[Cursor, int], bool]) 
         return True
     if ahead == 0 or _wants_more(cursor.peek(ahead - 1)):
         return False
+    if upper == "OF" and cursor.peek(ahead + 1).kind in {"word", "name"}:
+        return True
     return is_clause(cursor, ahead)
 
 

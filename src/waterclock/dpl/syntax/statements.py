@@ -109,13 +109,15 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class RuleSaid:
-    """An EXPECT, with what it says of its scope."""
+    """An EXPECT, with what it says of its scope. `of` names the table whose rows, as they are read, it is asked of."""
 
     expression: Expression
     name: str | None
     is_over_batch: bool
     otherwise: Ladder
     is_over_table: bool = False
+    of: str = ""
+    of_span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from waterclock.batches.records import WARNINGS, BatchResult, Claim, ClaimReques
 from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
 from waterclock.engine.batch.destinations import refuse_lost
+from waterclock.engine.batch.doors import Asked, ask_at_door
 from waterclock.engine.batch.expectations import (
     Verdict,
     has_unasked,
@@ -117,6 +118,7 @@ class _Attempt:
     done: _Done | None = None
     made: Made | None = None
     sifted: Mapping[datetime, Sifted] = field(default_factory=dict)
+    asked: Asked = field(default_factory=Asked)
     held: HeldBatch | None = None
     kept: dict[datetime, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -234,8 +236,13 @@ class _Attempt:
             if linked is not None:
                 return linked, Notes({manifest.label: manifest.source for manifest in linked.manifests})
         made = made or self._make(bound)
+        if self.table.door and self.group.verb != GIVE_UP:
+            with self._step("door"):
+                pins = {batch.label: bound.pins[batch.label] for batch in self.group.batches}
+                self.asked = ask_at_door(self.work, self.spark, self.table, pins, claim.number)
         with self._step("seal"):
             written = self._write(claim, made)
+            self.asked.clear(self.folder)
         self.sifted = written.sifted
         manifests = changed(written.manifests, bound.again, self.folder if written.sifted else None)
         return Written(manifests, written.measures, written.sifted), made.notes
@@ -261,6 +268,7 @@ class _Attempt:
                 name=self.table.name,
                 of_nothing=part.of_nothing,
                 through=part.through,
+                at_door=self.asked.aside,
             )
             manifests += written.manifests
             measures |= written.measures
@@ -279,7 +287,9 @@ class _Attempt:
             own, sifted = written.measures[manifest.label], written.sifted.get(manifest.label)
             rows = frame_of_slices(self.spark, self.folder, [manifest]) if has_unasked(self.table, own) else None
             pinned = self.bound.pins.get(manifest.label, ()) if self.bound else ()
-            of_table = [*table_findings(self.work, self.spark, self.table, self._up_to(written, manifest), pinned)]
+            before = [each for each in written.manifests if each.label <= manifest.label]
+            of_table = [*self.asked.of(manifest.label).findings]
+            of_table += [*table_findings(self.work, self.spark, self.table, before, pinned)]
             if judging.is_needed:
                 compared, self.kept[manifest.label] = judging.of(self.spark, self.folder, manifest, own)
                 of_table += compared
@@ -300,11 +310,6 @@ class _Attempt:
             newest = verdicts[max(verdicts)]
             verdicts[max(verdicts)] = replace(newest, warnings=(*newest.warnings, *aside))
         return verdicts
-
-    @staticmethod
-    def _up_to(written: Written, manifest: Manifest) -> list[Manifest]:
-        """Return the slices that are committed with one, up to its label."""
-        return [each for each in written.manifests if each.label <= manifest.label]
 
     def _keep_held(self, claim: Claim, written: Written, notes: Notes, verdict: Verdict) -> None:
         """Leave beside a slice that is held what is to be recorded once it is released; a group is parted before."""
@@ -379,7 +384,8 @@ class _Attempt:
                 measures={
                     **set_aside,
                     **self._sifted(manifest),
-                    **self._without_parent(notes, manifest),
+                    **self.asked.of(manifest.label).measures(),
+                    **notes.parents_missing(manifest, self.sifted.get(manifest.label)),
                     **self.kept.get(manifest.label, {}),
                     WARNINGS: list(verdicts[manifest.label].warnings),
                 },
@@ -388,12 +394,6 @@ class _Attempt:
             )
             for manifest in manifests
         ]
-
-    def _without_parent(self, notes: Notes, manifest: Manifest) -> Mapping[str, Any]:
-        """Count the facts of a FLAT whose parent is not there: told, no warning, as some lack it by nature."""
-        sifted = self.sifted.get(manifest.label)
-        found = notes.without_parent(manifest.label, manifest.rows if sifted is None else sifted.rows)
-        return {"without parent": dict(found)} if found else {}
 
     def _released_by(self) -> Mapping[str, Any]:
         """Return who said that the held batch may be shown, and why: whoever asked a runner, or else who runs this."""

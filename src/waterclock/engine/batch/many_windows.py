@@ -8,7 +8,7 @@ within expressions, a window's own time inside of an aggregate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -68,9 +68,16 @@ def shares_of(work: Workplace, batches: Sequence[Batch], pins: Pins) -> list[Seq
 
 
 def rows_of_windows(
-    work: Workplace, spark: SparkSession, query: Query, batches: Sequence[Batch], pins: Pins
+    work: Workplace,
+    spark: SparkSession,
+    query: Query,
+    batches: Sequence[Batch],
+    pins: Pins,
+    seen: Callable[[Read, DataFrame], DataFrame],
 ) -> DataFrame | None:
     """Return the rows of all windows, each window's with its label in `timelabel`; None where that takes more queries.
+
+    `seen` gives of what is read those rows that the query is to see.
 
     Cost: no job here. The query has a scan for each read, and the exchanges of one window's query.
     """
@@ -80,7 +87,7 @@ def rows_of_windows(
         frame = _read_by_all(work, spark, shown)
         if frame is None or WINDOW in map(str.lower, frame.columns[:-1]):
             return None
-        frames[read] = frame
+        frames[read] = seen(read, frame)
     if not frames:
         return None
     ways = _OfWindows(query, {read: (f"wc_all_{at}", frame.columns) for at, (read, frame) in enumerate(frames.items())})

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from waterclock.engine.workplace import Workplace
-    from waterclock.storage.slices.sieve import Through
+    from waterclock.storage.slices.manifest import Manifest
+    from waterclock.storage.slices.sieve import Sifted, Through
 
 
 def _nothing_held() -> None:
@@ -43,6 +44,11 @@ class Notes:
     after: Callable[[Workplace], None] = _nothing_after
     close: Callable[[], None] = _nothing_held
     holds: Mapping[datetime, str] = field(default_factory=dict)
+
+    def parents_missing(self, manifest: Manifest, sifted: Sifted | None) -> Mapping[str, Any]:
+        """Count the facts of a FLAT whose parent is not there: told, no warning, as some lack it by nature."""
+        found = self.without_parent(manifest.label, manifest.rows if sifted is None else sifted.rows)
+        return {"without parent": dict(found)} if found else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.checks import all_rules
+from waterclock.flow.checks import every_rule
 from waterclock.flow.declarations import Rule, Table
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def rule_error(table: Table, raised: BaseException) -> WaterclockError | None:
         return of_type
     said = _fragment(raised)
     query = table.query.text if table.query else ""
-    rule = next((each for each in all_rules(table) if said and said in each.expression), None)
+    rule = next((each for each in every_rule(table) if said and said in each.expression), None)
     if rule is None or said in query:
         return None
     if (routine := _ROUTINE.search(str(raised))) is not None:
@@ -52,7 +52,7 @@ def _no_condition(table: Table, said: str) -> WaterclockError | None:
     found = _CASE.search(said)
     if found is None:
         return None
-    rule = next((each for each in all_rules(table) if _bare(each.expression) == _bare(found[1])), None)
+    rule = next((each for each in every_rule(table) if _bare(each.expression) == _bare(found[1])), None)
     if rule is None:
         return None
     return WaterclockError(

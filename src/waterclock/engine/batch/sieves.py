@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import QUARANTINED
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from waterclock.storage.slices.conform import Conformed
 
-_FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
+FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
 
 
 def sieve_of(table: Table) -> Sieve | None:
@@ -91,12 +91,17 @@ def orphan_marks(table: Table) -> dict[str, str]:
 
 def findings(table: Table, sifted: Sifted) -> Iterator[tuple[Action, str]]:
     """Say of each demand that rows broke what is done for it; nothing is said of what is dropped."""
-    for check in checks_of(table):
+    return found_by(checks_of(table), sifted)
+
+
+def found_by(checks: Iterable[Check], sifted: Sifted, *, of: str = "") -> Iterator[tuple[Action, str]]:
+    """Say of some demands what is done for them; `of`: what rows these are, where they are not the batch's own."""
+    for check in checks:
         broken = sifted.broken.get(check.name, 0)
         action = outcome(check.ladder, broken, sifted.rows)
         if action is None or action is Action.DROP:
             continue
-        yield action, f"{check.name}: {broken} of {sifted.rows} rows {check.broken_words}{_beyond(check, action)}"
+        yield action, f"{check.name}: {broken} of {sifted.rows} rows{of} {check.broken_words}{_beyond(check, action)}"
 
 
 def measures_of(sifted: Sifted) -> dict[str, object]:
@@ -119,7 +124,7 @@ def _beyond(check: Check, action: Action) -> str:
 
 def _mesh(table: Table, check: Check) -> Mesh:
     is_alone = check.demand is Demand.PARSED and check.takes_out is not None
-    return Mesh(check.name, _holds(table, check), _FATES[check.takes_out], is_alone)
+    return Mesh(check.name, _holds(table, check), FATES[check.takes_out], is_alone)
 
 
 def _holds(table: Table, check: Check) -> str:

@@ -20,14 +20,17 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.spark_sql import sql_text
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.setting_aside import aside_frame
-from waterclock.storage.slices.sieve import FILE, FILE_ROW, MASK, ROW
+from waterclock.storage.slices.sieve import FILE, FILE_ROW, INPUT, MASK, ROW
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SUFFIX = "_quarantine"
-_EMPTY = "timelabel STRING, `row` STRING, broken ARRAY<STRING>, claim BIGINT, code STRING, file STRING, file_row BIGINT"
+_EMPTY = (
+    "timelabel STRING, `row` STRING, broken ARRAY<STRING>, claim BIGINT, code STRING, file STRING, file_row BIGINT, "
+    "input STRING"
+)
 
 
 def quarantines(flow: Flow) -> dict[str, str]:
@@ -36,7 +39,7 @@ def quarantines(flow: Flow) -> dict[str, str]:
 
 
 def quarantine_frame(work: Workplace, spark: SparkSession, table: Table, moment: Moment | None) -> DataFrame:
-    """Return what was set aside: the row as it came in JSON, the rules that it broke, label, claim, code and file.
+    """Return what was set aside: the row as it came in JSON, the rules that it broke, label, claim, code, file, input.
 
     Of a REPLACE table what was set aside of the state that it shows, of all others that of all labels. Cost: a look at
     the manifest of each slice of which rows are set aside; as of a tick, of each slice before it. One scan of all that
@@ -94,4 +97,4 @@ def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> Da
     of_claims = [(label_of(it.label), it.claim, it.code) for it in manifests]
     claims = spark.createDataFrame(of_claims, f"{TIMELABEL} STRING, claim BIGINT, code STRING")
     rows = aside_frame(spark, folder, manifests).join(broadcast(claims), TIMELABEL)
-    return rows.selectExpr(TIMELABEL, f"`{ROW}`", f"{broken} AS broken", "claim", "code", FILE, FILE_ROW)
+    return rows.selectExpr(TIMELABEL, f"`{ROW}`", f"{broken} AS broken", "claim", "code", FILE, FILE_ROW, INPUT)

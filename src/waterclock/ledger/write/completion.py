@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.facts import BatchStatus
-from waterclock.batches.records import QUARANTINED, BatchResult, Claim, Recorded
+from waterclock.batches.records import BatchResult, Claim, Recorded, rows_aside
 from waterclock.flow.choices import FOLDS, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.read.content import weight
@@ -204,7 +204,7 @@ def _finished(write: Write, held: Claim, found: BatchResult, weighs: tuple[int, 
         "new_stands_from": found.stands_from,
         "new_code": held.request.code,
         "new_recorded_at": write.at,
-        "new_aside": found.measures.get(QUARANTINED) or None,
+        "new_aside": rows_aside(found.measures) or None,
         "new_missing": None if "missing" not in found.source else json.dumps(found.source["missing"]),
     }
 

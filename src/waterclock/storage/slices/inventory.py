@@ -13,14 +13,15 @@ from waterclock.filesystem import Found, at, files_below, folders_in, is_there, 
 from waterclock.object_stores import is_remote
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import MANIFEST
+from waterclock.storage.slices.sieve import AT_DOOR
 from waterclock.timelabel.label import instant_of, label_of_hive_path
 
-_LEAF = re.compile(r"((?:y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/)?c=\d+)(?:$|(/.*))")
+_LEAF = re.compile(rf"((?:y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/|{AT_DOOR}/)?c=\d+)(?:$|(/.*))")
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A folder of the stage: the slice of a label, or, without a label, what a group writes into first."""
+    """A folder of the stage: the slice of a label, or, without a label, what a claim writes into first."""
 
     path: str
     claim: int
@@ -35,7 +36,7 @@ def leaves(folder: str) -> Iterator[Leaf]:
         found = _LEAF.match(name)
         if found and (found[2] or not is_remote(folder)):  # in a store a folder is a mark at most, and none of ours
             files[found[1]] |= found[2] == f"/{MANIFEST}"
-    for leaf in sorted(files, key=lambda leaf: (leaf.startswith("c="), leaf)):
+    for leaf in sorted(files, key=lambda leaf: (not leaf.startswith("y="), leaf)):
         yield _leaf(leaf, is_sealed=files[leaf])
 
 
@@ -54,7 +55,7 @@ def newest_sealed(folder: str) -> Leaf | None:
 
 def _leaf(path: str, *, is_sealed: bool) -> Leaf:
     label, _, name = path.rpartition("/")
-    instant = instant_of(label_of_hive_path(label)) if label else None
+    instant = instant_of(label_of_hive_path(label)) if label.startswith("y=") else None
     return Leaf(f"{STAGE}/{path}", _claim(name), instant, is_sealed)
 
 

@@ -14,13 +14,13 @@ from waterclock.spark_sql import quoted
 from waterclock.storage.slices.digest import JSON_OPTIONS
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_files
-from waterclock.storage.slices.sieve import ASIDE, FILE, FILE_ROW, MASK, ROW, UNREAD
+from waterclock.storage.slices.sieve import ASIDE, FILE, FILE_ROW, INPUT, MASK, ROW, UNREAD
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_FIELDS = {ROW: StringType(), MASK: LongType(), FILE: StringType(), FILE_ROW: LongType()}
+_FIELDS = {ROW: StringType(), MASK: LongType(), FILE: StringType(), FILE_ROW: LongType(), INPUT: StringType()}
 _NOTED = StructType([StructField(name, kind) for name, kind in _FIELDS.items()])
 _READ = StructType([StructField(TIMELABEL, StringType()), StructField(ASIDE, _NOTED)])
 
@@ -28,7 +28,7 @@ _READ = StructType([StructField(TIMELABEL, StringType()), StructField(ASIDE, _NO
 def aside_frame(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
     """Return what was set aside of slices: label, the row as JSON, the bits of what it broke, and where it came from.
 
-    Cost: no job here; one scan.
+    That is its file, or the table of which it was read. Cost: no job here; one scan.
     """
     paths = [file.path for manifest in manifests for file in manifest.aside]
     return frame_of_files(spark, folder, paths, _READ.json()).select(

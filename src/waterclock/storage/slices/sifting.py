@@ -59,7 +59,7 @@ def sift(frame: DataFrame, through: Through) -> DataFrame:
     origins = {field: name for field, name in origins.items() if name in frame.columns}
     raw = [*through.raw.values(), *([through.row] if through.row else [])]
     needed = list(dict.fromkeys([*shown, *raw, *origins.values()]))
-    marked = frame.selectExpr(*map(quoted, needed), f"{_marks(sieve)} AS {BROKEN}")
+    marked = frame.selectExpr(*map(quoted, needed), f"{marks_text(sieve)} AS {BROKEN}")
     if sieve.keys:
         names = [*map(quoted, needed), BROKEN]
         marked = _beside_past(marked, through, names)
@@ -68,7 +68,7 @@ def sift(frame: DataFrame, through: Through) -> DataFrame:
         marked = marked.selectExpr(*names, *([_IS_PAST] if through.past is not None else []), f"{found} AS {_FOUND}")
         marked = marked if through.past is None else marked.where(f"NOT {_IS_PAST}")
         marked = marked.selectExpr(*map(quoted, needed), f"{BROKEN} | {_FOUND} AS {BROKEN}")
-    fated = marked.selectExpr(*map(quoted, needed), BROKEN, f"{_fate(sieve)} AS {FATE}")
+    fated = marked.selectExpr(*map(quoted, needed), BROKEN, f"{fate_text(sieve)} AS {FATE}")
     as_it_came = quoted(through.row) if through.row else row_json(through.raw)
     row = f"CASE WHEN {FATE} = {SET_ASIDE} THEN {as_it_came} END"
     told = fated.selectExpr(*map(quoted, [*shown, *origins.values()]), BROKEN, FATE, f"{row} AS {ROW_TEXT}")
@@ -93,7 +93,7 @@ def row_json(raw: Mapping[str, str]) -> str:
     return f"CASE WHEN {UNREAD} IS NULL THEN {columns} ELSE {line} END"
 
 
-def _marks(sieve: Sieve) -> str:
+def marks_text(sieve: Sieve) -> str:
     """Write the bits of what a row breaks, the key left aside."""
     plain = [(1 << at, mesh) for at, mesh in enumerate(sieve.meshes) if mesh.holds]
     marks = [f"CASE WHEN ({mesh.holds}) THEN 0L ELSE {bit}L END" for bit, mesh in plain if not mesh.is_alone]
@@ -110,9 +110,16 @@ def _kept(name: str, sieve: Sieve) -> str:
     return f"CASE WHEN {FATE} != {DROPPED} THEN {quoted(name)} END AS {quoted(name)}"
 
 
-def _fate(sieve: Sieve) -> str:
+def first_text(sieve: Sieve) -> str:
+    """Write the bit of the first demand for which a row that is marked is taken out; 0 of one that stays."""
+    out = sieve.bits(SET_ASIDE, DROPPED)
+    return f"(({BROKEN} & {out}L) & -({BROKEN} & {out}L))"
+
+
+def fate_text(sieve: Sieve) -> str:
+    """Write what becomes of a row that is marked."""
     out, dropping = sieve.bits(SET_ASIDE, DROPPED), sieve.bits(DROPPED)
-    first = f"(({BROKEN} & {out}L) & -({BROKEN} & {out}L))"
+    first = first_text(sieve)
     gone = f"CASE WHEN {first} & {dropping}L != 0 THEN {DROPPED} ELSE {SET_ASIDE} END" if dropping else str(SET_ASIDE)
     return f"CASE WHEN {BROKEN} & {out}L = 0 THEN {STAYS} ELSE {gone} END"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from waterclock.faults import fault
 from waterclock.filesystem import at, folders_in, is_folder, make_folder, move_folder, remove_folder
 from waterclock.spark_sql import quoted
 from waterclock.storage.lake import STAGE, Lake
+from waterclock.storage.slices.at_door import SetAside
 from waterclock.storage.slices.conform import row_error
 from waterclock.storage.slices.digest import (
     HIGH,
@@ -72,12 +73,16 @@ Measures = Sequence[tuple[str, "Column"]]
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """What became of one label's rows that do not stay: files set aside, their digest, and what the sieve found."""
+    """What became of one label's rows that do not stay: files set aside, their digest, and what the sieve found.
+
+    `rules`: what the bits of rows that were set aside stand for.
+    """
 
     files: tuple[DataFile, ...] = ()
     digest: str = ""
     sifted: Sifted | None = None
     masks: Mapping[int, int] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,7 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
     name: str = "",
     of_nothing: bool = False,
     through: Through | None = None,
+    at_door: SetAside | None = None,
 ) -> Written:
     """Write and seal one slice per label: one Spark job, and a scan where a group has measures or more than 16 labels.
 
@@ -115,7 +121,8 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
 
     A frame for several labels holds theirs as text in the column `timelabel`; one label's is set here. A label without
     rows has a sealed slice without files. Each slice's files hold `timelabel` first, for readers of the bare files.
-    Rows go `through` a sieve where single ones may be set aside or dropped; measures are of those that stay.
+    Rows go `through` a sieve where single ones may be set aside or dropped; measures are of those that stay. What was
+    set aside `at_door`, of what was read, is sealed with the slices.
 
     Raises  E604 where a slice of the claim is sealed already
             E606 where a row bears a label that is not among `labels`
@@ -149,6 +156,10 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
         found[label] = {**found[label], **_measured(frame, draft, label, paths[label], files[label], taken)}
     if through is not None:
         aside = {label: _told_apart(draft, paths[label], files[label], aside[label]) for label in labels}
+    if at_door is not None:
+        aside = {
+            label: _with_inputs(folder, label, paths[label], aside.get(label, Aside()), at_door) for label in labels
+        }
     manifests = tuple(
         draft.manifest(label, paths[label], files[label], found[label], (source or {}).get(label, {}), aside.get(label))
         for label in labels
@@ -202,7 +213,7 @@ class _Draft:
             delete_high=found.get("_delete_high"),
             aside=aside.files,
             aside_schema=self.through.came if self.through and aside.files else "",
-            aside_rules=tuple(mesh.name for mesh in self.through.sieve.meshes) if self.through and aside.files else (),
+            aside_rules=aside.rules if aside.files else (),
             aside_digest=aside.digest,
         )
 
@@ -301,7 +312,13 @@ def _told_apart(draft: _Draft, path: str, files: Sequence[DataFile], gone: Aside
     if sieve.bits(STAYS):
         masks += masks_in(folder, files)
     sifted = counted(sieve, masks, sum(file.rows for file in files))
-    return Aside(aside, aside_digest(folder, aside), sifted)
+    return Aside(aside, aside_digest(folder, aside), sifted, rules=tuple(mesh.name for mesh in sieve.meshes))
+
+
+def _with_inputs(folder: str, label: datetime, path: str, own: Aside, at_door: SetAside) -> Aside:
+    """Put what was set aside of what a batch reads beside what was set aside of what it makes."""
+    files = (*own.files, *at_door.moved(folder, label, path))
+    return replace(own, files=files, digest=aside_digest(folder, files), rules=(*own.rules, *at_door.rules))
 
 
 def _write_group(

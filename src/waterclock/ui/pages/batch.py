@@ -7,7 +7,7 @@ from datetime import datetime
 
 from waterclock.batches.audit_trail import CLOSED, Audit
 from waterclock.batches.facts import lacking, missing_of
-from waterclock.batches.records import QUARANTINED
+from waterclock.batches.records import rows_aside
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.checks import keeps_aside
 from waterclock.flow.choices import Kind
@@ -160,7 +160,7 @@ def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
     usual = at.snapshot.of(table.name).seconds_per_batch
     held = kept_back(at, table, audit)
     if held is not None:
-        aside = held.measures.get(QUARANTINED)
+        aside = rows_aside(held.measures)
         beside = f", and {count_words(aside, 'row')} set aside" if aside else ""
         facts.append({"name": "Held back", "text": f"{count_words(held.rows, 'row')}{beside}: shown to nobody"})
     if made is not None and current is not None:

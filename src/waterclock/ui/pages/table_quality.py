@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from waterclock.batches.audit_trail import Cell, Counted, RuleNote
-from waterclock.batches.records import QUARANTINED
-from waterclock.flow.checks import Check, checks_of
+from waterclock.batches.records import DOOR, QUARANTINED
+from waterclock.flow.checks import Check, checks_of, door_checks
 from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Table
 from waterclock.operations.measure_series import ColumnProfile, Point, Series, labels_back, profile_of, series_of
@@ -57,7 +58,7 @@ def table_quality(at: Reading, table: Table) -> Told:
         "more_measures": max(0, len(series) - _MOST_MEASURES),
         "profile": [_profiled(each) for each in profile[:_MOST_COLUMNS]],
         "more_columns": max(0, len(profile) - _MOST_COLUMNS),
-        "aside": [_aside(table, each, words[each.label]) for each in reversed(shown) if _went(each)],
+        "aside": [told for each in reversed(shown) for told in _went(table, each, words[each.label])],
         "in_time": late,
     }
 
@@ -82,12 +83,14 @@ def _sentence(rules: Sequence[RuleKept], batches: int) -> list[Told]:
 
 def _rule(at: Reading, table: Table, rule: RuleKept, shown: Iterable[Counted]) -> Told:
     """Tell a rule with the rows that broke it; a sieve alone counts these by rule."""
-    check = next((each for each in checks_of(table) if each.name == rule.rule), None)
-    sifted = [each.measures for each in shown if "broken" in each.measures]
+    check = next((each for each in (*door_checks(table.door), *checks_of(table)) if each.name == rule.rule), None)
+    of = next((each.of for each in table.door if each.name == rule.rule), "")
+    told = [each.measures.get(DOOR, {}).get(of, {}) if of else each.measures for each in shown]
+    sifted = [measures for measures in told if "broken" in measures]
     takes = None if check is None else check.takes_out
     return rule_told(at, rule) | {
-        "rows": sum(int(of["broken"].get(rule.rule, 0)) for of in sifted) if check and sifted else None,
-        "taken": sum(int(of.get("first", {}).get(rule.rule, 0)) for of in sifted) if takes and sifted else None,
+        "rows": sum(int(each["broken"].get(rule.rule, 0)) for each in sifted) if check and sifted else None,
+        "taken": sum(int(each.get("first", {}).get(rule.rule, 0)) for each in sifted) if takes and sifted else None,
         "takes": "" if takes is None else _TAKES[takes],
         "aside": _aside_address(table, check),
     }
@@ -102,20 +105,27 @@ def _aside_address(table: Table, check: Check | None) -> str | None:
     return quarantine_address(table.name, check.name)
 
 
-def _went(each: Counted) -> bool:
-    return bool(each.measures.get(QUARANTINED) or each.measures.get("dropped"))
+def _went(table: Table, each: Counted, words: str) -> Iterator[Told]:
+    """Tell what went aside of a batch: of what it read, by table, before its query saw it, then of what it made."""
+    for name, counts in each.measures.get(DOOR, {}).items():
+        if counts[QUARANTINED] or counts["dropped"]:
+            seen = counts["in"] - counts[QUARANTINED] - counts["dropped"]
+            yield _aside(table, each.label, words, counts, seen) | {"input": name}
+    if each.measures.get(QUARANTINED) or each.measures.get("dropped"):
+        yield _aside(table, each.label, words, each.measures, each.rows)
 
 
-def _aside(table: Table, each: Counted, words: str) -> Told:
-    came = each.measures.get("in")
+def _aside(table: Table, label: datetime, words: str, counts: Mapping[str, Any], rows: int) -> Told:
+    came = counts.get("in")
     return {
-        "label": label_of(each.label),
+        "label": label_of(label),
         "words": words,
+        "input": "",
         "came": None if came is None else int(came),
-        "rows": each.rows,
-        "quarantined": int(each.measures.get(QUARANTINED) or 0),
-        "dropped": int(each.measures.get("dropped") or 0),
-        "address": batch_address(table.name, label_of(each.label)),
+        "rows": rows,
+        "quarantined": int(counts.get(QUARANTINED) or 0),
+        "dropped": int(counts.get("dropped") or 0),
+        "address": batch_address(table.name, label_of(label)),
     }
 
 

@@ -1,0 +1,129 @@
+"""Rules OF what a transform reads, checked: it is read by its plain name, by a query that is asked as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.table_options import keeps_open_windows
+from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import OptionsSaid, RuleSaid
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.checks import MOST_CHECKS, keeps_aside, marks, marks_rows
+from waterclock.flow.choices import Kind, ReadKind
+from waterclock.flow.declarations import Choice, Query, Read
+
+_GOES_BY = {Kind.COLLECT: "come in", Kind.PUBLISH: "go out"}
+
+
+def check_doors(drafts: Mapping[str, Draft], views: Container[str]) -> Iterator[WaterclockError]:
+    """Refuse rules OF what nobody reads there by its plain name, and where rules of what is read cannot be asked.
+
+    `views` are the names of all views. What follows from a read that is unknown is not told.
+    """
+    for draft in drafts.values():
+        said = [(rule, rule.of_span) for rule in rules_of_inputs(draft) if rule.of_span is not None]
+        if not said:
+            continue
+        if draft.kind in _GOES_BY:
+            yield from (_needless(draft, rule, span) for rule, span in said)
+            continue
+        if draft.is_incomplete:
+            continue
+        read = plain_names(draft)
+        for rule, span in said:
+            if rule.of not in read:
+                yield _unread(draft, rule.of, span, read, is_view=rule.of in views)
+            elif any(_is_read_otherwise(rule.of, choice) for choice in draft.choices):
+                fix = f"say it in two tables, or read {rule.of} in all queries alike"
+                yield not_yet(
+                    f"a rule OF {rule.of}, which one query reads by its name and another by FLAT", span, fix=fix
+                )
+        yield from _not_yet(draft, said[0][1])
+        takes = keeps_aside(draft) or marks_rows(draft)
+        if takes and len(found := marks(draft)) > MOST_CHECKS:
+            yield draft.at("EXPECT").refuse(
+                "E275",
+                f"{draft.name} demands {len(found)} things of a row, of those that it reads and of those that it makes",
+                why=f"it takes rows out, and up to {MOST_CHECKS} can be told apart",
+                fix="join rules by AND, or set rows aside in two tables",
+            )
+
+
+def rules_of_inputs(draft: Draft) -> list[RuleSaid]:
+    """Return the EXPECTs of a statement that are asked of what it reads."""
+    return [rule for clause in draft.statement.clauses if clause.word == "EXPECT" for rule in clause.value if rule.of]
+
+
+def plain_names(draft: Draft) -> dict[str, None]:
+    """Return the tables that a transform reads by their plain names, itself or through views, in the order written."""
+    found: dict[str, None] = {}
+    if draft.query is not None:
+        found.update(dict.fromkeys(_plain(draft.query)))
+    for argument in draft.function.arguments if draft.function is not None else ():
+        if argument.read is not None and argument.read.kind is ReadKind.PLAIN:
+            found[argument.read.table] = None
+        if argument.query is not None:
+            found.update(dict.fromkeys(_plain(argument.query)))
+    return found
+
+
+def _plain(query: Query) -> Iterator[str]:
+    for branch in query.branches:
+        yield from _plain(branch)
+    for reference in query.tables:
+        if reference.read is not None and reference.read.kind is ReadKind.PLAIN and not reference.is_mark:
+            yield reference.read.table
+        if reference.view is not None:
+            yield from _plain(reference.view)
+
+
+def _is_read_otherwise(name: str, choice: Choice) -> bool:
+    """Tell whether one of several queries has all rows of a table beside it, and none of them by its plain name."""
+    return Read(name) in choice.reads and name not in _plain(choice.query)
+
+
+def _needless(draft: Draft, rule: RuleSaid, span: Span) -> WaterclockError:
+    return span.refuse(
+        "E320",
+        f"OF {rule.of} in a {draft.kind.name}",
+        why=f"each rule of a {draft.kind.name} is asked of the rows that {_GOES_BY[draft.kind]}",
+        fix=f"leave OF {rule.of} out",
+    )
+
+
+def _unread(draft: Draft, name: str, span: Span, read: Mapping[str, None], *, is_view: bool) -> WaterclockError:
+    names = ", ".join(read) or "no table by its plain name"
+    if is_view:
+        return span.refuse(
+            "E321",
+            f"{name} is a view, and is not what {draft.name} reads",
+            why="a view stands for its text: what is read are the tables in it",
+            fix=f"say the table it reads: OF {' or OF '.join(read)}" if read else "say the table it reads",
+        )
+    how = next((each for each in draft.reads if each.table == name), None)
+    if how is not None:
+        return span.refuse(
+            "E321",
+            f"{draft.name} does not read {name} by its plain name",
+            why=f"a rule OF a table is asked of the rows of its plain name; FLAT and other read functions, as {how}, "
+            "bring other rows"
+            if how.kind is not ReadKind.PLAIN
+            else "a rule OF a table is asked of the rows of its plain name; what FLAT or REFERENCES read is theirs",
+            fix=f"say it of {name} itself, where its rows are made; or read {name}",
+        )
+    return span.refuse(
+        "E321",
+        f"{draft.name} does not read {name}",
+        why=f"it reads {names}",
+        fix=did_you_mean(name, read, otherwise="name a table of its query"),
+    )
+
+
+def _not_yet(draft: Draft, span: Span) -> Iterator[WaterclockError]:
+    if keeps_open_windows(draft.statement.value("OPTIONS", OptionsSaid)):
+        yield not_yet("a rule OF what is read, with open windows", span, fix="leave open_windows out, or OF")
+    if draft.function is not None and draft.function.step is not None:
+        fix = "say it in a TRANSFORM that it reads"
+        yield not_yet("a rule OF what a table with a state reads", span, fix=fix)

@@ -1,0 +1,200 @@
+"""Rules of what a batch reads: asked before its query runs, and who breaks them is not among what the query sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from waterclock.batches.records import DOOR
+from waterclock.dpl.query.aggregates import in_sparks_words
+from waterclock.engine.batch.expectations import Verdict, held_back, refusal
+from waterclock.engine.batch.sieves import FATES, found_by, measures_of, sieve_of
+from waterclock.engine.reads.pin import PinnedRead, frame_of
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.checks import door_checks, inputs_asked
+from waterclock.flow.choices import Action, Scope
+from waterclock.flow.declarations import Read, Rule, Table
+from waterclock.storage.slices.at_door import (
+    READ_BY,
+    Counts,
+    Door,
+    SetAside,
+    counted_at_door,
+    scratch_of,
+    set_aside_at_door,
+)
+from waterclock.storage.slices.sieve import Mesh, Sieve, counted
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class AtDoor:
+    """What was found of all that one batch reads: by table what became of its rows, and what does not hold."""
+
+    counts: Mapping[str, Counts] = field(default_factory=dict)
+    findings: tuple[tuple[Action, str], ...] = ()
+
+    def of(self, action: Action) -> tuple[str, ...]:
+        """Return what is said where an action is called for."""
+        return tuple(said for called, said in self.findings if called is action)
+
+    def measures(self) -> dict[str, Any]:
+        """Return what is kept with the batch: by table how many rows came, what became of them and what they broke."""
+        return {DOOR: {name: measures_of(each.sifted) for name, each in self.counts.items()}} if self.counts else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was found at the doors of a group, by label, and where rows lie that were set aside; None for none."""
+
+    by_label: Mapping[datetime, AtDoor] = field(default_factory=dict)
+    aside: SetAside | None = None
+
+    def of(self, label: datetime) -> AtDoor:
+        """Return what was found of what a batch reads."""
+        return self.by_label.get(label, AtDoor())
+
+    def clear(self, folder: str) -> None:
+        """Remove from a table's folder what was set aside and is sealed elsewhere, or with nothing."""
+        if self.aside is not None:
+            self.aside.clear(folder)
+
+
+def doors_of(table: Table) -> dict[str, Door]:
+    """Return by table what is asked of its rows; their bits come behind those of what the batch makes."""
+    own = sieve_of(table)
+    bit = 0 if own is None else len(own.meshes)
+    found = {}
+    for name, rules in inputs_asked(table).items():
+        meshes = tuple(Mesh(check.name, check.text, FATES[check.takes_out]) for check in door_checks(rules))
+        found[name] = Door(name, Sieve(meshes), bit)
+        bit += len(meshes)
+    return found
+
+
+def seen_by_query(table: Table, frames: Mapping[Any, DataFrame]) -> dict[Any, DataFrame]:
+    """Return what a batch reads without the rows that its rules take out; FLATs and read functions are as they were."""
+    doors = doors_of(table)
+    return {read: _through(doors.get(_plain(read)), frame) for read, frame in frames.items()}
+
+
+def seen_by_queries(table: Table, read: Read, frame: DataFrame) -> DataFrame:
+    """Return what many batches read of one table without the rows that rules take out."""
+    return _through(doors_of(table).get(_plain(read)), frame)
+
+
+def _plain(read: object) -> str:
+    """Return the table that is read by its plain name, empty of all other reads."""
+    return read.table if isinstance(read, Read) and read == Read(read.table) else ""
+
+
+def _through(door: Door | None, frame: DataFrame) -> DataFrame:
+    return frame if door is None or not door.lets_through else frame.where(door.lets_through)
+
+
+def ask_at_door(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    pins: Mapping[datetime, Sequence[PinnedRead]],
+    claim: int,
+) -> Asked:
+    """Ask the rules of what some batches read, each of the rows that its own reads brought.
+
+    Cost: for each table that is asked one job: over the columns that the rules name, or, where rows are set aside, over
+    all of it, in which these are written. There the total costs one more, over the columns that rules of all rows
+    together name; nothing where there are none and what is read are slices.
+    Raises  E740 where one of them fails its batch, E755 where it holds back some of several
+    """
+    doors = doors_of(table)
+    asked: dict[datetime, dict[str, Counts]] = {label: {} for label in pins}
+    scratch = scratch_of(claim)
+    for name, door in doors.items():
+        read = {label: [each for each in own if _plain(each.read) == name] for label, own in pins.items()}
+        read = {label: own for label, own in read.items() if own}
+        if not read:
+            continue  # by another query of the table
+        rules = inputs_asked(table)[name]
+        for label, counts in _counts(work, spark, table, door, rules, read, scratch).items():
+            asked[label][name] = counts
+    aside = [door for door in doors.values() if door.sets_aside]
+    rules_of_bits = tuple(mesh.name for door in doors.values() for mesh in door.sieve.meshes)
+    found = Asked(
+        {label: AtDoor(counts, tuple(_findings(table, counts))) for label, counts in asked.items()},
+        SetAside(scratch, tuple(door.input for door in aside), rules_of_bits) if aside else None,
+    )
+    where = {label: f"{table.name}@{label_of(label)}" for label in pins}
+    for label in pins:
+        if failed := found.of(label).of(Action.FAIL):
+            found.clear(work.folder(table))
+            raise refusal(table, where[label], Verdict(refusals=failed))
+    held = [label for label in pins if found.of(label).of(Action.HOLD)]
+    if held and len(pins) > 1:  # the group is parted, before anything is made of it
+        found.clear(work.folder(table))
+        raise held_back(table, where[held[0]], Verdict(holds=found.of(held[0]).of(Action.HOLD)), held)
+    return found
+
+
+def _counts(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    door: Door,
+    rules: Sequence[Rule],
+    read: Mapping[datetime, Sequence[PinnedRead]],
+    scratch: str,
+) -> dict[datetime, Counts]:
+    labels = list(read)
+    rows = _read_by(work, spark, read)
+    asked: list[tuple[str, Column]] = [
+        (rule.name, F.expr(in_sparks_words(rule.expression))) for rule in rules if rule.scope is Scope.BATCH
+    ]
+    if not door.sets_aside:
+        return counted_at_door(rows, door, labels, asked)
+    masks = set_aside_at_door(rows, door, work.folder(table), scratch, labels)
+    totals = None if asked else _rows_of_slices(work, read)
+    answers: Mapping[datetime, Counts] = {}
+    if totals is None:
+        answers = counted_at_door(rows, Door(door.input, Sieve(()), 0), labels, asked)
+        totals = {label: counts.sifted.rows for label, counts in answers.items()}
+    found = {}
+    for label in labels:
+        gone = counted(door.sieve, masks[label], 0)
+        sifted = counted(door.sieve, masks[label], totals[label] - gone.aside - gone.dropped)
+        found[label] = Counts(sifted, answers[label].answers if answers else {})
+    return found
+
+
+def _read_by(work: Workplace, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]) -> DataFrame:
+    """Return what batches read, each row with the label of the batch; one that several read is there for each."""
+    frames = [
+        frame_of(spark, work.lake, work.flow, each).withColumn(READ_BY, F.lit(label_of(label)))
+        for label, own in read.items()
+        for each in own
+    ]
+    return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+def _rows_of_slices(work: Workplace, read: Mapping[datetime, Sequence[PinnedRead]]) -> dict[datetime, int] | None:
+    """Return how many rows batches read, as the ledger knows of slices; None of states that are folded."""
+    if any(work.flow.tables[each.read.table].is_fold for own in read.values() for each in own):
+        return None
+    return {label: sum(piece.rows for each in own for piece in each.slices) for label, own in read.items()}
+
+
+def _findings(table: Table, counts: Mapping[str, Counts]) -> Iterator[tuple[Action, str]]:
+    for name, rules in inputs_asked(table).items():
+        if name not in counts:
+            continue
+        yield from found_by(door_checks(rules), counts[name].sifted, of=f" of {name}")
+        for rule in rules:
+            if rule.scope is Scope.BATCH and counts[name].answers.get(rule.name) is not True:
+                yield rule.action, f"{rule.name}: the rows of {name} are not ({rule.expression})"

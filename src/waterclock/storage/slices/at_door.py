@@ -1,0 +1,181 @@
+"""Parts the rows that batches read, before their queries see them: who goes through, and who is set aside or dropped.
+
+This is a pass of its own over what is read, ahead of the query: a query may take a part of its input, or all of it
+twice, and tasks may run twice, so what is counted while it runs is not what the rules say. It is also what lets a
+batch fail before anything is computed of rows that are not as expected.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.filesystem import at, is_folder, make_folder, move_folder, remove_folder
+from waterclock.spark_sql import quoted, sql_text
+from waterclock.storage.lake import STAGE
+from waterclock.storage.slices.manifest import DataFile
+from waterclock.storage.slices.sieve import (
+    ASIDE,
+    AT_DOOR,
+    BROKEN,
+    DROPPED,
+    FATE,
+    HASH,
+    HIDDEN,
+    INPUT,
+    MASK,
+    QUARANTINE,
+    ROW,
+    SET_ASIDE,
+    STAYS,
+    Sieve,
+    Sifted,
+)
+from waterclock.storage.slices.sifting import ROW_TEXT, fate_text, first_text, marks_text, masks_in, row_json
+from waterclock.storage.slices.statistics import read_files
+from waterclock.timelabel.label import TIMELABEL, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+READ_BY = "wc_read_by"
+"""The column that says which batch reads a row: the row's own label may be another."""
+_FOLDER_COLUMN = f"{HIDDEN}label"
+_ROWS = "rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """What is asked of the rows of one table that batches read: `sieve` has no demand on a key.
+
+    `first_bit`: which bit of what a row broke its first demand is, among all that the batch asks.
+    """
+
+    input: str
+    sieve: Sieve
+    first_bit: int
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether rows may be set aside, so that they have to be written."""
+        return bool(self.sieve.bits(SET_ASIDE))
+
+    @property
+    def lets_through(self) -> str:
+        """SQL that is TRUE of a row which the query is to see; empty where it sees all."""
+        return " AND ".join(f"({mesh.holds})" for mesh in self.sieve.meshes if mesh.fate != STAYS)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What was found of the rows that one batch reads: what became of them, and what was asked of all together."""
+
+    sifted: Sifted
+    answers: Mapping[str, Any] = field(default_factory=dict)
+
+
+def counted_at_door(
+    rows: DataFrame, door: Door, labels: Sequence[datetime], asked: Sequence[tuple[str, Column]]
+) -> dict[datetime, Counts]:
+    """Count what rows break, by the label of the batch that reads them, and answer what is asked of all together.
+
+    Cost: one job over the columns that the demands name; one over no rows where a batch reads none
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+    meshes = door.sieve.meshes
+    columns = [
+        F.count(F.lit(1)).alias(_ROWS),
+        *(column.alias(f"a{number}") for number, (_, column) in enumerate(asked)),
+    ]
+    for number, mesh in enumerate(meshes):
+        columns.append(F.expr(f"count_if({BROKEN} & {1 << number}L != 0)").alias(f"b{number}"))
+        if mesh.fate != STAYS:
+            columns.append(F.expr(f"count_if({first_text(door.sieve)} = {1 << number}L)").alias(f"f{number}"))
+    marked = rows.selectExpr("*", f"{marks_text(door.sieve)} AS {BROKEN}")
+    found = {row[READ_BY]: row.asDict() for row in marked.groupBy(READ_BY).agg(*columns).collect()}
+    nothing: Mapping[str, Any] = {}
+    if len(found) < len(labels):
+        [row] = marked.limit(0).agg(*columns).collect()
+        nothing = row.asDict()
+    return {label: _counts(door, found.get(label_of(label), nothing), asked) for label in labels}
+
+
+def _counts(door: Door, found: Mapping[str, Any], asked: Sequence[tuple[str, Column]]) -> Counts:
+    meshes = door.sieve.meshes
+    first = {mesh.name: found[f"f{number}"] for number, mesh in enumerate(meshes) if mesh.fate != STAYS}
+    gone = {fate: sum(first[mesh.name] for mesh in meshes if mesh.fate == fate) for fate in (SET_ASIDE, DROPPED)}
+    broken = {mesh.name: found[f"b{number}"] for number, mesh in enumerate(meshes)}
+    sifted = Sifted(found[_ROWS], gone[SET_ASIDE], gone[DROPPED], broken, first)
+    return Counts(sifted, {name: found[f"a{number}"] for number, (name, _) in enumerate(asked)})
+
+
+def scratch_of(claim: int) -> str:
+    """Return the folder, relative to the table's, in which a claim sets aside what it reads, until slices are sealed.
+
+    What a claim that died leaves of it `maintain` removes.
+    """
+    return f"{STAGE}/{AT_DOOR}/c={claim}"
+
+
+def set_aside_at_door(
+    rows: DataFrame, door: Door, folder: str, scratch: str, labels: Sequence[datetime]
+) -> dict[datetime, Counter[int]]:
+    """Write what the query is not to see and is kept, and count by label which sets of demands rows broke.
+
+    Of rows that stay or are dropped nothing is written but what they broke: so all numbers are exact, whatever tasks
+    ran twice. Cost: one job over what is read
+    """
+    place = f"{scratch}/{door.input}"
+    remove_folder(at(folder, place))
+    shown = {name: name for name in rows.columns if name != READ_BY}
+    row = f"CASE WHEN {FATE} = {SET_ASIDE} THEN {row_json(shown)} END AS {ROW_TEXT}"
+    broken = f"shiftleft({BROKEN}, {door.first_bit})"
+    aside = (
+        f"named_struct('{ROW}', {ROW_TEXT}, '{MASK}', {broken}, '{HASH}', CASE WHEN {FATE} = {SET_ASIDE} "
+        f"THEN xxhash64({ROW_TEXT}, {broken}) END, '{INPUT}', {sql_text(door.input)}) AS {ASIDE}"
+    )
+    marked = rows.selectExpr("*", f"{marks_text(door.sieve)} AS {BROKEN}").where(f"{BROKEN} != 0")
+    fated = marked.selectExpr("*", f"{fate_text(door.sieve)} AS {FATE}")
+    told = fated.selectExpr(quoted(READ_BY), BROKEN, FATE, row)
+    told = told.selectExpr(f"{READ_BY} AS {TIMELABEL}", f"{READ_BY} AS {_FOLDER_COLUMN}", FATE, aside)
+    told.write.partitionBy(_FOLDER_COLUMN, FATE).parquet(str(at(folder, place)))
+    found = {}
+    for label in labels:
+        own = f"{place}/{_FOLDER_COLUMN}={label_of(label)}"
+        masks: Counter[int] = Counter()
+        for fate in (STAYS, SET_ASIDE, DROPPED):
+            masks += masks_in(folder, read_files(at(folder), f"{own}/{FATE}={fate}"))
+        found[label] = Counter({mask >> door.first_bit: rows for mask, rows in masks.items()})
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Rows that were set aside at the doors of some batches, in a claim's scratch folder; `rules` name their bits.
+
+    `inputs`: the tables of which they were read.
+    """
+
+    scratch: str
+    inputs: tuple[str, ...]
+    rules: tuple[str, ...]
+
+    def moved(self, folder: str, label: datetime, slice_path: str) -> tuple[DataFile, ...]:
+        """Move the files of a label into the quarantine of its slice, which is not sealed yet. Cost: no Spark job."""
+        found: tuple[DataFile, ...] = ()
+        for number, name in enumerate(self.inputs):
+            own = at(folder, f"{self.scratch}/{name}/{_FOLDER_COLUMN}={label_of(label)}/{FATE}={SET_ASIDE}")
+            if is_folder(own):
+                place = f"{slice_path}/{QUARANTINE}/{AT_DOOR}_{number}"
+                make_folder(at(folder, place).parent)
+                move_folder(own, at(folder, place))
+                found += read_files(at(folder), place)
+        return found
+
+    def clear(self, folder: str) -> None:
+        """Remove what is left of it."""
+        remove_folder(at(folder, self.scratch))
