@@ -1,0 +1,34 @@
+"""What upkeep leaves alone though it found nobody that needs it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.ledgers import day, flow, table
+from waterclock.engine.upkeep import maintain
+from waterclock.storage.slices.inventory import Leaf
+from waterclock.storage.slices.manifest import MANIFEST
+
+
+@pytest.mark.parametrize(("held", "stays"), [({}, False), ({day(2): 7}, True)])
+def test_a_slice_whose_release_failed_since_the_look_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: dict[datetime, int], *, stays: bool
+) -> None:
+    """It was looked at while the release was open: nothing was held then, and the claim that sealed it had failed."""
+    leaf = Leaf("_stage/20130103000000/c=7", 7, day(2), is_sealed=True)
+    folder = tmp_path / leaf.path
+    folder.mkdir(parents=True)
+    (folder / MANIFEST).write_text("{}")
+    ledger = SimpleNamespace(
+        claims=SimpleNamespace(open=tuple),
+        reads=SimpleNamespace(held=lambda _: held),
+        keeping=SimpleNamespace(rebuilding=lambda: None),
+    )
+    work = SimpleNamespace(flow=flow(table("raw.a", partitioned=True)), folder=lambda _: str(tmp_path), ledger=ledger)
+    monkeypatch.setattr(maintain, "older_log", lambda *_: None)
+    maintain.do(work, maintain.Upkeep("raw.a", leaves=[leaf]), datetime.now(UTC))  # type: ignore[arg-type]
+    assert folder.exists() is stays
