@@ -110,8 +110,8 @@ It needs a driver: `pip install 'waterclock[duckdb]'`, on the machines of a clus
 
 A unit is a table or view, with its schema where that is not `main`, or a query. One process writes a file, or several
 read it: a batch waits for as long as `timeout` says, and is tried again (E811). All that a batch reads is of one
-transaction; more than 50,000 rows are read by a worker of Spark's, and the file stays open until they are. Windows are
-read by `t >= start AND t < end`; the time is a timestamp, a date, or a whole number since 1970.
+transaction; more than 50,000 rows or 64 MB are read by a worker of Spark's, and the file stays open until they are.
+Windows are read by `t >= start AND t < end`; the time is a timestamp, a date, or a whole number since 1970.
 
 Types are those that are declared, else those of the columns: unsigned numbers become wider ones, HUGEINT DECIMAL(38,0),
 `TIMESTAMP` without a zone is read in the cadence's; lists, structs and maps of plain values are nested ones, others
@@ -127,9 +127,9 @@ It needs a driver: `pip install 'waterclock[postgres]'`, on the machines of a cl
 A unit is a table or view, `FROM ops.planes` or with a schema, `FROM ops.fleet.planes`; or a query. The source's clock
 is the server's. Windows are read by `t >= start AND t < end`, so that an index on the time is used; the time is a
 timestamp, a date (midnight of its day), or a number since 1970. All that a batch reads is of one moment: more than
-50,000 rows are read by Spark's workers side by side, a part for each half million that the server expects, and all of
-them see the snapshot of the first transaction. For windows the parts are spans of time, for a table ranges of its
-blocks; a view or a query without windows is one part.
+50,000 rows or 64 MB are read by Spark's workers side by side, a part for each half million rows that the server
+expects, and all of them see the snapshot of the first transaction. For windows the parts are spans of time, for a table
+ranges of its blocks; a view or a query without windows is one part.
 
 Types are those that are declared, else those of the columns: `numeric(p,s)` is DECIMAL, `timestamptz` and `timestamp`
 (read in the cadence's zone) TIMESTAMP, `bytea` BINARY, arrays of numbers, texts and booleans ARRAY; `json`, `jsonb`,
@@ -156,11 +156,11 @@ runners connect as one user.""",
 It needs a driver: `pip install 'waterclock[mysql]'`, on the machines of a cluster's workers too. It speaks to MariaDB
 and to MySQL; its tests run on MariaDB.
 
-A unit is a table or view, with its database where that is another than the connection's; or a query. The source's
-clock is the server's. Windows are read by `t >= start AND t < end`, so that an index on the time is used; the time is
-a TIMESTAMP, a DATETIME or a DATE (read in the cadence's zone), or a whole number since 1970. A batch reads in one
-transaction, WITH CONSISTENT SNAPSHOT: of tables of InnoDB all that it reads is of one moment, of MyISAM each
-statement. Rows come through a cursor without a buffer; more than 50,000 are read by a worker of Spark's, in a
+A unit is a table or view, with its database where that is another than the connection's; or a query. The source's clock
+is the server's. Windows are read by `t >= start AND t < end`, so that an index on the time is used; the time is a
+TIMESTAMP, a DATETIME or a DATE (read in the cadence's zone), or a whole number since 1970. A batch reads in one
+transaction, WITH CONSISTENT SNAPSHOT: of tables of InnoDB all that it reads is of one moment, of MyISAM each statement.
+Rows come through a cursor without a buffer; more than 50,000, or 64 MB, are read by a worker of Spark's, in a
 transaction of its own. With `partitions` several read side by side: spans of time for windows, ranges of a primary key
 that is one whole number for a table; else there is one part. No server lends the moment of a transaction to others, so
 the server adds up the rows of each part (a hash of each) first, and each part again in its own transaction: where one

@@ -9,6 +9,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.local_times import instants_in
+from waterclock.connectors.misfits import FIRST_MICROS, LAST_MICROS, Misfit
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.zone import resolve_local
@@ -42,11 +44,6 @@ _SIMPLE = {
 }
 
 
-FIRST_MICROS, LAST_MICROS = (
-    (at - EPOCH) // timedelta(microseconds=1)
-    for at in (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
-)
-"""The first and the last instant that Python's times can tell, in microseconds since 1970."""
 _TRUTHS = {"1": True, "0": False, "true": True, "false": False, "t": True, "f": False, "yes": True, "no": False}
 
 
@@ -56,14 +53,6 @@ class Times:
 
     zone: str = "UTC"
     epoch: str = "seconds"
-
-
-class Misfit(ValueError):
-    """A value that does not fit its column's type; `value` is the first such."""
-
-    def __init__(self, value: object) -> None:
-        super().__init__(value)
-        self.value = value
 
 
 def arrow_type(type_name: str) -> pa.DataType:
@@ -171,8 +160,6 @@ def _read_at_once(values: Sequence[Any], wanted: pa.DataType, times: Times) -> p
 
 def _cast(texts: pa.Array, wanted: pa.DataType, times: Times) -> pa.Array:
     import pyarrow as pa
-
-    from waterclock.connectors.local_times import instants_in
 
     try:
         return texts.cast(wanted)

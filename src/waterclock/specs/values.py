@@ -14,7 +14,8 @@ from decimal import Decimal
 from functools import singledispatch
 from typing import Any
 
-from waterclock.connectors.values import Misfit, Times, column, is_plain
+from waterclock.connectors.misfits import Misfit
+from waterclock.connectors.values import Times, column, is_plain
 from waterclock.errors import WaterclockError
 from waterclock.specs.document import Cell
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.connectors import values
-from waterclock.connectors.values import Misfit, Times, arrow_type, column, instant_of, instants, is_plain
+from waterclock.connectors.misfits import Misfit
+from waterclock.connectors.values import Times, arrow_type, column, instant_of, instants, is_plain
 from waterclock.errors import WaterclockError
 
 NEW_YORK = Times("America/New_York")

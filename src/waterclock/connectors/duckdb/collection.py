@@ -17,7 +17,8 @@ from waterclock.connectors.duckdb.database import Database, first_of, quoted
 from waterclock.connectors.duckdb.types import SqlColumn
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.local_times import instants_in, instants_of
-from waterclock.connectors.values import EPOCH_UNITS, Misfit, Times, column
+from waterclock.connectors.misfits import Misfit
+from waterclock.connectors.values import EPOCH_UNITS, Times, column
 from waterclock.connectors.window_bounds import WindowFilter, labels_of, within
 from waterclock.connectors.windowing import NO_TIME
 from waterclock.errors import WaterclockError

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import misfit
 from waterclock.connectors.local_times import instants_in, instants_of
+from waterclock.connectors.misfits import Misfit
 from waterclock.connectors.mysql.extract import Extract, Wanted, query_of
-from waterclock.connectors.values import EPOCH_UNITS, Misfit, Times, arrow_type, column
+from waterclock.connectors.values import EPOCH_UNITS, Times, arrow_type, column
 from waterclock.connectors.window_bounds import WindowFilter, labels_of
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import TIMELABEL

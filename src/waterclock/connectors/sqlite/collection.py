@@ -12,18 +12,10 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.direct_rows import DIRECT_ROWS, by_workers, few
 from waterclock.connectors.interface import Collected
+from waterclock.connectors.misfits import FIRST_MICROS, Misfit
 from waterclock.connectors.sqlite.change_counter import state_of, state_seen_from_outside
 from waterclock.connectors.sqlite.database import Database, quoted
-from waterclock.connectors.values import (
-    EPOCH_UNITS,
-    FIRST_MICROS,
-    Misfit,
-    Times,
-    arrow_type,
-    column,
-    instant_of,
-    instants,
-)
+from waterclock.connectors.values import EPOCH_UNITS, Times, arrow_type, column, instant_of, instants
 from waterclock.connectors.window_bounds import labels_of, local_bounds
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError

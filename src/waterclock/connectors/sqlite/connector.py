@@ -8,9 +8,9 @@ Snapshot        All rows, in one read transaction.
 Publish         See `delivery`.
 Types           Those that are declared; else those of the database's columns by its rules of affinity; else text.
 
-A result of up to 50,000 rows is handed to Spark as it is; a bigger one is read by a Python worker of Spark in batches,
-in one transaction too. `partitions n` reads a table in n parts by ranges of its rowid, side by side; they agree that
-they saw one state of the database, or the batch is tried again.
+A result of up to 50,000 rows and 64 MB is handed to Spark as it is; a bigger one is read by a Python worker of Spark in
+batches, in one transaction too. `partitions n` reads a table in n parts by ranges of its rowid, side by side; they
+agree that they saw one state of the database, or the batch is tried again.
 """
 
 from __future__ import annotations

@@ -1,0 +1,21 @@
+"""The error for a value that does not fit its column, and between which instants a time fits at all."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from waterclock.timelabel.instant import EPOCH
+
+FIRST_MICROS, LAST_MICROS = (
+    (at - EPOCH) // timedelta(microseconds=1)
+    for at in (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
+)
+"""The first and the last instant that Python's times can tell, in microseconds since 1970."""
+
+
+class Misfit(ValueError):
+    """A value that does not fit its column's type; `value` is the first such."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(value)
+        self.value = value
