@@ -340,7 +340,7 @@ APIS_AT_WORK: Mapping[str, Code] = {
     "E879": Code(
         "an answer that is not kept as it came",
         "What an API answered is kept page by page with its checksum, and a collect that goes on, or a batch that is "
-        "made again, reads it from there. A page is gone, or the disk or somebody changed it: its rows would be missing.",
+        "made again, reads it from there. A page is gone, or the disk or somebody changed it: its rows would lack.",
     ),
 }
 FILES_AT_WORK: Mapping[str, Code] = {
