@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -226,6 +232,50 @@ def test_a_value_with_a_comma_stands_in_no_list(*, is_in_body: bool) -> None:
     ]
     expected = [["a", "b,c"], ["d", ","], ["e"]] if is_in_body else [["b,c"], ["a", "d"], [","], ["e"]]
     assert batches == expected
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tests.apis import Space
+from tests.unit.connectors.rest import test_details as tests
+from waterclock.connectors.rest.pages import Series
+space = Space.__new__(Space); space.url = sys.argv[1]
+folder, options = Path(sys.argv[2]), tests.ONE if sys.argv[3] == "1" else {**tests.MANY, "batch": int(sys.argv[3])}
+asking = tests.asking_of(space, folder, {**options, "not_found": "skip", "in_flight": 3})
+print("begun", flush=True)
+tests.ask(asking, list(range(90)), Series(folder / "w=1" / "asked" / "000001"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("batch", "seed"), [(1, 0), *(pytest.param(*each, marks=pytest.mark.soak) for each in [(4, 1), (1, 2), (4, 3)])]
+)
+def test_a_process_that_is_killed_at_any_time_leaves_what_the_next_one_goes_on_with(
+    space: Space, tmp_path: Path, batch: int, seed: int
+) -> None:
+    chance, series = random.Random(seed), Series(tmp_path / "w=1" / "asked" / "000001")
+    space.set(rows=[{"id": one, "more": "\u2028" * one} for one in range(0, 90, 2)], pause=0.05 * batch)
+    before: set[str] = set()
+    for _ in range(2):
+        command = [sys.executable, "-c", KILLED, space.url, str(tmp_path), str(batch)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        time.sleep(chance.uniform(0.1, 1.6))
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        found = set(kept(series))
+        assert before <= found
+        before = found
+    asked = len(space.asked)
+    options = ONE if batch == 1 else {**MANY, "batch": batch}
+    ask(asking_of(space, tmp_path, {**options, "not_found": "skip"}), list(range(90)), series)
+    done = kept(series)
+    assert {key: [one["id"] for one in of] for key, of in done.items()} == {
+        key_of(one): [one] if one % 2 == 0 else [] for one in range(90)
+    }
+    assert sum(len(one["ids"]) for one in space.asked[asked:]) == 90 - len(before), "what is kept is not asked again"
 
 
 def test_a_line_holds_the_record_as_it_was_written() -> None:
