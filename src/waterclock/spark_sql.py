@@ -13,6 +13,9 @@ _ILLEGAL = " ,;{}()\n\t="
 _UNFIT = re.compile(rf"[{re.escape(_ILLEGAL)}\r]+")
 _OF_GLOBS = re.compile(r"([\\{}\[\]*?])")
 _DECIMAL = re.compile(r"\s*(?:decimal|dec|numeric)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*", re.IGNORECASE)
+_DECIMAL_WITHIN = re.compile(
+    r"(?<=[:<\s,])(?:decimal|dec|numeric)\b\s*(?:\([\d\s,]*\))?(?=\s*[,>]|\s+(?:not|comment)\b)", re.IGNORECASE
+)
 
 
 def quoted(name: str) -> str:
@@ -59,6 +62,27 @@ def parsed(text: str, type_text: str) -> str:
     beyond = rf"\.{digit}{{{places}}}{digit}*[{digit}&&[^0]]"
     if_powers = _with_power_of_ten(text, places)
     return f"CASE WHEN NOT {text} RLIKE {sql_text(f'[eE]|{beyond}')} THEN {cast} WHEN {if_powers} THEN {cast} END"
+
+
+def read_within(type_text: str) -> str:
+    """Return as what a value of a nested type is read, so that no DECIMAL in it is rounded: with all digits there are.
+
+    A MAP stays as it is: its values cannot be compared with what becomes of them.
+    """
+    if decimal_of(type_text) or re.search(r"\bmap\s*<", type_text, re.IGNORECASE):
+        return type_text
+
+    def whole(found: re.Match[str]) -> str:
+        digits, places = decimal_of(found[0]) or (0, 0)
+        return f"DECIMAL(38,{38 - (digits - places)})"
+
+    return _DECIMAL_WITHIN.sub(whole, type_text)
+
+
+def narrowed(value: str, type_text: str) -> str:
+    """Write what was read as `read_within` says as the type itself; NULL where a DECIMAL in it would be rounded."""
+    narrow = f"try_cast({value} AS {type_text})"
+    return f"CASE WHEN try_cast({narrow} AS {read_within(type_text)}) <=> {value} THEN {narrow} END"
 
 
 def _with_power_of_ten(text: str, places: int) -> str:

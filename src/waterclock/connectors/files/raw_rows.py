@@ -17,7 +17,7 @@ from waterclock.connectors.files.misfits import PATH, refused
 from waterclock.connectors.files.reading_options import Reading
 from waterclock.flow.declarations import Value
 from waterclock.flow.origins import TYPES
-from waterclock.spark_sql import ddl_of, decimal_of, literal_path, quoted, sql_text
+from waterclock.spark_sql import ddl_of, decimal_of, literal_path, quoted, read_within, sql_text
 from waterclock.storage.slices.sieve import UNREAD
 
 if TYPE_CHECKING:
@@ -269,14 +269,14 @@ def _type_to_read(taken: Taken | None) -> str:
     """Return the type that Spark's reader is asked for. A number of JSON may stand in quotes: it is read as text."""
     if taken is None or taken.type.lower().partition("(")[0] in _NUMBERS:
         return "STRING"
-    return taken.type
+    return read_within(taken.type)
 
 
 def _exact(type_text: str) -> str:
     """Return the type that Spark's reader is asked for: it would round a DECIMAL, and take 7,125 for 7125."""
-    return "STRING" if decimal_of(type_text) else type_text
+    return "STRING" if decimal_of(type_text) else read_within(type_text)
 
 
 def _nested_type(taken: Taken | None) -> str:
     """Return the type that a record's field is read as: text, but for what cannot come as text."""
-    return taken.type if taken is not None and taken.type.lower().startswith(_NESTED) else "STRING"
+    return read_within(taken.type) if taken is not None and taken.type.lower().startswith(_NESTED) else "STRING"

@@ -30,7 +30,7 @@ from waterclock.flow.checks import keeps_unread
 from waterclock.flow.compatibility import wider
 from waterclock.flow.declarations import Columns
 from waterclock.flow.origins import IN_ROWS
-from waterclock.spark_sql import decimal_of, parsed, quoted, sql_text
+from waterclock.spark_sql import decimal_of, narrowed, parsed, quoted, read_within, sql_text
 from waterclock.storage.slices.sieve import UNREAD
 
 if TYPE_CHECKING:
@@ -201,6 +201,9 @@ def _as_type(raw: RawRows, taken: Taken, zone: str, reading: Reading) -> str:
     if decimal_of(found) and decimal_of(taken.type):
         narrow = f"try_cast({value} AS {taken.type})"
         return f"coalesce(CASE WHEN {narrow} = {value} THEN {narrow} END, {wrong})"
+    if found == read_within(taken.type):
+        told = refused(raw.path, taken.source, f"to_json({value})")
+        return f"coalesce({narrowed(value, taken.type)}, CASE WHEN {value} IS NOT NULL THEN {told} END)"
     if found.lower() != "string":
         return f"CAST({value} AS {taken.type})"
     return f"coalesce({_parsed(value, taken.type, zone, reading)}, {wrong})"

@@ -18,7 +18,7 @@ from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, is_there
 from waterclock.object_stores import is_remote
-from waterclock.spark_sql import literal_path, parsed, quoted, sql_text
+from waterclock.spark_sql import literal_path, narrowed, parsed, quoted, read_within, sql_text
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -145,15 +145,19 @@ def _type_to_read(taken: Taken | None, epoch: str) -> str:
     if taken is None:
         return "STRING"
     kind = taken.type.lower().partition("(")[0].strip()
-    return "STRING" if kind in _PLAIN or (epoch and kind == "timestamp") else taken.type
+    return "STRING" if kind in _PLAIN or (epoch and kind == "timestamp") else read_within(taken.type)
 
 
 def _as_type(value: str, found: str, taken: Taken, zone: str, epoch: str) -> str:
     if not taken.is_typed or found.lower() == taken.type.lower():
         return value
-    is_time = taken.type.lower() == "timestamp"
-    made = _instant(value, found, zone, epoch) if is_time else parsed(value, taken.type)
-    told = f"concat_ws('|', '{_MISFIT}', _metadata.file_path, {sql_text(taken.source)}, {value})"
+    is_time, is_nested = taken.type.lower() == "timestamp", found == read_within(taken.type)
+    if is_time:
+        made = _instant(value, found, zone, epoch)
+    else:
+        made = narrowed(value, taken.type) if is_nested else parsed(value, taken.type)
+    text = f"to_json({value})" if is_nested else value
+    told = f"concat_ws('|', '{_MISFIT}', _metadata.file_path, {sql_text(taken.source)}, {text})"
     return f"coalesce({made}, CASE WHEN {value} IS NOT NULL THEN raise_error({told}) END)"
 
 

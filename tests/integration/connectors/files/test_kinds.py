@@ -219,6 +219,26 @@ class TestJsonDocuments:
         line = {"a.csv": 3, "a.jsonl": 2}.get(name)
         assert error.where == (f"{path}:{line}" if line else str(path))
 
+    @pytest.mark.parametrize("options", [{"multiline": True}, {"multiline": True, "rows": "rows"}, {"rows": "rows"}])
+    def test_decimals_within_a_value_are_not_rounded(
+        self, spark: SparkSession, folder: LandingFolder, options: dict[str, Value]
+    ) -> None:
+        of = {"price": 7.12, "parts": [{"n": 1.5}, {"n": None}], "none": None}
+        columns = declared(("of", "STRUCT<price: DECIMAL(10,2), parts: ARRAY<STRUCT<n: DECIMAL(3,1)>>, none: DECIMAL>"))
+
+        def wrapped(each: dict[str, Any]) -> str:
+            return json.dumps({"rows": [each]} if "rows" in options else each)
+
+        name = "a.json" if options.get("multiline") else "a.jsonl"
+        drop(folder, name, wrapped({"of": of}))
+        unit = unit_of("landing", f"drop/{name}", **options)
+        exact = rows(FilesCollector(folder.setting).read_snapshot(spark, unit, columns, "UTC"))
+        parts = [{"n": Decimal("1.5")}, {"n": None}]
+        assert exact == [{"of": {"price": Decimal("7.12"), "parts": parts, "none": None}}]
+        for wrong in (of | {"price": 7.125}, of | {"parts": [{"n": 1.25}]}):
+            drop(folder, name, wrapped({"of": wrong}))
+            assert refused(spark, folder, name, columns, **options).code == "E806"
+
     def test_a_text_that_begins_as_a_list_is_a_row(self, spark: SparkSession, folder: LandingFolder) -> None:
         drop(folder, "a.jsonl", '{"tags": "[draft] fix"}\n{"tags": ["[old", "x"]}\n')
         found = read(spark, folder, "a.jsonl", declared(), rows="tags")

@@ -102,6 +102,7 @@ def test_no_digit_of_a_number_is_lost(spark: SparkSession, tmp_path: Path) -> No
     [
         ({"n": "seven"}, ("n", "INT"), "n is 'seven', which is not of its type"),
         ({"n": 7.125}, ("n", "DECIMAL(10,2)"), "n is '7.125', which is not of its type"),
+        ({"n": [7.125]}, ("n", "ARRAY<DECIMAL(10,2)>"), "which is not of its type"),
         ({"n": "yesterday"}, ("n", "TIMESTAMP"), "types that are declared"),
         ({"n": [1, 2]}, ("n", "STRUCT<a: INT>"), "types that are declared"),
     ],
