@@ -49,7 +49,6 @@ SELECT *, id + 1 AS more FROM s.u WHERE a IS NOT NULL ORDER BY id
 SELECT DISTINCT * FROM s.u
 SELECT count(*) AS n FROM s.u
 SELECT count(DISTINCT *) AS n FROM s.u
-SELECT count(u.*) AS n FROM s.u
 SELECT struct(*) AS s FROM s.u
 SELECT struct(x.*) AS s FROM s.u x
 SELECT to_json(struct(x.*)) AS s FROM s.u x
