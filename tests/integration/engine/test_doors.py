@@ -178,7 +178,10 @@ def quality_is_as_by_hand(tiny: Tiny, rows: Iterable[Row]) -> None:
             assert each["rows"] == of["in"] - of["quarantined"] - of["dropped"]
 
 
-@pytest.mark.parametrize("together", [True, False], ids=["in one job", "one by one"])
+@pytest.mark.parametrize(
+    "together",
+    [pytest.param(True, id="in one job"), pytest.param(False, id="one by one", marks=pytest.mark.soak)],
+)
 def test_what_is_read_is_set_aside_dropped_or_told_of_before_the_query_sees_it(
     tmp_path: Path, spark: SparkSession, together: bool
 ) -> None:
