@@ -70,7 +70,8 @@ before the run's now.
 
 Columns are matched by name, not by place; a column of CSV, of a sheet or of fixed width is text unless it is declared
 otherwise. A broken row stops its batch, naming file and line; so does a number with more digits behind the point than
-its DECIMAL has (zeros apart), and one with commas in it: none is rounded, but for FLOAT and DOUBLE of Parquet and Avro. Within quotes CSV has a quote twice, and a backslash is
+its DECIMAL has (zeros apart), and one with commas in it: none is rounded, but for FLOAT and DOUBLE of Parquet and Avro.
+Within quotes CSV has a quote twice, and a backslash is
 a sign like any other (RFC 4180); `escape '\\'` takes files that have `\\"` instead. What of JSON is text is as it is
 written there, numbers and nested values too; but for records at `rows`, and files that are not in UTF-8: their numbers
 keep their value (beyond 15 digits only where they are written without an exponent), objects with such a number have
