@@ -157,8 +157,7 @@ LANGUAGE: Mapping[str, Code] = {
         "a secret that does not resolve",
         "A secret is looked for in the variable WATERCLOCK_SECRET_<NAME>, then in the file of its name below the "
         "environment's folder secrets, then in the keyring and in Vault, where the environment names them. Only the "
-        "chosen environment's are asked for. Names that come to one variable, ops/password and ops_password, are not "
-        "told apart, and refused.",
+        "chosen environment's are asked for. Names of one variable, ops/password and ops_password, are refused.",
     ),
     "E226": Code(
         "a type and a mode that do not go together",
