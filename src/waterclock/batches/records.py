@@ -9,6 +9,8 @@ from typing import Any
 
 QUARANTINED = "quarantined"
 """The measure of a batch that counts its rows which were set aside."""
+MISSING = "missing"
+"""What of a batch's source says which inputs it was made without."""
 WARNINGS = "warnings"
 """The measure of a batch that lists what was said of its rows, a text each."""
 
