@@ -24,8 +24,9 @@ def check_renames(drafts: Mapping[str, Draft], views: Mapping[str, Statement]) -
         said = draft.statement.value("WAS", WasSaid)
         if said is None:
             continue
-        if said.table == name:
-            yield said.span.refuse("E317", f"{name} has that name now", fix="leave WAS out")
+        if said.table.lower() == name.lower():
+            why = None if said.table == name else "names that differ by case only are one name"
+            yield said.span.refuse("E317", f"{name} has that name now", why=why, fix="leave WAS out")
         elif said.table.lower() in by_name:
             yield said.span.refuse(
                 "E317",

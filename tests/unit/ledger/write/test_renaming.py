@@ -62,7 +62,7 @@ def lived(at: Desk) -> None:
     at.apply(*BEFORE)
     for label in (0, 1):
         at.done(OLD, label, code="code of daily")
-        reads = {label: [at.read(OLD, label, label + 1, read=f"PAST({OLD}, '1 DAY')")]}
+        reads: dict[float, list[Input]] = {label: [at.read(OLD, label, label + 1, read=f"PAST({OLD}, '1 DAY')")]}
         at.done("marts.reads", label, reads=reads, code="reads shop")
     at.done(OLD, 2, code="code of daily")
     at.ledger.decisions.request_restate(OLD, [day(2)], verb="recompute", who="ann", why="late")
