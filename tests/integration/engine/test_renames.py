@@ -77,7 +77,8 @@ def test_a_renamed_table_goes_on_with_all_that_it_has(tmp_path: Path, spark: Spa
     tiny.declare(FLOW.format(**NEW))
     assert run(tiny, day(5)) == 0  # of it and of its readers nothing is made again
     assert totals(tiny, "sales.per_day") == before == [10, 20, 30, 40]
-    assert tiny.rows("SELECT id, amount FROM sales.orders_quarantine") == [("9", "many")]
+    [(row,)] = tiny.rows("SELECT row FROM sales.orders_quarantine")
+    assert "many" in str(row)
     with tiny.ledger() as ledger:
         snapshot = ledger.reads.snapshot(tiny.load().flow)
         flow = tiny.load().flow
