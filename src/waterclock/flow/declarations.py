@@ -297,7 +297,8 @@ class Argument:
 class PythonFunction:
     """A Python transform: found by file and name at run time; `source` is for people.
 
-    `fingerprint` names its syntax tree and those of the project's modules that it imports. `step`: it keeps a state.
+    `fingerprint` names its syntax tree and those of the project's modules that it imports, which are its `shapes`.
+    `step`: it keeps a state.
     """
 
     file: str
@@ -307,6 +308,7 @@ class PythonFunction:
     place: Place = field(compare=False)
     fingerprint: str = ""
     step: Step | None = None
+    shapes: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

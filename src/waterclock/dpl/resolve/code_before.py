@@ -6,6 +6,7 @@ former names put back: what ran under that ran the same query.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from waterclock.flow.declarations import Columns, Flat
 from waterclock.flow.late_rows import LateRows
 
 Names = Mapping[str, str]
+_MARKED = re.compile("⟦(.*?)⟧")
 _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
 
 
@@ -44,6 +46,17 @@ def flat_before(flat: Flat, names: Names) -> Flat:
 def late_rows_before(late_rows: LateRows, names: Names) -> LateRows:
     """Return what is said of late rows with the former names of tables."""
     return replace(late_rows, of=_of(names, late_rows.of))
+
+
+def marked(table: str) -> str:
+    """Mark a table's name in the shape of a function, so that it can be put back as it was."""
+    return f"⟦{table}⟧"
+
+
+def with_names(shapes: Sequence[str], names: Names) -> tuple[str, ...]:
+    """Return the shapes of a function with the former names of the tables that its parameters read."""
+    own, *used = shapes
+    return _MARKED.sub(lambda found: _of(names, found[1]), own), *used
 
 
 def text_before(text: str, names: Names) -> str:

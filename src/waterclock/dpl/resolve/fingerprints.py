@@ -8,7 +8,14 @@ from typing import Any
 
 from sqlglot.tokens import Token, TokenType
 
-from waterclock.dpl.resolve.code_before import Names, draft_before, flat_before, late_rows_before, text_before
+from waterclock.dpl.resolve.code_before import (
+    Names,
+    draft_before,
+    flat_before,
+    late_rows_before,
+    text_before,
+    with_names,
+)
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.syntax.statements import QuerySaid, Statement, WhenSaid
 from waterclock.flow.checks import all_rules, keeps_unread
@@ -89,7 +96,8 @@ def fingerprint_of(
     if draft.destination is not None:
         parts.append(sorted(draft.destination.options.items()))
     if draft.function is not None:
-        parts += [draft.function.name, draft.function.fingerprint or draft.function.source]
+        code = digest(with_names(draft.function.shapes, before)) if before and draft.function.shapes else ""
+        parts += [draft.function.name, code or draft.function.fingerprint or draft.function.source]
         parts += [repr(draft.function.step)] if draft.function.step else []
         used |= {argument.variable for argument in draft.function.arguments if argument.variable}
     parts += [_function(functions[name]) for name in sorted(draft.functions) if name in functions]
