@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -86,13 +86,7 @@ def columns_collected(project: Project) -> dict[str, dict[str, str]]:
 
 def columns_stored(project: Project, names: Collection[str]) -> dict[str, dict[str, str]]:
     """Return the columns and types of those tables that ran before, as their last batches left them."""
-    from waterclock.engine.ledger_opening import lake_of, open_ledger
-
-    ledger = open_ledger(project)
-    folders = lake_of(project, ledger).folders
-    if ledger is not None:
-        ledger.close()
-    stored = _StoredColumns(project.storage, lambda: folders)
+    stored = _StoredColumns(project.storage, cache(partial(_folders_of, project)))
     return {name: dict(stored[name]) for name in names if name in stored}
 
 
@@ -151,6 +145,18 @@ def _stored(folder: Path, env: str | None) -> Known | None:
     storage = str(folder / config.environment.storage)
     folders = cache(partial(_folders, addresses(folder, config)[1]))
     return Known(_StoredColumns(storage, folders), _StoredColumns(storage, folders, of_rows=True))
+
+
+def _folders_of(project: Project) -> Mapping[str, str]:
+    """Find where tables of a project lie that were renamed; nothing where its ledger does not tell now."""
+    from waterclock.engine.ledger_opening import lake_of, open_ledger
+
+    try:
+        ledger = open_ledger(project)
+        with ledger or nullcontext():
+            return lake_of(project, ledger).folders
+    except WaterclockError:
+        return {}
 
 
 def _folders(url: str | Secret) -> Mapping[str, str]:
