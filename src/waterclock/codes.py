@@ -14,7 +14,7 @@ from waterclock.codes_of_connectors import BY_CHANGES, CLUSTERS, CONNECTIONS, FO
 from waterclock.codes_of_lineage import LINEAGE
 from waterclock.codes_of_publishing import COPIES, PUBLISHING
 from waterclock.codes_of_quality import QUALITY, QUALITY_AT_WORK, QUALITY_COMMANDS
-from waterclock.codes_of_schemas import SCHEMAS, SCHEMAS_AT_WORK, SCHEMAS_KEPT
+from waterclock.codes_of_schemas import RENAMES, SCHEMAS, SCHEMAS_AT_WORK, SCHEMAS_KEPT
 from waterclock.codes_of_secrets import SECRETS
 from waterclock.codes_of_specs import SPECS
 from waterclock.codes_of_state import STATE, STATE_AT_WORK
@@ -278,6 +278,7 @@ LANGUAGE: Mapping[str, Code] = {
     **QUALITY,
     **PUBLISHING,
     **CONNECTIONS,
+    **RENAMES,
     **STATE,
     **CLOSINGS,
     **OF_FILES,
@@ -483,18 +484,6 @@ _BY_LAYER = (TIME, LANGUAGE, TEMPORAL, SPECS, LEDGER, SELECTION, STORAGE, ENGINE
 CODES: Mapping[str, Code] = {code: said for layer in _BY_LAYER for code, said in layer.items()}
 
 __all__ = [
-    "CLI",
-    "CODES",
-    "CONNECTORS",
-    "ENGINE",
-    "LANGUAGE",
-    "LEDGER",
-    "OUTSIDE",
-    "SELECTION",
-    "SPECS",
-    "STORAGE",
-    "TEMPORAL",
-    "TIME",
-    "WARNINGS",
-    "Code",
-]
+    "CLI", "CODES", "CONNECTORS", "ENGINE", "LANGUAGE", "LEDGER", "OUTSIDE", "SELECTION", "SPECS", "STORAGE",
+    "TEMPORAL", "TIME", "WARNINGS", "Code",
+]  # fmt: skip

@@ -22,6 +22,19 @@ SCHEMAS: Mapping[str, Code] = {
         "no rules. Until then the rows bring it, or it is made of columns that stay: AS (expression).",
     ),
 }
+RENAMES: Mapping[str, Code] = {
+    "E317": Code(
+        "WAS said wrongly",
+        "`TRANSFORM sales.daily WAS shop.daily` renames a table with its history: nothing else has that name any more, "
+        "and one table alone takes it over.",
+    ),
+    "E318": Code(
+        "a rename that is not to be",
+        "The history of a table goes on under its new name, where nothing was made yet. A former name that the ledger "
+        "does not know would begin the table anew while its history lies idle; so would an older flow that still has "
+        "the former name.",
+    ),
+}
 SCHEMAS_KEPT: Mapping[str, Code] = {
     "E450": Code(
         "a promise of COMPATIBLE that is broken",

@@ -300,6 +300,9 @@ def _no_table(flow: Flow, item: _Item) -> WaterclockError:
             why="a view has no batches",
             fix=f"ask it with `waterclock query`, or name {shown}",
         )
+    if now := next((name for name, table in flow.tables.items() if table.was == item.text), None):
+        why = f"it says WAS {item.text}, and has all that came before"
+        return WaterclockError("E511", f"{item.text} is called {now} now", why=why, fix=f"name {now}")
     of = item.text.removesuffix("_quarantine")
     if of != item.text and of in flow.tables:
         return WaterclockError(

@@ -88,7 +88,7 @@ ACCEPTED = {
     ],
     "changes": [COLLECT.format(f"ON SCHEMA CHANGE {word}") for word in ("ADD", "IGNORE", "TEXT", "HOLD", "FAIL")]
     + [TRANSFORM.format(f"COMPATIBLE {text}") for text in ("BACKWARD", "FORWARD TRANSITIVE", "FULL")],
-    "about": [COLLECT.format(text) for text in ("OWNER 'me'", "TAGS (a, b)", "COMMENT :said")],
+    "about": [COLLECT.format(text) for text in ("WAS a.old", "OWNER 'me'", "TAGS (a, b)", "COMMENT :said")],
     "period": [COLLECT.format(f"EVERY {text}") for text in (
         "1 MINUTE", "HOUR", "6 HOURS", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR",
     )] + [COLLECT.format("DELAY 30 SECONDS")],
@@ -102,7 +102,7 @@ REFUSED = {
     "`SORT BY`": TRANSFORM.format("SORT BY (a)"),
     "`BUCKET BY`": TRANSFORM.format("BUCKET BY (a) INTO 4"),
     "`ON RESTATE RESEND`": TRANSFORM.format("ON RESTATE RESEND"),
-    "`WAS`": TRANSFORM.format("WAS a.old"),
+    "`WAS`": "PUBLISH a.b TO c.d WAS c.old",
     "`AS` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",
     "`DEFAULT`": "COLLECT a.b (x DEFAULT 1) FROM c.d",
     "`SUBJECT`": "COLLECT a.b (x SUBJECT person) FROM c.d",

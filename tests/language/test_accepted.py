@@ -87,6 +87,7 @@ def parts_of(table: Table) -> Iterator[str]:
         "deadline": table.deadline and f"{table.deadline}{' BY WATERMARK' if table.is_by_watermark else ''}",
         "runtime": table.runtime and str(table.runtime),
         "manifest": table.manifest,
+        "was": table.was,
         "open windows of": table.open_of,
         "pool": table.pool if table.pool != "default" else None,
         "sequential": table.is_sequential or None,

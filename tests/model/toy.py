@@ -19,8 +19,13 @@ KEYS = ("k0", "k1", "k2")
 
 
 def query(table: Table, window: Window, given: Iterable[object], grain: int) -> Rows:
-    """Make the rows of a batch out of its window and of all it was given; a small `grain` makes many batches equal."""
-    seed = crc32(repr((table.name, window.start.isoformat() if grain > 3 else "", tuple(given))).encode())
+    """Make the rows of a batch out of its window and of all it was given; a small `grain` makes many batches equal.
+
+    A table that was renamed says in its comment what it was called at first: it makes the same rows.
+    """
+    seed = crc32(
+        repr((table.about.comment or table.name, window.start.isoformat() if grain > 3 else "", tuple(given))).encode()
+    )
     rows: list[Row] = []
     for place, key in enumerate(KEYS):
         part = (seed >> (8 * place)) % 256

@@ -162,6 +162,9 @@ class Run:
 DECLARED = "declared"
 """The kind of event that says by which statement a table is made from then on."""
 
+RENAMED = "renamed"
+"""The kind of event that says what a table was called before."""
+
 CLOSED = "closed"
 """The kind of event that says who closed the books of a window by hand, where and why."""
 

@@ -11,6 +11,8 @@ QUARANTINED = "quarantined"
 """The measure of a batch that counts its rows which were set aside."""
 DOOR = "door"
 """The measure of a batch that says by table what became of the rows that it read, before its query saw them."""
+MISSING = "missing"
+"""What of a batch's source says which inputs it was made without."""
 WARNINGS = "warnings"
 """The measure of a batch that lists what was said of its rows, a text each."""
 

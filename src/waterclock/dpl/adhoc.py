@@ -114,7 +114,9 @@ def _unknown(table: FoundTable, flow: Flow, known: Collection[str]) -> Watercloc
         )
     if table.name in flow.tables:
         raise AssertionError(table.name)
-    return table.span.refuse("E213", f"unknown table {table.name}", fix=nearest_table(table.name, known))
+    now = next((name for name, it in flow.tables.items() if it.was == table.name), None)
+    fix = f"it is called {now} now: read that" if now else nearest_table(table.name, known)
+    return table.span.refuse("E213", f"unknown table {table.name}", fix=fix)
 
 
 def _flat_views(found: Found, flow: Flow) -> Iterator[WaterclockError]:

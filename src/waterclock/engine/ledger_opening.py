@@ -27,6 +27,7 @@ def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
         refuse_lost(project)
         return None
     _follow_rotation(ledger, project)
+    ledger.declared.say_pending(project.flow)
     if not even_moved:
         try:
             ledger.keeping.refuse_moved()
@@ -63,7 +64,8 @@ def refuse_lost(project: Project) -> None:
     Raises  E421
     """
     lake = Lake(project.storage)
-    there = [name for name in project.flow.tables if is_folder(at(lake.folder(name), "_delta_log"))]
+    names = {*project.flow.tables, *(table.was for table in project.flow.tables.values() if table.was)}
+    there = [name for name in sorted(names) if is_folder(at(lake.folder(name), "_delta_log"))]
     tables = [name for name in there if not _is_anothers(lake.folder(name), project.flow.project)]
     if tables or export_names(lake.root):
         url = ledger_url(project)
@@ -83,3 +85,8 @@ def _is_anothers(folder: str, project: str) -> bool:
     except DeltaError:
         return False
     return False
+
+
+def lake_of(project: Project, ledger: Ledger | None) -> Lake:
+    """Return a project's storage, in which tables that were renamed lie where they were before."""
+    return Lake(project.storage, folders={} if ledger is None else ledger.declared.former().folders)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -12,7 +13,8 @@ from waterclock.dpl.project import Project
 from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.connections import connections_of
-from waterclock.engine.ledger_opening import make_ledger, open_ledger
+from waterclock.engine.ledger_export import export_ledger, heads
+from waterclock.engine.ledger_opening import lake_of, make_ledger, open_ledger
 from waterclock.engine.progress import Listener, Silent
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import Sessions
@@ -23,7 +25,7 @@ from waterclock.filesystem import at, make_folder
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.starts import begins_alone, starts_to_write
-from waterclock.storage.lake import Lake, require_latch
+from waterclock.storage.lake import require_latch
 
 _with_latch: set[str] = set()
 
@@ -58,7 +60,7 @@ def open_workplace(
         yield Workplace(
             project,
             ledger,
-            Lake(project.storage),
+            lake_of(project, ledger),
             own,
             connections_of(project),
             settings or RunSettings(),
@@ -89,11 +91,26 @@ def apply_flow(work: Workplace, now: datetime) -> None:
         runner=work.settings.runner,
         statements=partial(statement_texts, work.flow, work.project.sources),
     )
+    _follow_renames(work)
     undeclared = [table.name for table in work.flow.tables.values() if begins_alone(table) and not table.start]
     if undeclared:
         snapshot = work.ledger.reads.snapshot(work.flow, tables=undeclared)
         starts = starts_to_write(work.flow, snapshot, now, partial(_clock_of, SourceClocks(work, now)))
         work.ledger.declared.set_starts(starts, who=work.settings.who)
+
+
+def _follow_renames(work: Workplace) -> None:
+    """Find the tables that were renamed where they are, and write the ledger out: what was told before has old names.
+
+    Nothing but the ledger says where such a table lies, so its loss must not wait for `maintain`.
+    """
+    work.former = work.ledger.declared.former()
+    work.lake = replace(work.lake, folders=work.former.folders)
+    if not work.former.tables:
+        return
+    moment = work.ledger.keeping.moment()
+    if not any(moment.continues(head) for _, head in heads(work.lake.root)):
+        export_ledger(work.ledger, work.lake.root)
 
 
 def _clock_of(clocks: SourceClocks, table: Table) -> datetime | None:

@@ -32,6 +32,7 @@ class Reloading:
         self._stamps = stamps_of(work.project)
         # what was applied when a flow was not taken up; by another one it may have become what it can be
         self._refused_under: str | None = None
+        self._refused_for = ""
 
     def is_new(self) -> bool:
         """Whether another flow was taken up by this look. Cost: a look at the times of the project's files."""
@@ -47,7 +48,11 @@ class Reloading:
             said = f"{first.code} {first.what}, {first.where}{more}"
             self._tell(f"the flow was changed and has errors; going on with the one before: {said}")
         except WaterclockError as error:
-            self._tell(f"the flow was changed and cannot be taken up; going on with the one before: {error.what}")
+            if error.transient:  # a batch of another runner is in the way: what is not done now is done at a later look
+                self._stamps = {}
+            if error.what != self._refused_for:
+                self._tell(f"the flow was changed and cannot be taken up; going on with the one before: {error.what}")
+            self._refused_for = error.what
         self._refused_under = self._applied()
         return False
 
@@ -74,6 +79,7 @@ class Reloading:
         except BaseException:
             self._work.project, self._work.connections = old, connections
             raise
+        self._refused_for = ""
         self._work.ledger.runners.see(self._work.settings.runner, flow=new.flow.fingerprint)
         self._tell("the flow was changed and is taken up")
         return True

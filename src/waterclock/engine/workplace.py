@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from waterclock.batches.audit_trail import SPARK_PAGE
+from waterclock.batches.former_names import FormerNames
 from waterclock.batches.records import Claim
 from waterclock.batches.schemas import SchemaVersion
 from waterclock.dpl.project import Project
@@ -30,7 +31,7 @@ class Workplace:
     """The surroundings of a run, shared by its threads. `now` of the run is passed beside it.
 
     `run` names the run in the ledger, where there is one. `past` is the ledger that knows which columns tables had,
-    where it is not this one: a set of tables that is made beside the live ones.
+    where it is not this one: a set of tables that is made beside the live ones. `former`: what was renamed.
     """
 
     project: Project
@@ -42,6 +43,7 @@ class Workplace:
     listener: Listener = field(default_factory=Silent)
     run: str | None = None
     past: Ledger | None = None
+    former: FormerNames = field(init=False)
     links: Links = field(init=False)
     shared: SharedRows = field(init=False)
     code_lineages: CodeLineages = field(init=False)
@@ -53,6 +55,7 @@ class Workplace:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
+        self.former = (self.past or self.ledger).declared.former()
         self.links = links_of(self.project, self.connections)
         self.shared = SharedRows(self.lake.root, self.settings.runner)
         self.code_lineages = CodeLineages(self.root, self.past or self.ledger)

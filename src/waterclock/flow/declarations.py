@@ -315,7 +315,8 @@ class Argument:
 class PythonFunction:
     """A Python transform: found by file and name at run time; `source` is for people.
 
-    `fingerprint` names its syntax tree and those of the project's modules that it imports. `step`: it keeps a state.
+    `fingerprint` names its syntax tree and those of the project's modules that it imports, which are its `shapes`.
+    `step`: it keeps a state.
     """
 
     file: str
@@ -325,6 +326,7 @@ class PythonFunction:
     place: Place = field(compare=False)
     fingerprint: str = ""
     step: Step | None = None
+    shapes: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,6 +386,8 @@ class Table(Keyed):
     `measures`: what is counted of each batch in the pass that writes it, `is_profiled`: of each column, too; `offline`:
     what a job of its own counts. The code is the same with and without them. `fingerprint` names it: the syntax tree of
     the query, or of the function and its imports, and what is said of columns and rules, but no comments or spacing.
+    `was`: the name that it had before; `code_before`: what named its code when tables had the names they had before,
+    where that is another.
     """
 
     name: str
@@ -424,7 +428,9 @@ class Table(Keyed):
     measures: tuple[Measure, ...] = ()
     is_profiled: bool = False
     offline: Offline | None = None
+    was: str | None = None
     fingerprint: str = ""
+    code_before: str = ""
 
     def choice_of(self, window: Window) -> Choice | None:
         """Return which of its queries makes a window; None where there is one for all."""

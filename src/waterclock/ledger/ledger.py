@@ -47,6 +47,7 @@ from waterclock.ledger.write import (
     offline,
     openlineage,
     pauses,
+    renaming,
     runners,
     runs,
     upstream,
@@ -61,6 +62,9 @@ class Declared(Section):
     apply = on_its_database(applying.apply)
     applied = on_its_database(applying.applied)
     set_starts = on_its_database(applying.set_starts)
+    former = on_its_database(renaming.former)
+    say_pending = on_its_database(renaming.say_pending)
+    said_pending = on_its_database(renaming.said_pending)
 
 
 class Claims(Section):

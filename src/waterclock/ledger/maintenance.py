@@ -8,7 +8,7 @@ from waterclock.ledger.read import whole_set as current_set
 from waterclock.ledger.section import Section, on_its_database
 from waterclock.ledger.store import export
 from waterclock.ledger.write import adopt as adopting
-from waterclock.ledger.write import moving, whole_set
+from waterclock.ledger.write import moving, renaming, whole_set
 from waterclock.ledger.write import rebuilding as holding
 from waterclock.ledger.write import redeclare as redeclaring
 
@@ -43,6 +43,7 @@ class Keeping(Section):
     skipped_of = on_its_database(current_set.skipped_of)
     recuts_of = on_its_database(current_set.recuts_of)
     record_set = on_its_database(whole_set.record_set)
+    take_folder = on_its_database(renaming.take_folder)
     seed = on_its_database(whole_set.seed)
     seed_past = on_its_database(whole_set.seed_past)
 

@@ -28,6 +28,7 @@ def compatibility_errors(project: Project) -> list[WaterclockError]:
     if ledger is None:
         return []
     with ledger:
+        ledger.declared.say_pending(project.flow)
         return [error for table in promising for error in _of_table(project, table, ledger.reads.schemas(table.name))]
 
 

@@ -115,10 +115,10 @@ def _source_pairs(source: Source) -> list[tuple[str, str]]:
 
 def _stored_columns(at: Reading, table: Table) -> dict[str, str]:
     """Return columns and types as the table has them; nothing before its first batch."""
-    from waterclock.storage.lake import Lake
+    from waterclock.engine.ledger_opening import lake_of
     from waterclock.storage.log.delta_log import table_exists
 
-    lake = Lake(at.project.storage)
+    lake = lake_of(at.project, at.ledger)
     if table.destination is not None or not table_exists(lake.folder(table.name)):
         return {}
     from waterclock.engine.query.stored_schemas import (

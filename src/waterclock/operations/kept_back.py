@@ -27,6 +27,6 @@ def kept_back(at: Reading, table: Table, audit: Audit | None) -> BatchResult | N
 
 def stage_of(at: Reading, table: Table) -> str:
     """Return the folder below which a table's slices are sealed; a publish has one of its own."""
-    from waterclock.storage.lake import Lake
+    from waterclock.engine.ledger_opening import lake_of
 
-    return Lake(at.project.storage).folder(f"publish/{table.name}" if table.kind is Kind.PUBLISH else table.name)
+    return lake_of(at.project, at.ledger).folder(f"publish/{table.name}" if table.kind is Kind.PUBLISH else table.name)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from waterclock.batches.facts import LedgerSnapshot
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, folders_in, is_folder
 from waterclock.flow.choices import Kind
-from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.declarations import Flow, Secret, Table
 from waterclock.flow.links import linked_tables
 from waterclock.planner.links import with_links
 from waterclock.planner.planning import Planner
@@ -41,6 +42,11 @@ class Reading:
     def flow(self) -> Flow:
         """The checked flow."""
         return self.project.flow
+
+    @property
+    def renames(self) -> Mapping[str, str]:
+        """By its new name, what each table is called still that the next run renames."""
+        return {} if self.ledger is None else self.ledger.declared.said_pending()
 
     @property
     def zone(self) -> str:
@@ -80,7 +86,7 @@ def columns_collected(project: Project) -> dict[str, dict[str, str]]:
 
 def columns_stored(project: Project, names: Collection[str]) -> dict[str, dict[str, str]]:
     """Return the columns and types of those tables that ran before, as their last batches left them."""
-    stored = _StoredColumns(project.storage)
+    stored = _StoredColumns(project.storage, cache(partial(_folders_of, project)))
     return {name: dict(stored[name]) for name in names if name in stored}
 
 
@@ -92,6 +98,7 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
     """
 
     storage: str
+    folders: Callable[[], Mapping[str, str]]
     of_rows: bool = False
 
     def __getitem__(self, name: str) -> Mapping[str, str]:
@@ -100,7 +107,9 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
         from waterclock.engine.query.stored_schemas import stored_columns, stored_row_columns
         from waterclock.storage.lake import Lake
 
-        found = (stored_row_columns if self.of_rows else stored_columns)(Lake(self.storage), name)
+        found = (stored_row_columns if self.of_rows else stored_columns)(
+            Lake(self.storage, folders=self.folders()), name
+        )
         if not found:
             raise KeyError(name)
         return found
@@ -116,13 +125,15 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
         return sum(1 for _ in self)
 
     def _has(self, name: str) -> bool:
-        return is_folder(at(self.storage, "tables", *name.split("."), "_delta_log"))
+        place = self.folders().get(name)
+        return is_folder(at(self.storage, *(place.split("/") if place else ("tables", *name.split("."))), "_delta_log"))
 
 
 def _stored(folder: Path, env: str | None) -> Known | None:
     """Find where the project's tables are, before it is known whether all of it is right."""
     from waterclock.dpl.config.file_name import FILE
     from waterclock.dpl.config.model import read_config
+    from waterclock.dpl.project import addresses
     from waterclock.dpl.resolve.schemas import Known
 
     try:
@@ -132,7 +143,34 @@ def _stored(folder: Path, env: str | None) -> Known | None:
     if config is None or "://" in config.environment.storage:
         return None
     storage = str(folder / config.environment.storage)
-    return Known(_StoredColumns(storage), _StoredColumns(storage, of_rows=True))
+    folders = cache(partial(_folders, addresses(folder, config)[1]))
+    return Known(_StoredColumns(storage, folders), _StoredColumns(storage, folders, of_rows=True))
+
+
+def _folders_of(project: Project) -> Mapping[str, str]:
+    """Find where tables of a project lie that were renamed; nothing where its ledger does not tell now."""
+    from waterclock.engine.ledger_opening import lake_of, open_ledger
+
+    try:
+        ledger = open_ledger(project)
+        with ledger or nullcontext():
+            return lake_of(project, ledger).folders
+    except WaterclockError:
+        return {}
+
+
+def _folders(url: str | Secret) -> Mapping[str, str]:
+    """Find where tables lie that were renamed; nothing where the ledger does not tell now, as each command will say."""
+    from waterclock.ledger.ledger import Ledger
+
+    try:
+        ledger = None if isinstance(url, Secret) else Ledger.open(url, create=False)
+        if ledger is None:
+            return {}
+        with ledger:
+            return ledger.declared.former().folders
+    except WaterclockError:
+        return {}
 
 
 @contextmanager

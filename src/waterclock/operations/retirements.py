@@ -35,6 +35,8 @@ def retirement_errors(project: Project, now: datetime) -> list[WaterclockError]:
     from waterclock.ledger.ledger import Ledger
 
     with Ledger.open(ledger_url(project), create=False) or nullcontext() as ledger:
+        if ledger is not None:
+            ledger.declared.say_pending(project.flow)
         return [
             project.placing(column.place, error)
             for table, column, ends in over

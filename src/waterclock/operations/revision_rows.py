@@ -86,9 +86,9 @@ def revision_rows(
 
 
 def _folder(at: Reading, table: Table) -> str:
-    from waterclock.storage.lake import Lake
+    from waterclock.engine.ledger_opening import lake_of
 
-    return Lake(at.project.storage).folder(table.name)
+    return lake_of(at.project, at.ledger).folder(table.name)
 
 
 def _revision(table: Table, audit: Audit, claim: int) -> Revision:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from waterclock.errors import WaterclockError
@@ -15,9 +16,13 @@ STAGE = "_stage"
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """The storage of a project. `root` is a folder or a URL."""
+    """The storage of a project. `root` is a folder or a URL.
+
+    `folders`: of tables that were renamed, below the root, where they were before.
+    """
 
     root: str
+    folders: Mapping[str, str] = field(default_factory=dict, kw_only=True, compare=False)
 
     def folder(self, table: str) -> str:
         """Return the absolute folder of a table (`schema.table`) or of a publish stage (`publish/<unit>`)."""
@@ -27,11 +32,11 @@ class Lake:
         """Return the folder of a table or publish stage, relative to the root."""
         if table.startswith("publish/"):
             return table
-        return "tables/" + "/".join(table.split("."))
+        return self.folders.get(table) or "tables/" + "/".join(table.split("."))
 
     def history(self, table: str) -> str:
         """Return the absolute folder in which states of a MERGE or TEMPORAL table lie that were made again."""
-        return f"{self.root.rstrip('/')}/history/" + "/".join(table.split("."))
+        return f"{self.root.rstrip('/')}/history/{self.location(table).removeprefix('tables/')}"
 
     def slice_path(self, label: datetime, claim: int) -> str:
         """Return the folder of the slice that a claim seals for a label, relative to its table's."""

@@ -94,7 +94,7 @@ def test_a_ledger_that_kept_no_sums_has_them_once_it_is_opened(tmp_path: Path) -
             database.execute(f"DROP VIEW waterclock_{view}")
         offline = ("offline_looks", "offline_measures", "offline_spans")
         told = ("alerts", "messages", "alerts_look", "lineage_sent", "code_lineage")
-        for later in ("closings", "schemas", *told, *offline):
+        for later in ("closings", "schemas", "former_names", *told, *offline):
             database.execute(f"DROP TABLE {later}")
         database.execute("DROP INDEX batches_partial")
         database.execute("DROP INDEX batches_aside")

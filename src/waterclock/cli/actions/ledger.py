@@ -7,9 +7,9 @@ from typing import Any
 
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
+from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.engine.run_settings import RunSettings
-from waterclock.engine.upkeep.ledger_export import export_ledger
 from waterclock.engine.upkeep.ledger_move import move_ledger
 from waterclock.engine.upkeep.ledger_rebuild import Rebuilt, rebuild_ledger
 from waterclock.ledger.refusals import nothing_to_export

@@ -9,10 +9,10 @@ from typing import Any
 
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
+from waterclock.engine.ledger_export import Exported, export_ledger
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.upkeep.kept_at_sources import KeptForNobody, let_go, look_at_sources
-from waterclock.engine.upkeep.ledger_export import Exported, export_ledger
 from waterclock.engine.upkeep.maintain import Amount, Upkeep, do, look
 from waterclock.flow.declarations import Flow
 from waterclock.operations.opening import open_project, selected

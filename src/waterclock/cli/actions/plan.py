@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from waterclock.cli.views.plan import plan_json, print_looks, print_plan, print_received
+from waterclock.cli.views.plan import plan_json, print_looks, print_plan, print_received, print_renames
 from waterclock.cli.views.watching import print_deadlines, print_held, print_offline
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
@@ -43,10 +43,12 @@ class Planned:
     offline: tuple[OfflineStand, ...] = ()
     received: Mapping[str, Waiting] = field(default_factory=dict)
     held: Sequence[HeldLog] = ()
+    renames: Mapping[str, str] = field(default_factory=dict)
 
     def draw(self, to: Console) -> None:
         """Print the plan, by table and oldest first."""
         print_plan(to, self.plan, self.flow, self.zone, self.quiet, self.waiting)
+        print_renames(to, self.renames)
         print_looks(to, self.looks)
         print_received(to, self.received)
         print_held(to, self.held)
@@ -66,6 +68,7 @@ class Planned:
             "kept_at_sources": [log.to_json() for log in self.held],
             "deadlines": self.deadlines.to_json(),
             "offline": [stand.to_json() for stand in self.offline],
+            "renames": dict(self.renames),
         }
 
 
@@ -91,4 +94,5 @@ def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Pla
         offline_stands(at, found.tables),
         received(at, found.tables),
         held_now(at, found.tables),
+        {name: was for name, was in at.renames.items() if name in found.tables},
     )

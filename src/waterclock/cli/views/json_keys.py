@@ -65,6 +65,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "is_troubled}: what sources keep of their logs for collects BY CHANGES, in bytes, as a run saw it last, at "
             "`at`; stands: safe, losing, lost or gone; behind: not collected yet; most: the server keeps no more, or "
             "null; limit: beyond it somebody is told; is_needed: false of a table that went, which maintain lets go of",
+            "renames": "by table that the next run renames, what it is called until then",
             "shared": "by SHARED view, the tables with a due label for which it is read together",
             "deadlines": "list of {table, label, end, by, stands, status, seconds, fresh_to, by_watermark, cause}: "
             "windows that have missed their deadline, are near it, or take long; seconds: what is left usually takes, "

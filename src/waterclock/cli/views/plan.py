@@ -143,6 +143,12 @@ def print_pauses(to: Console, plan: Plan, zone: str) -> None:
         to.print(Text.assemble((f"{sign(State.PAUSED, to)} ", LOOKS[State.PAUSED].style), line), soft_wrap=True)
 
 
+def print_renames(to: Console, renames: Mapping[str, str]) -> None:
+    """Print which tables the next run renames, with all that they have."""
+    for name, was in renames.items():
+        to.print(Text(f"{name} was {was}: renamed at the next run", style="quiet"), soft_wrap=True)
+
+
 def print_looks(to: Console, looks: Mapping[str, Mapping[str, Any]]) -> None:
     """Print what the newest look at each source that tells of changes found."""
     for line in looks_lines(looks):

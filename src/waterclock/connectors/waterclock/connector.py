@@ -90,7 +90,7 @@ class WaterclockCollector:
         facts = self.facts(unit)
         if facts.problem is not None:
             raise facts.problem
-        return columns_of(self._place().storage, unit)
+        return columns_of(self._folder(unit))
 
     def facts(self, unit: Unit) -> LinkFacts:
         """Return how far the table has come. Cost: some milliseconds where its project has written nothing since."""
@@ -106,14 +106,12 @@ class WaterclockCollector:
 
     def contents(self, unit: Unit, spans: Sequence[Span]) -> Sequence[str]:
         """Return what each interval holds now."""
-        asked = [(unit.path, *span) for span in spans]
-        found = self._look(lambda ledger: ledger.reads.contents(asked)) or {}
-        return [found[each] for each in asked]
+        found = self._look(lambda ledger: _contents(ledger, unit, spans)) or ()
+        return list(found)
 
     def pins(self, unit: Unit, spans: Sequence[Span]) -> Sequence[Pin]:
         """Bind intervals to what is there at one moment."""
-        asked = [(unit.path, *span) for span in spans]
-        found = self._look(lambda ledger: ledger.reads.pins(asked)) or []
+        found = self._look(lambda ledger: ledger.reads.pins([(_name(ledger, unit), *span) for span in spans])) or []
         return [replace(pin, table=str(unit)) for pin in found]
 
     def read_pinned(
@@ -123,7 +121,7 @@ class WaterclockCollector:
         from waterclock.connectors.waterclock.rows import collected
 
         folds = self.facts(unit).mode in FOLDS
-        return collected(spark, self._place().storage, unit, pins, columns, by_label=by_label, folds=folds)
+        return collected(spark, self._folder(unit), unit, pins, columns, by_label=by_label, folds=folds)
 
     def circle(self, unit: Unit, own: ProjectPlace, reading: frozenset[str]) -> str | None:
         """Name a table of ours, one of those `reading` the unit, that the unit's table waits for in turn."""
@@ -135,17 +133,25 @@ class WaterclockCollector:
             return None
         from waterclock.connectors.waterclock.declared import Upstream
 
-        upstream = self._look(lambda ledger: Upstream(ledger.reads.declared()))
-        if upstream is None or unit.path not in upstream.said.tables:
+        found = self._look(lambda ledger: (_name(ledger, unit), Upstream(ledger.reads.declared())))
+        if found is None or found[0] not in found[1].said.tables:
             return None
+        name, upstream = found
         collected = upstream.collected_by(leading)
-        above = {unit.path, *upstream.made_of(unit.path)}
+        above = {name, *upstream.made_of(name)}
         return next((ours for name, ours in sorted(collected.items()) if name in above and ours in reading), None)
 
     def _place(self) -> ProjectPlace:
         from waterclock.connectors.waterclock.place import place_of
 
         return place_of(self.setting)
+
+    def _folder(self, unit: Unit) -> str:
+        """Return where the table lies: renamed, it stays where it was."""
+        from waterclock.storage.lake import Lake
+
+        place = self._look(lambda ledger: (_name(ledger, unit), ledger.declared.former().folders)) or (unit.path, {})
+        return Lake(self._place().storage, folders=place[1]).folder(place[0])
 
     def _look(self, ask: Callable[[Ledger], R]) -> R | None:
         """Ask the other project's ledger; None where it has not run yet.
@@ -192,7 +198,7 @@ class WaterclockCollector:
         from waterclock.planner.settlement import settle
 
         upstream = Upstream(ledger.reads.declared())
-        table = upstream.table(unit.path, str(unit))
+        table = upstream.table(_name(ledger, unit), str(unit))
         flow = upstream.flow()
         snapshot = ledger.reads.snapshot(flow)
         settled = settle(graph_of(flow), snapshot, {}).settled
@@ -212,6 +218,19 @@ def _asked(ask: Callable[[Ledger], R], ledger: Ledger) -> R:
     """Ask a ledger that was not moved elsewhere: what it left behind stays as it was."""
     ledger.keeping.refuse_moved()
     return ask(ledger)
+
+
+def _name(ledger: Ledger, unit: Unit) -> str:
+    """Return what a table is called now that may have been renamed since somebody began to read it."""
+    if ledger.reads.find_table(unit.path) is not None:
+        return unit.path
+    return ledger.declared.former().tables.get(unit.path, unit.path)
+
+
+def _contents(ledger: Ledger, unit: Unit, spans: Sequence[Span]) -> Sequence[str]:
+    asked = [(_name(ledger, unit), *span) for span in spans]
+    found = ledger.reads.contents(asked)
+    return [found[each] for each in asked]
 
 
 def _other_code(where: str, why: str, fix: str) -> WaterclockError:

@@ -14,7 +14,6 @@ from waterclock.connectors.windowing import TIME, label_by, literal
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.spark_sql import quoted
-from waterclock.storage.lake import Lake
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 
@@ -29,12 +28,11 @@ _GONE = ("FILE_NOT_EXIST", "FAILED_READ_FILE", "PATH_NOT_FOUND", "FileNotFoundEx
 _DENIED = ("Permission denied", "AccessControlException")
 
 
-def columns_of(storage: str, unit: Unit) -> Mapping[str, str] | None:
+def columns_of(folder: str) -> Mapping[str, str] | None:
     """Return the names and types of a table's columns, without Spark; None before its first batch."""
     from waterclock.storage.log.delta_log import table_exists
     from waterclock.storage.slices.read import table_schema
 
-    folder = Lake(storage).folder(unit.path)
     try:
         if not table_exists(folder):
             return None
@@ -46,7 +44,7 @@ def columns_of(storage: str, unit: Unit) -> Mapping[str, str] | None:
 
 def collected(
     spark: SparkSession,
-    storage: str,
+    folder: str,
     unit: Unit,
     pins: Sequence[tuple[Window, Pin]],
     columns: Columns,
@@ -60,7 +58,6 @@ def collected(
     """
     from waterclock.storage.log.delta_log import table_exists
 
-    folder = Lake(storage).folder(unit.path)
     try:
         if not table_exists(folder):
             return Collected(_of_nothing(spark, unit, columns), is_empty=True)

@@ -64,6 +64,7 @@ class Made(Timed, total=False):
     retain: str | None
     watermark: str | None
     compatible: str | None
+    was: str | None
     keep_versions: str | None
 
 
@@ -108,6 +109,8 @@ class StatefulArguments(Timed, total=False):
     """What `stateful` takes beside its own."""
 
     state_columns: str | None
+    was: str | None
+    state_was: str | None
     retain: str | None
 
 
@@ -132,10 +135,10 @@ ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
     StatementKind.VIEW: ("columns", "shared", *_ABOUT, "as_"),
     StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", "for_each", *_WHEN, "by",
                             "await_", *_HOW, "on_schema_change", "compatible", "watermark", "retain", "keep_versions",
-                            *_ABOUT),
+                            "was", *_ABOUT),
     StatementKind.TRANSFORM: ("regular", "partitioned", "columns", "options", *_WHEN, *_HOW, "partial_after",
                               "close_when", "max_lateness", "compatible", "watermark", "retain", "keep_versions",
-                              *_ABOUT, "when", "as_"),
+                              "was", *_ABOUT, "when", "as_"),
     StatementKind.PUBLISH: ("columns", "to", "options", *_WHEN, *_HOW, *_ABOUT),
     StatementKind.GRANT: (),
 }  # fmt: skip
@@ -164,7 +167,8 @@ class Call:
 
     def spelled(self, argument: str) -> str:
         """Return the name under which an argument was given."""
-        return "state_columns" if argument == "columns" and self.step is not None and self.step.is_state else argument
+        is_of_state = self.step is not None and self.step.is_state and argument in {"columns", "was"}
+        return f"state_{argument}" if is_of_state else argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +259,8 @@ def stateful(
     rows of the table `rows` in the window and those that the state had before it, each a list of dicts.
     """
     own: dict[str, Any] = dict(arguments)
-    of_state = {"columns": own.pop("state_columns", None), **{word: own[word] for word in _BOTH if word in own}}
+    of_state = {"columns": own.pop("state_columns", None), "was": own.pop("state_was", None)}
+    of_state |= {word: own[word] for word in _BOTH if word in own}
     calls = [
         _note(StatementKind.TRANSFORM, name, {"partitioned": True, **own}),
         _note(StatementKind.TRANSFORM, state, {"regular": True, **of_state}) if state else None,

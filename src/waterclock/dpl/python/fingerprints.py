@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from waterclock.dpl.resolve.fingerprints import digest
+from waterclock.dpl.resolve.code_before import marked
 
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 _Imports = ast.Import | ast.ImportFrom
@@ -31,15 +32,19 @@ class PythonFingerprints:
         self._modules: dict[Path, _Module] = {}
         self._bindings: dict[Path, dict[str, list[_Piece]]] = {}
 
-    def of(self, function: ast.FunctionDef, tree: ast.Module, path: Path, *, declared: Collection[End] = ()) -> str:
-        """Name the code of a function of the file at `path`.
+    def shapes_of(
+        self, function: ast.FunctionDef, tree: ast.Module, path: Path, *, declared: Collection[End] = ()
+    ) -> tuple[str, ...]:
+        """Return what a function of the file at `path` is named by: its shape, and those of all that it uses.
 
-        `declared` are the ends of the calls that declare something: as decorators they are left out.
+        In the first the tables that its parameters read are marked, as `with_names` reads it. `declared` are the ends
+        of the calls that declare something: as decorators they are left out.
         """
         own, pieces = self._pieces(function, tree, path, declared)
         used = sorted(piece.shape for piece in pieces if piece is not own)
         modules = self._reached(path, pieces)
-        return digest([own.shape, *used, *(f"{name}={shape}" for name, shape in sorted(modules.items()))])
+        whole = _shape(_with_marks(own.node))
+        return whole, *used, *(f"{name}={shape}" for name, shape in sorted(modules.items()))
 
     def code_of(self, function: ast.FunctionDef, tree: ast.Module, path: Path) -> Iterator[tuple[str, ast.AST]]:
         """Yield all code that a function's name stands for, each piece with its file, relative to the project."""
@@ -162,6 +167,18 @@ def _bound(node: ast.AST) -> Iterator[str]:
     if not isinstance(node, _Scope):
         for child in ast.iter_child_nodes(node):
             yield from _bound(child)
+
+
+def _with_marks(node: ast.AST) -> ast.AST:
+    """Return a function whose parameters' reads, `orders=wc.table("shop.orders")`, have their tables marked."""
+    if not isinstance(node, ast.FunctionDef):
+        return node
+    arguments = deepcopy(node.args)
+    for default in (*arguments.defaults, *arguments.kw_defaults):
+        first = default.args[0] if isinstance(default, ast.Call) and default.args else None
+        if isinstance(first, ast.Constant) and isinstance(first.value, str):
+            first.value = marked(first.value)
+    return ast.FunctionDef(**{**dict(ast.iter_fields(node)), "args": arguments})
 
 
 def _shape(node: ast.AST) -> str:

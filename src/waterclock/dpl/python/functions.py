@@ -15,6 +15,8 @@ from waterclock.dpl.python.fingerprints import End
 from waterclock.dpl.python.positions import PythonText
 from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.query.names_in_query import FLAT
+from waterclock.dpl.resolve.code_before import with_names
+from waterclock.dpl.resolve.fingerprints import digest
 from waterclock.dpl.syntax.cursor import timed
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause
@@ -111,13 +113,15 @@ def declared(
             "E252", f"{name} is no function of this project",
             why="a batch finds a function by its file and its name", fix="write a function here that calls it",
         )  # fmt: skip
+    shapes = texts.fingerprints.shapes_of(found.node, found.text.tree, found.path, declared=declarations)
     return PythonFunction(
         file=found.text.source.file,
         name=name,
         arguments=arguments,
         source=_source(found.text, found.node),
         place=found.span.place,
-        fingerprint=texts.fingerprints.of(found.node, found.text.tree, found.path, declared=declarations),
+        fingerprint=digest(with_names(shapes, {})),
+        shapes=shapes,
         step=step,
     )
 

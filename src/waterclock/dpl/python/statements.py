@@ -176,7 +176,7 @@ class _Reader:
             return
         word = _word(argument)
         clause = BY_WORD.get(word)
-        if clause is not None and clause.is_later:
+        if clause is not None and clause.is_for_later(call.kind):
             raise not_yet(word, at)
         name = at.text.partition("=")[0].strip() or argument
         if any(argument in others for others in ARGUMENTS.values()):

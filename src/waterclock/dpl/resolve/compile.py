@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from waterclock.dpl.resolve.called_functions import unknown_functions
 from waterclock.dpl.resolve.checked_references import read_parents, reference_span
 from waterclock.dpl.resolve.choosing import settle_choices
 from waterclock.dpl.resolve.closings import settle_closings
+from waterclock.dpl.resolve.code_before import Names
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, settle_connections
 from waterclock.dpl.resolve.copies import refused_copies
@@ -40,9 +42,10 @@ from waterclock.dpl.resolve.open_windows import check_open_windows, shown_to_que
 from waterclock.dpl.resolve.partial import check_partial
 from waterclock.dpl.resolve.publish_targets import settle_publish
 from waterclock.dpl.resolve.reach import check_reach
+from waterclock.dpl.resolve.renames import check_renames, former_names
 from waterclock.dpl.resolve.rules import check_expression
 from waterclock.dpl.resolve.schemas import Known, Schemas
-from waterclock.dpl.resolve.views import Queries, nearest_table
+from waterclock.dpl.resolve.views import Queries, unknown_table
 from waterclock.dpl.resolve.watermarks import MARKS, check_marks, marks_of_step, with_marks
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span
@@ -119,6 +122,7 @@ class _Compiler:
         self._variables(queries)
         self.errors.extend(unknown_functions(self.drafts.values(), functions))
         self.errors.extend(refused_copies(self.drafts, systems))
+        self.errors.extend(check_renames(self.drafts, queries.views))
         self.errors.extend(check_marks(self.drafts, self.spans))
         self.errors.extend(check_cycles(self.drafts, self.spans))
         Cadences(self.drafts, self.config, self.errors).settle()
@@ -248,9 +252,7 @@ class _Compiler:
         if read.table in queries.tables:
             return with_left_out_rows(argument, read.table, queries.hidden_of)
         if read.table not in queries.views:
-            self.errors.append(
-                span.refuse("E213", f"unknown table {read.table}", fix=nearest_table(read.table, queries.known()))
-            )
+            self.errors.append(unknown_table(read.table, span, queries.known(), queries.tables))
             draft.is_incomplete = True
             return replace(argument, read=None)
         reference = queries.view_reference(read, span)
@@ -280,9 +282,7 @@ class _Compiler:
                     )
                 )
             else:
-                self.errors.append(
-                    draft.span.refuse("E213", f"unknown table {name}", fix=nearest_table(name, queries.tables))
-                )
+                self.errors.append(unknown_table(name, draft.span, queries.tables, queries.tables))
             return
         draft.reads = (Read(name),)
         self.spans[draft.name, Read(name)] = draft.span
@@ -300,8 +300,7 @@ class _Compiler:
                     what, fix = f"{target.table} is a view, and no parent", "refer to the table that it reads"
                     self.errors.append(span.refuse("E213", what, why="a view has no key", fix=fix))
                 elif target.table not in queries.tables:
-                    fix = nearest_table(target.table, queries.tables)
-                    self.errors.append(span.refuse("E213", f"unknown table {target.table}", fix=fix))
+                    self.errors.append(unknown_table(target.table, span, queries.tables, queries.tables))
         self.errors.extend(read_parents(self.drafts, self.spans))
 
     def _variables(self, queries: Queries) -> None:
@@ -337,10 +336,10 @@ class _Compiler:
         stated = [*queries.tables.values(), *queries.views.values()]
         texts = {each.name: canonical_query(each) for each in stated if each.clause("AS") is not None}
         tables: dict[str, Table] = {}
-        callable_ = {**FUNCTIONS, **functions}
+        callable_, names = {**FUNCTIONS, **functions}, former_names(self.drafts)
         for name, draft in self.drafts.items():
             if draft.cadence is not None:
-                tables[name] = self._table(draft, texts, callable_, queries)
+                tables[name] = self._table(draft, texts, callable_, queries, names)
         tables = with_open_windows(tables, self.drafts)
         order = order_of(tables)
         return Flow(
@@ -356,7 +355,7 @@ class _Compiler:
         )
 
     def _table(
-        self, draft: Draft, texts: Mapping[str, str], functions: Mapping[str, Function], queries: Queries
+        self, draft: Draft, texts: Mapping[str, str], functions: Mapping[str, Function], queries: Queries, names: Names
     ) -> Table:
         if draft.cadence is None:
             raise ValueError(f"{draft.name} has no cadence")
@@ -364,6 +363,8 @@ class _Compiler:
         if draft.query is not None or draft.function is not None:
             used |= {name: texts[name] for name in self._views_of(draft, queries)}
         draft.functions = frozenset(_called([*used.values(), *_header(draft)], functions))
+        code = partial(fingerprint_of, draft, queries=used, functions=functions, variables=self.config.variables)
+        fingerprint, before = code(), code(before=names) if names else ""
         return Table(
             name=draft.name,
             kind=draft.kind,
@@ -402,7 +403,9 @@ class _Compiler:
             measures=draft.measures,
             is_profiled=draft.is_profiled,
             offline=draft.offline,
-            fingerprint=fingerprint_of(draft, queries=used, functions=functions, variables=self.config.variables),
+            was=names.get(draft.name),
+            fingerprint=fingerprint,
+            code_before=before if before != fingerprint else "",
         )
 
     def _views_of(self, draft: Draft, queries: Queries) -> list[str]:

@@ -8,6 +8,15 @@ from typing import Any
 
 from sqlglot.tokens import Token, TokenType
 
+from waterclock.dpl.resolve.code_before import (
+    Names,
+    draft_before,
+    flat_before,
+    late_rows_before,
+    said_before,
+    text_before,
+    with_names,
+)
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.hidden import says_of_hidden
 from waterclock.dpl.syntax.statements import QuerySaid, Statement, WhenSaid
@@ -21,6 +30,7 @@ from waterclock.flow.schema_changes import OnSchemaChange
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING})
 _AS_WRITTEN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER})
 _SEPARATOR = "\x1f"
+NO_NAMES: Names = {}
 
 
 def canonical(tokens: Sequence[Token]) -> str:
@@ -57,12 +67,22 @@ def digest(parts: Iterable[Any]) -> str:
 
 
 def fingerprint_of(
-    draft: Draft, *, queries: Mapping[str, str], functions: Mapping[str, Function], variables: Mapping[str, Any]
+    draft: Draft,
+    *,
+    queries: Mapping[str, str],
+    functions: Mapping[str, Function],
+    variables: Mapping[str, Any],
+    before: Names = NO_NAMES,
 ) -> str:
     """Name the code of a table: query with its views, or function; columns, rules, mode, source, values used.
 
-    `queries` are the canonical texts of the queries and views that the table stands on.
+    `queries` are the canonical texts of the queries and views that the table stands on. `before` are former names of
+    tables, by those they have now: with them, the code is named as it was before they were renamed.
     """
+    flats = list(_flats(draft))
+    if before:
+        draft, flats = draft_before(draft, before), [flat_before(flat, before) for flat in flats]
+        queries = {before.get(name, name): text_before(text, before) for name, text in queries.items()}
     used = set(draft.query_variables)
     parts: list[Any] = [draft.kind.value, draft.type.value, draft.mode.value, draft.merge]
     parts += [repr(draft.temporal)] if draft.temporal else []
@@ -70,16 +90,18 @@ def fingerprint_of(
     parts += [f"{_rule(rule)} OF {rule.of}" for rule in draft.door]
     parts += [f"{name}={text}" for name, text in sorted(queries.items())]
     parts += [str(read) for read in draft.reads]
-    parts += [repr(flat) for flat in _flats(draft)]
-    parts += says_of_hidden(draft)
+    parts += [repr(flat) for flat in flats]
+    parts += [said_before(text, before) for text in says_of_hidden(draft)]
     parts += [_source(draft.source), draft.destination and str(draft.destination)]
     parts += [f"CLOSE WHEN {draft.closes.expression} {draft.closes.marks}"] if draft.closes else []
-    parts += [f"LATE ROWS {clause.value}" for clause in draft.statement.clauses if clause.word == "LATE ROWS"]
+    late_rows = (clause.value for clause in draft.statement.clauses if clause.word == "LATE ROWS")
+    parts += [f"LATE ROWS {late_rows_before(each, before)}" for each in late_rows]
     parts += [f"ORDER {draft.order.by} PER {draft.order.per}"] if draft.order else []
     if draft.destination is not None:
         parts.append(sorted(draft.destination.options.items()))
     if draft.function is not None:
-        parts += [draft.function.name, draft.function.fingerprint or draft.function.source]
+        code = digest(with_names(draft.function.shapes, before)) if before and draft.function.shapes else ""
+        parts += [draft.function.name, code or draft.function.fingerprint or draft.function.source]
         parts += [repr(draft.function.step)] if draft.function.step else []
         used |= {argument.variable for argument in draft.function.arguments if argument.variable}
     parts += [_function(functions[name]) for name in sorted(draft.functions) if name in functions]
@@ -113,6 +135,7 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
             table.keep_versions,
             table.is_sequential,
             table.on_restate,
+            *([f"WAS {table.was}"] if table.was else []),
             *([table.manifest] if table.manifest else []),
             *([f"COMPATIBLE {table.compatible}"] if table.compatible else []),
             *([f"ON SCHEMA CHANGE {table.columns.on_change}"] if table.columns.on_change else []),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping
 
 from waterclock.dpl.resolve.drafts import Draft
-from waterclock.dpl.resolve.views import nearest_table
+from waterclock.dpl.resolve.views import unknown_table
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import EachSaid, OptionsSaid, Statement
 from waterclock.errors import WaterclockError, did_you_mean
@@ -30,8 +30,7 @@ def read_each(
             fix = f"say TRANSFORM {said.table} AS ..., or the table that it reads"
             yield said.span.refuse("E213", what, why=why, fix=fix)
         elif said.table not in tables:
-            fix = nearest_table(said.table, tables)
-            yield said.span.refuse("E213", f"unknown table {said.table}", fix=fix)
+            yield unknown_table(said.table, said.span, tables, tables)
         else:
             draft.reads = (Read(said.table),)
             spans[draft.name, draft.reads[0]] = said.span

@@ -105,7 +105,9 @@ def _beside(table: Table, tables: Mapping[str, Table]) -> Table:
         late_rows=None,
         open_of=table.name,
         about=About(table.about.owner, table.about.tags, f"The open windows of {table.name}"),
+        was=open_table_of(table.was) if table.was else None,
         fingerprint=digest(("open windows", table.fingerprint)),
+        code_before=digest(("open windows", table.code_before)) if table.code_before else "",
     )
 
 

@@ -12,7 +12,7 @@ from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.open_windows import shown_to_queries
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, StatementKind, WhenSaid
+from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, StatementKind, WasSaid, WhenSaid
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flat, Query, Read, TableReference, ValueReference
@@ -209,7 +209,7 @@ class Queries:
             return not_yet("a quarantine that a table reads", found.span, fix=fix)
         if found.name.endswith("_held") and found.name.removesuffix("_held") in self.tables:
             return not_yet("what is held, read by a table", found.span, fix="`waterclock query` reads it")
-        return found.span.refuse("E213", f"unknown table {found.name}", fix=nearest_table(found.name, known))
+        return unknown_table(found.name, found.span, known, self.tables)
 
 
 def no_watermark(found: FoundTable, tables: Mapping[str, Statement]) -> WaterclockError:
@@ -231,6 +231,13 @@ def queries_of(statement: Statement) -> list[QuerySaid]:
     whens = [clause.value.query for clause in statement.clauses if isinstance(clause.value, WhenSaid)]
     last = statement.value("AS", QuerySaid)
     return [*whens, *([last] if last is not None else [])]
+
+
+def unknown_table(name: str, span: Span, known: Iterable[str], tables: Mapping[str, Statement]) -> WaterclockError:
+    """Refuse a table that nobody declares, with the name that it has now or the nearest there is."""
+    now = [other for other, it in tables.items() if (said := it.value("WAS", WasSaid)) and said.table == name]
+    fix = f"it is called {now[0]} now: read that" if now else nearest_table(name, known)
+    return span.refuse("E213", f"unknown table {name}", fix=fix)
 
 
 def nearest_table(name: str, known: Iterable[str]) -> str:

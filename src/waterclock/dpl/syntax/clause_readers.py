@@ -26,6 +26,7 @@ from waterclock.dpl.syntax.statements import (
     OptionsSaid,
     QuerySaid,
     UnitSaid,
+    WasSaid,
     WatermarkSaid,
 )
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
@@ -207,6 +208,10 @@ def _for_each(cursor: Cursor) -> EachSaid:
     return EachSaid(*cursor.table())
 
 
+def _was(cursor: Cursor) -> WasSaid:
+    return WasSaid(*cursor.table())
+
+
 def _await(cursor: Cursor) -> AwaitSaid:
     start = cursor.index
     if cursor.accept("NEXT"):
@@ -292,6 +297,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "POOL": _pool,
     "AWAIT": _await,
     "FOR EACH": _for_each,
+    "WAS": _was,
     "WATERMARK": _watermark,
     "ON RESTATE": _on_restate,
     "ON SCHEMA CHANGE": take_on_schema_change,

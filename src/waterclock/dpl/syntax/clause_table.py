@@ -16,13 +16,21 @@ _ALL = frozenset({C, T, P, V, X})
 
 @dataclass(frozen=True, slots=True)
 class ClauseWord:
-    """A clause: its word, the words it begins with, the statements that take it; `is_later` ones are refused."""
+    """A clause: its word, the words it begins with, the statements that take it.
+
+    One that `is_later`, or of the statements `later`, is refused by its name.
+    """
 
     word: str
     starts: tuple[tuple[str, ...], ...]
     kinds: frozenset[StatementKind]
     is_later: bool = False
     adds_up: bool = False
+    later: frozenset[StatementKind] = frozenset()
+
+    def is_for_later(self, kind: StatementKind) -> bool:
+        """Tell whether a later release will take it in such a statement."""
+        return self.is_later or kind in self.later
 
 
 def _clause(
@@ -31,9 +39,10 @@ def _clause(
     *starts: str,
     is_later: bool = False,
     adds_up: bool = False,
+    later: frozenset[StatementKind] = frozenset(),
 ) -> ClauseWord:
     begins = tuple(tuple(start.split()) for start in starts or (word,))
-    return ClauseWord(word, begins, kinds, is_later=is_later, adds_up=adds_up)
+    return ClauseWord(word, begins, kinds, is_later=is_later, adds_up=adds_up, later=later)
 
 
 CLAUSES: tuple[ClauseWord, ...] = (
@@ -70,7 +79,7 @@ CLAUSES: tuple[ClauseWord, ...] = (
     _clause("SORT BY", _MADE, is_later=True),
     _clause("BUCKET BY", _MADE, is_later=True),
     _clause("SHUFFLE", frozenset({T}), is_later=True),
-    _clause("WAS", _ALL, is_later=True),
+    _clause("WAS", _MADE, later=frozenset({P})),
     _clause("FOR EACH", frozenset({C})),
     _clause("SHARED", frozenset({V})),
 )

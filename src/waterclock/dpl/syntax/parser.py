@@ -215,7 +215,7 @@ class _Reader:
 
     def _misplaced(self, clause: ClauseWord, kind: StatementKind) -> WaterclockError | None:
         span = self.cursor.here()
-        if clause.is_later:
+        if clause.is_for_later(kind):
             return not_yet(clause.word, span)
         if kind not in clause.kinds:
             said = span.text.upper() if clause.word == "MODE" else clause.word
@@ -344,6 +344,8 @@ class _Reader:
 _ELSEWHERE = {
     ("RETAIN", StatementKind.PUBLISH): "say RETAIN where the table is made",
     ("BY", StatementKind.TRANSFORM): "only a COLLECT puts rows into windows; a TRANSFORM says EVERY",
+    ("WAS", StatementKind.VIEW): "a view keeps nothing: give it its new name, and leave WAS out",
+    ("WAS", StatementKind.CONNECTION): "give it its new name here, and wherever it is named",
     ("EVERY", StatementKind.VIEW): "a view has no batches: say TRANSFORM, or EVERY where it is read",
 }
 _SIGNS_OF_NAMES = frozenset("-/*+%")

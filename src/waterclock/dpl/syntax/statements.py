@@ -215,6 +215,14 @@ class EachSaid:
 
 
 @dataclass(frozen=True, slots=True)
+class WasSaid:
+    """WAS and the name that a table had."""
+
+    table: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitSaid:
     """What AWAIT says: the sign, a marker's name or a query, and for how long."""
 

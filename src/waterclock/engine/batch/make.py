@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import BEGINNING
+from waterclock.batches.records import MISSING as LACKING
 from waterclock.batches.records import Slice
 from waterclock.engine.batch.checking_references import with_orphans_marked
 from waterclock.engine.batch.columns_kept import kept
@@ -205,7 +206,7 @@ def _noted(batch: Batch) -> dict[str, Any]:
     noted: dict[str, Any] = {} if batch.choice is None else {"choice": batch.choice}
     noted |= {} if batch.closing is None else {"closing": batch.closing.to_dict()}
     noted |= {"open_windows": [each.window.label for each in batch.opened]} if batch.opened else {}
-    return noted | ({"missing": [missing.to_dict() for missing in batch.missing]} if batch.missing else {})
+    return noted | ({LACKING: [missing.to_dict() for missing in batch.missing]} if batch.missing else {})
 
 
 def _has_no_rows(work: Workplace, pinned: PinnedRead) -> bool:

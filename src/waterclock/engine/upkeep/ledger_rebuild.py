@@ -14,10 +14,10 @@ from waterclock.batches.records import TableRecord
 from waterclock.dpl.project import Project
 from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.batch.publish import find_delivery, kill_delivery
+from waterclock.engine.ledger_export import chain_of, heads
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.run_settings import RunSettings
-from waterclock.engine.upkeep.ledger_export import chain_of, heads
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Kind
 from waterclock.ledger.ledger import Ledger
@@ -82,6 +82,7 @@ def _filled(work: Workplace, export: str | None) -> Rebuilt:
     known = {record.name for record in work.ledger.reads.tables()}
     if not known.issuperset(work.flow.tables):
         work.ledger.declared.apply(work.flow, who=work.settings.who, now=work.real_now(), runner=work.settings.runner)
+    _find_renamed(work)
     rebuilt = Rebuilt(newest)
     steps = [step for record in work.ledger.reads.tables() for step in _steps(work, record, rebuilt)]
     for step in sorted(steps, key=lambda step: (step.at, step.version)):
@@ -92,6 +93,18 @@ def _filled(work: Workplace, export: str | None) -> Rebuilt:
         "ledger rebuilt", who=work.settings.who, data={"export": newest, "adopted": rebuilt.adopted}
     )
     return rebuilt
+
+
+def _find_renamed(work: Workplace) -> None:
+    """Find tables that were renamed where they lie: as an export tells, or else below the name that WAS says."""
+    known = work.ledger.declared.former().folders
+    for name, table in work.flow.tables.items():
+        if table.was is None or name in known or table_exists(work.lake.folder(name)):
+            continue
+        if table_exists(work.lake.folder(table.was)):
+            work.ledger.keeping.take_folder(name, table.was, work.lake.location(table.was))
+    work.former = work.ledger.declared.former()
+    work.lake = replace(work.lake, folders=work.former.folders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +145,14 @@ def _steps(work: Workplace, record: TableRecord, rebuilt: Rebuilt) -> Iterator[_
     last = datetime.fromtimestamp(0, tz=work.real_now().tzinfo)
     for commit in commits.found:
         last = max(last, commit.at)  # versions are in order, whatever the clocks of their writers said
-        step = _step(folder, record, commit, known, rebuilt)
+        step = _step(work, folder, record, commit, known, rebuilt)
         if step is not None:
             yield replace(step, at=last)
 
 
-def _step(folder: str, record: TableRecord, commit: Commit, known: dict[int, str], rebuilt: Rebuilt) -> _Step | None:
+def _step(
+    work: Workplace, folder: str, record: TableRecord, commit: Commit, known: dict[int, str], rebuilt: Rebuilt
+) -> _Step | None:
     identity = commit.identity
     if commit.is_rewrite or (identity is not None and identity.kind == REBUILT and not identity.slices):
         is_new = commit.version > record.head_version
@@ -150,18 +165,21 @@ def _step(folder: str, record: TableRecord, commit: Commit, known: dict[int, str
         )
     if identity.outcome != "data" or not identity.slices or known.get(identity.claim, "open") != "open":
         return None
-    found = _committed(folder, identity.claim, str(identity.slices[0]), commit.version, commit.at)
+    path = str(identity.slices[0])
+    found = _committed(work, record, folder, identity.claim, path, commit.version, commit.at)
     if found is None:
         rebuilt.unknown.append(identity.claim)
         return None
     return _Step(record.name, commit.at, commit.version, found)
 
 
-def _committed(folder: str, claim: int, slice_path: str, version: int, at: datetime) -> Committed | None:
+def _committed(
+    work: Workplace, record: TableRecord, folder: str, claim: int, slice_path: str, version: int, at: datetime
+) -> Committed | None:
     said = read_claim_record(folder, slice_path)
     if said is None:
         return None
-    request, results = said
+    request, results = work.former.request(said[0], record.name), said[1]
     return Committed(claim, request, tuple(replace(result, version=version) for result in results), at)
 
 
@@ -174,7 +192,7 @@ def _deliveries(work: Workplace, record: TableRecord, known: dict[int, str]) -> 
     for leaf in leaves(folder):
         if not leaf.is_sealed or known.get(leaf.claim, "open") != "open":
             continue
-        found = _committed(folder, leaf.claim, leaf.path, -1, _sealed_at(folder, leaf))
+        found = _committed(work, record, folder, leaf.claim, leaf.path, -1, _sealed_at(folder, leaf))
         if found is None:
             continue  # another label's leaf holds the claim's record, or it was never audited
         if find_delivery(work, table, leaf.claim):

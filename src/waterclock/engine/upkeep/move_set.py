@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from waterclock.batches.records import BatchResult, Claim, ClaimRequest
+from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import put_claim_record, read_claim_record
 from waterclock.engine.batch.outside import keep_manifest
 from waterclock.engine.upkeep.beside import PLACE, Cut
@@ -103,11 +103,11 @@ def _prepared(live: Workplace, cut: Cut, work: Workplace, table: Table, linked: 
     manifests = [read_manifest(made, each.result.slice_path) for each in current]
     pairs = [(manifest, _linked(live, table, manifest, made, claim)) for manifest in manifests]
     content = content_brought(made, folder, pairs, claim)
-    request = _request(live, table, [manifest.code for manifest in manifests], is_recut=is_recut)
+    request = _request(live, table, [live.former.code(manifest.code) for manifest in manifests], is_recut=is_recut)
     request = replace(
         request,
         labels=tuple(each.result.label for each in current),
-        inputs=work.ledger.keeping.reads_of(name),
+        inputs={label: _placed(live, reads) for label, reads in work.ledger.keeping.reads_of(name).items()},
     )
     results = [_result(each.result, new) for each, (_, new) in zip(current, pairs, strict=True)]
     put_claim_record(folder, Claim(claim, request, request.now), results)
@@ -123,6 +123,14 @@ def _prepared(live: Workplace, cut: Cut, work: Workplace, table: Table, linked: 
         slices=tuple(result.slice_path for result in results),
     )
     return replace(move, first=results[0].slice_path, made=made, identity=asdict(identity), content=content.to_dict())
+
+
+def _placed(live: Workplace, reads: Iterable[Input]) -> tuple[Input, ...]:
+    """Say where the live tables lie that were read, of which some were renamed."""
+    return tuple(
+        replace(read, location=live.lake.location(read.table)) if read.table in live.lake.folders else read
+        for read in reads
+    )
 
 
 def _linked(live: Workplace, table: Table, manifest: Manifest, made: str, claim: int) -> Manifest:

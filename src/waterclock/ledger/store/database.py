@@ -21,12 +21,13 @@ import sqlalchemy as sa
 from waterclock.batches.facts import Pause
 from waterclock.batches.rebuilding import Rebuilding, read_rebuilding
 from waterclock.ledger import refusals
+from waterclock.ledger.store import names as names_at_rest
 from waterclock.ledger.store import postgres, schema
 from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url, telling
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.instants import from_micros, to_micros
 
-NEWEST_SCHEMA = "0017"
+NEWEST_SCHEMA = "0018"
 Clock = Callable[[], datetime]
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -116,6 +117,7 @@ class Database:
         self._turn = threading.RLock()
         self._engine = self.backend.create_engine(url)
         self._was_reached = False
+        self.said: Mapping[str, str] = {}  # names at rest that are said otherwise
         self._now: sa.Select[int] = sa.select(sa.literal_column(self.backend.NOW))
         told: tuple[Any, ...] = (
             schema.ledger.c.sequence, schema.ledger.c.flow, schema.ledger.c.last_claim,
@@ -128,6 +130,11 @@ class Database:
         self._raise = _RAISE.where(_IS_HERE).returning(*told)
         self._raise_claim = _RAISE_CLAIM.where(_IS_HERE).returning(*told)
         self._raise_moved = _RAISE.returning(*told)
+
+    def say_names(self, names: Mapping[str, str]) -> None:
+        """Have names at rest said otherwise from here on (`names.say`); with none, as they rest."""
+        self.said = dict(names)
+        names_at_rest.say(self._engine.dialect, names)
 
     def close(self) -> None:
         """Close all connections; nothing is lost, for nothing is kept back."""

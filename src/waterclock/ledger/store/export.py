@@ -28,7 +28,7 @@ _PAGE = 1000
 _STANDING = (
     "ledger", "tables", "codes", "coverage", "batches", "versions", "items", "closings", "schemas",
     "alerts", "messages", "alerts_look", "lineage_sent", "code_lineage",
-    "offline_looks", "offline_measures", "offline_spans",
+    "offline_looks", "offline_measures", "offline_spans", "former_names",
 )  # fmt: skip
 _GROWING = {
     "flows": "number > :flows",
@@ -48,6 +48,7 @@ class Head:
     """Which moment of which ledger an export holds; `follows` names the export before it, None for a whole one.
 
     `at` is in microseconds; `created_at` tells one ledger from another. `open` are claims that will be told again.
+    `renamed_at`: when a table was renamed last, since when all that was told before has another name.
     """
 
     schema: str
@@ -61,12 +62,14 @@ class Head:
     open: tuple[int, ...] = ()
     follows: str | None = None
     format: int = FORMAT
+    renamed_at: int = 0
 
     def continues(self, earlier: Head) -> bool:
         """Tell whether this is a later moment of the ledger that `earlier` was taken of, in the same shape."""
         return (
             self.created_at == earlier.created_at
             and self.schema == earlier.schema
+            and self.renamed_at == earlier.renamed_at
             and self.sequence >= earlier.sequence
             and self.events >= earlier.events
         )
@@ -150,6 +153,7 @@ def _head(connection: sa.Connection, database: Database) -> Head:
         flows=newest.flows or 0,
         events=newest.events or 0,
         open=tuple(still_open),
+        renamed_at=connection.execute(sa.text("SELECT max(at) FROM former_names")).scalar() or 0,
     )
 
 

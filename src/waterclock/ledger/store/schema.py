@@ -3,8 +3,8 @@
 Instants are microseconds since 1970 (`instants`). Nothing here is written for one database alone: what a partial index
 leaves out is said to SQLite here, to every dialect in `migrations/` (saying it loads the dialect, at each command).
 `claims`, `claim_labels`, `revisions`, `inputs`, `schemas` and `events` only ever grow; `batches`, `coverage`,
-`versions`, `codes`, `items`, `closings`, `alerts`, `messages`, `alerts_look`, `lineage_sent`, `code_lineage` and
-those of what is measured offline say what holds now.
+`versions`, `codes`, `items`, `closings`, `alerts`, `messages`, `alerts_look`, `lineage_sent`, `code_lineage`,
+`former_names` and those of what is measured offline say what holds now.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import sqlalchemy as sa
 
 from waterclock.batches.records import WARNINGS
 from waterclock.ledger.store.instants import Instant
+from waterclock.ledger.store.names import Name
 from waterclock.ledger.store.texts import Text
 
 metadata = sa.MetaData()
 
 TEXT = Text()
+NAME = Name()  # of a table, or of the code of one
 SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 AnyRow = sa.Row[*tuple[Any, ...]]  # a row of any query: its columns are asked for by name
@@ -77,7 +79,7 @@ flows = sa.Table(
 tables = sa.Table(
     "tables",
     metadata,
-    sa.Column("name", TEXT, primary_key=True),
+    sa.Column("name", NAME, primary_key=True),
     sa.Column("kind", TEXT, nullable=False),
     sa.Column("type", TEXT, nullable=False),
     sa.Column("mode", TEXT, nullable=False),
@@ -103,8 +105,8 @@ tables = sa.Table(
 codes = sa.Table(
     "codes",
     metadata,
-    sa.Column("table_name", TEXT, primary_key=True),
-    sa.Column("code", TEXT, primary_key=True),
+    sa.Column("table_name", NAME, primary_key=True),
+    sa.Column("code", NAME, primary_key=True),
     sa.Column("labels", sa.BigInteger, nullable=False),
     **_KEYED,
 )
@@ -112,7 +114,7 @@ codes = sa.Table(
 coverage = sa.Table(
     "coverage",
     metadata,
-    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("table_name", NAME, primary_key=True),
     sa.Column("low", Instant, primary_key=True),
     sa.Column("high", Instant, nullable=False),
     **_KEYED,
@@ -122,9 +124,9 @@ claims = sa.Table(
     "claims",
     metadata,
     sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("table_name", TEXT, nullable=False),
+    sa.Column("table_name", NAME, nullable=False),
     sa.Column("status", TEXT, nullable=False),
-    sa.Column("code", TEXT, nullable=False),
+    sa.Column("code", NAME, nullable=False),
     sa.Column("flow", TEXT, nullable=False),
     sa.Column("runner", TEXT, nullable=False),
     sa.Column("who", TEXT, nullable=False),
@@ -148,7 +150,7 @@ claim_labels = sa.Table(
     metadata,
     sa.Column("claim", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("label", Instant, primary_key=True),
-    sa.Column("table_name", TEXT, nullable=False),
+    sa.Column("table_name", NAME, nullable=False),
     sa.Column("prior_status", TEXT),
     sa.Column("prior_claim", sa.BigInteger),
     sa.Index("claim_labels_of_batch", "table_name", "label"),
@@ -158,7 +160,7 @@ claim_labels = sa.Table(
 batches = sa.Table(
     "batches",
     metadata,
-    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("table_name", NAME, primary_key=True),
     sa.Column("label", Instant, primary_key=True),
     sa.Column("end", Instant),
     sa.Column("status", TEXT),  # NULL: nothing is stored of it, the planner derives its state
@@ -180,7 +182,7 @@ batches = sa.Table(
     sa.Column("hash_low", sa.BigInteger, nullable=False),
     sa.Column("slice_path", TEXT),
     sa.Column("stands_from", Instant),
-    sa.Column("code", TEXT),
+    sa.Column("code", NAME),
     sa.Column("recorded_at", Instant),
     # what the current revision was made without, as `batches.facts.missing_of` reads it, in JSON
     sa.Column("missing", TEXT),
@@ -197,7 +199,7 @@ batches = sa.Table(
 revisions = sa.Table(
     "revisions",
     metadata,
-    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("table_name", NAME, primary_key=True),
     sa.Column("label", Instant, primary_key=True),
     sa.Column("claim", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("end", Instant, nullable=False),
@@ -227,8 +229,8 @@ inputs = sa.Table(
     sa.Column("claim", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("label", Instant, primary_key=True),
     sa.Column("position", sa.Integer, primary_key=True),
-    sa.Column("reader", TEXT, nullable=False),
-    sa.Column("table_name", TEXT, nullable=False),
+    sa.Column("reader", NAME, nullable=False),
+    sa.Column("table_name", NAME, nullable=False),
     sa.Column("read", TEXT, nullable=False),
     sa.Column("kind", TEXT, nullable=False),
     sa.Column("low", Instant, nullable=False),
@@ -246,7 +248,7 @@ inputs = sa.Table(
 versions = sa.Table(
     "versions",
     metadata,
-    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("table_name", NAME, primary_key=True),
     sa.Column("label", Instant, primary_key=True),
     sa.Column("claim", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("version", sa.BigInteger, nullable=False),
@@ -257,7 +259,7 @@ versions = sa.Table(
 items = sa.Table(
     "items",
     metadata,
-    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("table_name", NAME, primary_key=True),
     sa.Column("item", TEXT, primary_key=True),
     sa.Column("label", Instant, nullable=False),
     sa.Column("claim", sa.BigInteger, nullable=False),
@@ -269,7 +271,7 @@ items = sa.Table(
 closings = sa.Table(
     "closings",
     metadata,
-    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("table_name", NAME, primary_key=True),
     sa.Column("label", Instant, primary_key=True),
     sa.Column("tick", Instant),
     sa.Column("first", Instant),  # where it was closed, before late rows opened it again; NULL where none did
@@ -287,7 +289,7 @@ closings = sa.Table(
 schemas = sa.Table(
     "schemas",
     metadata,
-    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("table_name", NAME, primary_key=True),
     sa.Column("side", TEXT, primary_key=True),
     sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("label", Instant, nullable=False),
@@ -358,8 +360,8 @@ lineage_sent = sa.Table(
 code_lineage = sa.Table(
     "code_lineage",
     metadata,
-    sa.Column("table_name", TEXT, primary_key=True),
-    sa.Column("code", TEXT, primary_key=True),
+    sa.Column("table_name", NAME, primary_key=True),
+    sa.Column("code", NAME, primary_key=True),
     sa.Column("lineage", sa.JSON, nullable=False),
     sa.Column("at", Instant, nullable=False),
     **_KEYED,
@@ -369,7 +371,7 @@ code_lineage = sa.Table(
 offline_looks = sa.Table(
     "offline_looks",
     metadata,
-    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("table_name", NAME, primary_key=True),
     sa.Column("code", TEXT, nullable=False),
     sa.Column("looked_at", Instant, nullable=False),
     sa.Column("at", Instant, nullable=False),
@@ -384,7 +386,7 @@ offline_looks = sa.Table(
 offline_measures = sa.Table(
     "offline_measures",
     metadata,
-    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("table_name", NAME, primary_key=True),
     sa.Column("label", Instant, primary_key=True),
     sa.Column("claim", sa.BigInteger, nullable=False),
     sa.Column("code", TEXT, nullable=False),
@@ -398,12 +400,23 @@ offline_measures = sa.Table(
 offline_spans = sa.Table(
     "offline_spans",
     metadata,
-    sa.Column("table_name", TEXT, primary_key=True),
+    sa.Column("table_name", NAME, primary_key=True),
     sa.Column("low", Instant, primary_key=True),
     sa.Column("high", Instant, nullable=False),
     sa.Column("labels", sa.Integer, nullable=False),
     sa.Column("code", TEXT, nullable=False),
     sa.Column("found", sa.JSON, nullable=False),
+    sa.Column("at", Instant, nullable=False),
+    **_KEYED,
+)
+
+# what tables, and the code of tables, were called before they were renamed
+former_names = sa.Table(
+    "former_names",
+    metadata,
+    sa.Column("former", TEXT, primary_key=True),
+    sa.Column("current", TEXT, nullable=False),
+    sa.Column("is_code", sa.Boolean, nullable=False),
     sa.Column("at", Instant, nullable=False),
     **_KEYED,
 )
@@ -415,7 +428,7 @@ events = sa.Table(
     sa.Column("at", Instant, nullable=False),
     sa.Column("kind", TEXT, nullable=False),
     sa.Column("who", TEXT, nullable=False),
-    sa.Column("table_name", TEXT),
+    sa.Column("table_name", NAME),
     sa.Column("label", Instant),
     sa.Column("claim", sa.BigInteger),
     sa.Column("run", TEXT),

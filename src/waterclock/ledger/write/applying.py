@@ -16,6 +16,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import Database, Write
 from waterclock.ledger.store.schema import batches, claim_labels, events, flows, ledger, tables
+from waterclock.ledger.write.renaming import free_location, rename_tables
 
 SIGNATURE = ("kind", "type", "mode", "cadence", "zone", "keys")
 
@@ -73,7 +74,7 @@ def apply(
 
     `statements` gives the text of each table's statement: what is new of it is kept.
     Raises  E404 for a ledger of another project, E405 for each table with batches whose labels would mean
-            something else (all of them together)
+            something else (all of them together), and as `rename_tables`
     """
     found = applied(database)
     if found is not None and found.fingerprint == flow.fingerprint:
@@ -82,21 +83,28 @@ def apply(
         _check_project(row.project, flow)
         if row.flow == flow.fingerprint:  # else `rebuild --all` has moved tables of another one in
             return found
-    with database.write() as write:
-        _check_project(write.execute(_PROJECT).scalar(), flow)
-        _put_tables(write, flow, who)
-        declared = {row.table_name: row.data for row in write.execute(_DECLARED)}
-        newest = write.execute(_NEWEST_FLOW).first()
-        number = 1 if newest is None else newest.number + 1
-        write.execute(_APPLY, {"project_": flow.project, "flow_": flow.fingerprint})
-        told = {"number": number, "fingerprint": flow.fingerprint, "now": now, "who": who, "runner": runner}
-        write.execute(_ADD_FLOW, told | {"applied_at": write.at})
-        for name, text in statements().items():
-            said = {"code": flow.tables[name].fingerprint, "statement": text}
-            if declared.get(name) != said:
-                write.log(DECLARED, who=who, table=name, data=said)
-        write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
-        return Applied(number, flow.fingerprint, write.at)
+    said = database.said
+    database.say_names({})  # what rests gets these names now
+    try:
+        with database.write() as write:
+            _check_project(write.execute(_PROJECT).scalar(), flow)
+            rename_tables(write, flow, who)
+            _put_tables(write, flow, who)
+            declared = {row.table_name: row.data for row in write.execute(_DECLARED)}
+            newest = write.execute(_NEWEST_FLOW).first()
+            number = 1 if newest is None else newest.number + 1
+            write.execute(_APPLY, {"project_": flow.project, "flow_": flow.fingerprint})
+            told = {"number": number, "fingerprint": flow.fingerprint, "now": now, "who": who, "runner": runner}
+            write.execute(_ADD_FLOW, told | {"applied_at": write.at})
+            for name, text in statements().items():
+                said = {"code": flow.tables[name].fingerprint, "statement": text}
+                if declared.get(name) != said:
+                    write.log(DECLARED, who=who, table=name, data=said)
+            write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
+            return Applied(number, flow.fingerprint, write.at)
+    except BaseException:
+        database.say_names(said)
+        raise
 
 
 def applied(database: Database) -> Applied | None:
@@ -135,6 +143,7 @@ def _check_project(known: str | None, flow: Flow) -> None:
 
 def _put_tables(write: Write, flow: Flow, who: str) -> None:
     known = {row.name: row for row in write.execute(_TABLES)}
+    taken = {row.location for row in known.values()}
     new: list[dict[str, Any]] = []
     changed: list[dict[str, Any]] = []
     errors: list[WaterclockError] = []
@@ -142,7 +151,9 @@ def _put_tables(write: Write, flow: Flow, who: str) -> None:
         says = signature_of(table)
         row = known.get(table.name)
         if row is None:
-            empty = {"location": location_of(table), "head_version": -1, "changes": 0}
+            location = free_location(location_of(table), taken)
+            taken.add(location)
+            empty = {"location": location, "head_version": -1, "changes": 0}
             new.append({"name": table.name, "is_declared": True, "start": table.start} | says | empty)
             continue
         differs = [(what, getattr(row, what), says[what]) for what in SIGNATURE if getattr(row, what) != says[what]]

@@ -9,14 +9,13 @@ import sqlalchemy as sa
 
 from waterclock.flow.code_lineage import CodeLineage
 from waterclock.ledger.store.database import Database
-from waterclock.ledger.store.instants import Instant
 from waterclock.ledger.store.schema import code_lineage
 
 _KEY = (code_lineage.c.table_name == sa.bindparam("of"), code_lineage.c.code == sa.bindparam("by"))
 _FIRST = sa.text(
     "INSERT INTO code_lineage (table_name, code, lineage, at) VALUES (:table_name, :code, :lineage, :at)"
     " ON CONFLICT (table_name, code) DO NOTHING"
-).bindparams(sa.bindparam("lineage", type_=code_lineage.c.lineage.type), sa.bindparam("at", type_=Instant()))
+).bindparams(*(sa.bindparam(it.name, type_=it.type) for it in code_lineage.c))
 # another runner that has something to add waits for this one
 _THERE = sa.select(code_lineage.c.lineage).where(*_KEY).with_for_update()
 _MORE = sa.update(code_lineage).where(*_KEY).values(lineage=sa.bindparam("told"), at=sa.bindparam("at_"))

@@ -17,7 +17,7 @@ from waterclock.ledger import refusals
 from waterclock.ledger.read.content import weight
 from waterclock.ledger.read.inputs import any_readers, overlapping
 from waterclock.ledger.store.database import Database, Write
-from waterclock.ledger.store.schema import AnyRow, batches, inputs, items, revisions, tables, versions
+from waterclock.ledger.store.schema import NAME, AnyRow, batches, inputs, items, revisions, tables, versions
 from waterclock.ledger.write.claim_endings import close, put_back
 from waterclock.ledger.write.coverage import cover
 from waterclock.ledger.write.schemas import add_schemas
@@ -96,7 +96,7 @@ _ADD_VERSION = sa.insert(versions)
 _COUNT_CODE = sa.text(  # SQLAlchemy has a word for it for each dialect, and none for both
     "INSERT INTO codes (table_name, code, labels) VALUES (:of, :code, :more)"
     " ON CONFLICT (table_name, code) DO UPDATE SET labels = codes.labels + excluded.labels"
-)
+).bindparams(sa.bindparam("of", type_=NAME), sa.bindparam("code", type_=NAME))
 _FORGET_ITEMS = sa.delete(items).where(items.c.table_name == sa.bindparam("of"), items.c.label == sa.bindparam("at"))
 _TAKEN = sa.select(items.c.item, items.c.label).where(
     items.c.table_name == sa.bindparam("of"), items.c.item.in_(sa.bindparam("names", expanding=True))

@@ -15,11 +15,8 @@ from waterclock.batches.offline import NEVER, LabelFound, SpanFound
 from waterclock.flow.measures import Measured
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.instants import Instant
-from waterclock.ledger.store.schema import offline_looks, offline_measures, offline_spans
+from waterclock.ledger.store.schema import NAME, offline_looks, offline_measures, offline_spans
 from waterclock.ledger.store.texts import storable
-
-_INSTANTS = ("looked_at", "at", "label", "low", "high")
-_JSON = ("found", "states")
 
 
 def _put(table: sa.Table, columns: str, keys: str) -> sa.TextClause:
@@ -29,14 +26,13 @@ def _put(table: sa.Table, columns: str, keys: str) -> sa.TextClause:
         f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)})"
         f" ON CONFLICT ({', '.join(keys.split())}) DO UPDATE SET {said}"
     )
-    typed = [sa.bindparam(name, type_=Instant()) for name in names if name in _INSTANTS]
-    return sa.text(text).bindparams(*typed, *(sa.bindparam(it, type_=table.c[it].type) for it in names if it in _JSON))
+    return sa.text(text).bindparams(*(sa.bindparam(name, type_=table.c[name].type) for name in names))
 
 
 _FIRST = sa.text(
     "INSERT INTO offline_looks (table_name, code, looked_at, at, labels, seconds)"
     " VALUES (:of, '', :never, :never, 0, 0) ON CONFLICT (table_name) DO NOTHING"
-).bindparams(sa.bindparam("never", type_=Instant()))
+).bindparams(sa.bindparam("never", type_=Instant()), sa.bindparam("of", type_=NAME))
 _OF = offline_looks.c.table_name == sa.bindparam("of")
 _TAKE = (
     sa.update(offline_looks)

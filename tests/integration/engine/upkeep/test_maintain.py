@@ -14,10 +14,10 @@ import pytest
 
 from tests.integration.engine.upkeep.test_ledger_rebuild import lose, rebuilt
 from tests.tiny import Heard, Tiny, day, described
+from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.upkeep.dropping import drop
 from waterclock.engine.upkeep.dropping import look as droppable
-from waterclock.engine.upkeep.ledger_export import export_ledger
 from waterclock.engine.upkeep.maintain import Upkeep, do, look
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking

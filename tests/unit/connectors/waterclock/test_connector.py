@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.ledgers import flow, table
 from tests.other_project import NAME, OtherProject
 from tests.systems import setting_of, unit_of
 from waterclock.batches.links import LinkFacts
 from waterclock.connectors.waterclock.connector import WaterclockCollector
 from waterclock.connectors.waterclock.declared import Upstream
+from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Value
 from waterclock.ledger.read.linked import Declarations, Declared
 
@@ -171,3 +174,22 @@ def test_a_table_that_waits_for_ours_in_turn_is_found_by_statements() -> None:
     assert upstream.collected_by(["ours"]) == {"x.raw": "here.out"}
     assert upstream.made_of("x.end") == {"x.mid", "x.raw"}
     assert upstream.made_of("x.other") == set()
+
+
+def test_a_table_that_was_renamed_there_is_followed_by_the_name_it_had(tmp_path: Path, other: OtherProject) -> None:
+    collector, unit = WaterclockCollector(setting_of("upstream", tmp_path, path="other")), unit_of("upstream", NAME)
+    other.land(DAY, [{"id": "1", "note": "first"}])
+    before, columns = collector.facts(unit), collector.schema(unit)
+    content = collector.contents(unit, [(DAY, DAY + HOUR)])
+    other.flow = flow(replace(table("sales.orders", partitioned=True, every="HOUR", kind=Kind.COLLECT), was=NAME))
+    other.flow = replace(other.flow, fingerprint="flow 2")
+    other.open().close()
+    now = WaterclockCollector(setting_of("upstream", tmp_path, path="other"))
+    found = now.facts(unit)
+    assert found.problem is None
+    assert (found.upstream, found.past.covered) == (before.upstream, before.past.covered)
+    assert now.schema(unit) == columns == {"id": "STRING", "note": "STRING"}
+    assert now.contents(unit, [(DAY, DAY + HOUR)]) == content
+    [pin] = now.pins(unit, [(DAY, DAY + HOUR)])
+    assert (pin.table, pin.location) == (f"upstream.{NAME}", "tables/shop/orders")
+    assert now.schema(unit_of("upstream", "sales.orders")) == columns

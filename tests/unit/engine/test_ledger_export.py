@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.ledgers import Desk, desk, table
-from waterclock.engine.upkeep import ledger_export
-from waterclock.engine.upkeep.ledger_export import chain_of, export_ledger, heads
+from waterclock.engine import ledger_export
+from waterclock.engine.ledger_export import chain_of, export_ledger, heads
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.storage.exports import export_names, read_export

@@ -1,0 +1,133 @@
+"""The code of a table as it was named before tables that it reads were renamed.
+
+The code of a reader names what it reads. So that a rename makes no code another, the code is named once more with the
+former names put back: what ran under that ran the same query.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.syntax.tokens import dialect
+from waterclock.flow.declarations import Columns, Flat
+from waterclock.flow.late_rows import LateRows
+from waterclock.spark_sql import quoted
+
+Names = Mapping[str, str]
+_MARKED = re.compile("⟦(.*?)⟧")
+_SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
+
+
+def draft_before(draft: Draft, names: Names) -> Draft:
+    """Return a draft as its code names what it reads, with the former names of tables."""
+    source, closes = draft.source, draft.closes
+    if source is not None and source.each is not None:
+        source = replace(source, each=replace(source.each, table=_of(names, source.each.table)))
+    if closes is not None:
+        marks = (replace(it, table=_of(names, it.table), text=_plain(it.text, names)) for it in closes.marks)
+        closes = replace(closes, marks=tuple(marks))
+    return replace(
+        draft,
+        reads=tuple(replace(read, table=_of(names, read.table)) for read in draft.reads),
+        columns=_columns(draft.columns, names),
+        door=tuple(replace(rule, of=_of(names, rule.of)) for rule in draft.door),
+        source=source,
+        closes=closes,
+    )
+
+
+def flat_before(flat: Flat, names: Names) -> Flat:
+    """Return a flat read with the former names of tables."""
+    joins = tuple(replace(join, parent=flat_before(join.parent, names)) for join in flat.joins)
+    return replace(flat, read=replace(flat.read, table=_of(names, flat.read.table)), joins=joins)
+
+
+def late_rows_before(late_rows: LateRows, names: Names) -> LateRows:
+    """Return what is said of late rows with the former names of tables."""
+    return replace(late_rows, of=_of(names, late_rows.of))
+
+
+def marked(table: str) -> str:
+    """Mark a table's name in the shape of a function, so that it can be put back as it was."""
+    return f"⟦{table}⟧"
+
+
+def with_names(shapes: Sequence[str], names: Names) -> tuple[str, ...]:
+    """Return the shapes of a function with the former names of the tables that its parameters read."""
+    own, *used = shapes
+    return _MARKED.sub(lambda found: _of(names, found[1]), own), *used
+
+
+def text_before(text: str, names: Names) -> str:
+    """Return a canonical text with the former names of tables, and these before their columns.
+
+    Texts stay as they are: what a literal says, it says.
+    """
+    parts = text.split(_SEPARATOR)
+    for now, was in names.items():
+        parts = _named(parts, _parts(now), _parts(was))
+    return _SEPARATOR.join(parts)
+
+
+def said_before(text: str, names: Names) -> str:
+    """Return what is said of HIDDEN columns with the former names of the tables whose they are.
+
+    It names reads, as `PAST(shop.orders, '7 days')`, and columns by their table, as `` `orders`.`file` ``.
+    """
+    for now, was in names.items():
+        text = re.sub(rf"(?<![\w.`]){re.escape(now)}(?![\w.`])", was, text)
+        text = text.replace(f"{quoted(_short(now))}.", f"{quoted(_short(was))}.")
+    return text
+
+
+def _named(parts: Sequence[str], now: Sequence[str], was: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    index = 0
+    lower = [part.lower() for part in parts]
+    whole, bare = [part.lower() for part in now], now[-1].lower()
+    while index < len(parts):
+        begins = index == 0 or parts[index - 1] != "."
+        if begins and lower[index : index + 3] == whole:
+            found += was
+            index += 3
+        elif begins and lower[index] == bare and parts[index + 1 : index + 2] == ["."]:
+            found.append(was[-1])
+            index += 1
+        else:
+            found.append(parts[index])
+            index += 1
+    return found
+
+
+def _parts(name: str) -> list[str]:
+    """Return a name as `canonical` writes its tokens: a word of SQL in capitals, others as they are."""
+    quoted = (token for token in dialect().tokenize(name))
+    return [token.text if token.token_type.name in {"VAR", "IDENTIFIER"} else token.text.upper() for token in quoted]
+
+
+def _plain(text: str, names: Names) -> str:
+    """Return `watermark(shop.orders.at)` with the former names of tables."""
+    for now, was in names.items():
+        text = text.replace(f"{now}.", f"{was}.").replace(f"({_short(now)}.", f"({_short(was)}.")
+    return text
+
+
+def _columns(columns: Columns, names: Names) -> Columns:
+    named = (
+        column
+        if column.references is None
+        else replace(column, references=replace(column.references, table=_of(names, column.references.table)))
+        for column in columns.named
+    )
+    return replace(columns, named=tuple(named))
+
+
+def _of(names: Names, name: str) -> str:
+    return names.get(name, name)
+
+
+def _short(table: str) -> str:
+    return table.rpartition(".")[2]

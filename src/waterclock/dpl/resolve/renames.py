@@ -1,0 +1,73 @@
+"""WAS, settled: which names tables had before, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from waterclock.dpl.resolve.code_before import Names
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.late_rows import KEEPS_LATE
+from waterclock.dpl.resolve.watermarks import MARKS
+from waterclock.dpl.syntax.statements import Statement, WasSaid
+from waterclock.errors import WaterclockError
+from waterclock.flow.late_rows import LateRows, late_of
+from waterclock.flow.open_windows import open_table_of
+from waterclock.flow.watermarks import MARK, Watermark, mark_of
+
+
+def check_renames(drafts: Mapping[str, Draft], views: Mapping[str, Statement]) -> Iterator[WaterclockError]:
+    """Refuse former names that another table has now, or that two tables claim."""
+    by_name = {name.lower(): draft.span.place for name, draft in drafts.items()}
+    by_name |= {name.lower(): statement.span.place for name, statement in views.items()}
+    firsts: dict[str, Draft] = {}
+    for name, draft in drafts.items():
+        said = draft.statement.value("WAS", WasSaid)
+        if said is None:
+            continue
+        if said.table.lower() == name.lower():
+            why = None if said.table == name else "names that differ by case only are one name"
+            yield said.span.refuse("E317", f"{name} has that name now", why=why, fix="leave WAS out")
+        elif said.table.lower() in by_name:
+            yield said.span.refuse(
+                "E317",
+                f"{said.table} is still declared",
+                why=f"at {by_name[said.table.lower()]}; a renamed table takes all of its history with it",
+                fix=f"take that statement away, or leave WAS out and let {name} begin anew",
+            )
+        elif said.table.lower() in firsts:
+            other = firsts[said.table.lower()]
+            yield said.span.refuse(
+                "E317",
+                f"{name} and {other.name} both were {said.table}",
+                why=f"{other.name} says so at {other.at('WAS').place}, and one of them has its history",
+                fix="leave WAS out of one of both",
+            )
+        else:
+            firsts[said.table.lower()] = draft
+
+
+def former_names(drafts: Mapping[str, Draft]) -> Names:
+    """Return by their names now what tables were called, and what is kept beside them."""
+    said = {name: draft.statement.value("WAS", WasSaid) for name, draft in drafts.items()}
+    names = {name: was.table for name, was in said.items() if was is not None}
+    beside: dict[str, str] = {}
+    for name, draft in drafts.items():
+        before = name
+        late = draft.statement.value(KEEPS_LATE, LateRows)
+        if draft.statement.value(MARKS, Watermark) is not None:
+            of = name.removesuffix(MARK)
+            before = mark_of(names.get(of, of))
+        elif late is not None:
+            before = late_of(names.get(late.of, late.of))
+            if name != late_of(late.of):  # there is one for each table that is read
+                of = draft.reads[0].table
+                before = f"{before}_{_short(names.get(of, of))}"
+        elif name in names:
+            beside[open_table_of(name)] = open_table_of(names[name])
+        if before != name:
+            beside[name] = before
+    return beside | names
+
+
+def _short(table: str) -> str:
+    return table.rpartition(".")[2]

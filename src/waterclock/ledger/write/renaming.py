@@ -1,0 +1,304 @@
+"""Renames tables with all that the ledger holds of them, in the transaction that applies the flow which says so (WAS).
+
+The data stay where they are: a table keeps its folder. What is written in the storage keeps the names of its time.
+Code of the table and of its readers that is the same but for the name goes by its name of now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.batches.audit_trail import RENAMED
+from waterclock.batches.facts import OpenClaim
+from waterclock.batches.former_names import FormerNames, renamed_in
+from waterclock.batches.records import MISSING
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow
+from waterclock.ledger import refused_renames as refusals
+from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.names import Name
+from waterclock.ledger.store.schema import (
+    IS_OPEN,
+    alerts,
+    batches,
+    claim_labels,
+    claims,
+    code_lineage,
+    codes,
+    former_names,
+    inputs,
+    metadata,
+    revisions,
+    tables,
+)
+from waterclock.ledger.write.rebuilding import refuse_rebuilding
+
+Columns = tuple[sa.Column[str], ...]
+CODES: Columns = tuple(table.c.code for table in (batches, claims, code_lineage, codes))
+"""The columns that name the code of a table."""
+NAMES: Columns = tuple(
+    column
+    for table in metadata.sorted_tables
+    for column in table.columns
+    if isinstance(column.type, Name) and column not in CODES
+)
+"""The columns that name a table: all that are declared so, those of tables to come too."""
+_STORAGE = "tables/"
+
+_TABLES = sa.select(tables.c.name, tables.c.location, tables.c.kind)
+_FORMER = sa.select(former_names.c.former, former_names.c.current, former_names.c.is_code)
+# what was only asked for is nothing yet: no claim was ever made, and no decision taken of how it stands
+_WITH_BATCHES = sa.union(
+    sa.select(batches.c.table_name).where(batches.c.status.is_not(None)), sa.select(claim_labels.c.table_name)
+)
+_LIVE = (
+    sa.select(claims.c.table_name, claims.c.number, claims.c.runner, claims.c.lease_until)
+    .where(IS_OPEN, claims.c.lease_until >= sa.bindparam("now_"))
+    .order_by(claims.c.number)
+)
+_SET_FOLDER = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(location=sa.bindparam("to"))
+_FORGET = sa.delete(former_names).where(former_names.c.former == sa.bindparam("was"))
+_FOLLOW = (
+    sa.update(former_names)
+    .where(former_names.c.current == sa.bindparam("was"))
+    .values(current=sa.bindparam("now_"), at=sa.bindparam("at_"))
+)
+_ADD = sa.insert(former_names)
+_READS = sa.select(inputs.c.read).where(inputs.c.table_name == sa.bindparam("of")).distinct()
+_SAY_READ = (
+    sa.update(inputs)
+    .where(inputs.c.table_name == sa.bindparam("of"), inputs.c.read == sa.bindparam("was"))
+    .values(read=sa.bindparam("now_"))
+)
+_MISSING = sa.select(batches.c.table_name, batches.c.label, batches.c.missing).where(batches.c.missing.is_not(None))
+_SAY_MISSING = (
+    sa.update(batches)
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
+    .values(missing=sa.bindparam("now_"))
+)
+_LACKED = sa.select(revisions.c.table_name, revisions.c.label, revisions.c.claim, revisions.c.source).where(
+    sa.cast(revisions.c.source, sa.Text).like(f'%"{MISSING}":%')
+)
+_SAY_LACKED = (
+    sa.update(revisions)
+    .where(
+        revisions.c.table_name == sa.bindparam("of"),
+        revisions.c.label == sa.bindparam("at"),
+        revisions.c.claim == sa.bindparam("by"),
+    )
+    .values(source=sa.bindparam("now_"))
+)
+_CODES_OF = sa.select(codes.c.code, codes.c.labels).where(codes.c.table_name == sa.bindparam("of"))
+_LINEAGES_OF = sa.select(code_lineage.c.code).where(code_lineage.c.table_name == sa.bindparam("of"))
+
+
+def pending(database: Database, flow: Flow) -> dict[str, str]:
+    """Return the tables that the next run renames, and code that it names otherwise, by the names they rest under.
+
+    Free for a flow that says no WAS. Cost: three questions, one of them of the tables with batches.
+    """
+    if not any(table.was for table in flow.tables.values()):
+        return {}
+    with database.read() as connection:
+        known = {row.name for row in connection.execute(_TABLES)}
+        busy = set(connection.execute(_WITH_BATCHES).scalars())
+        found = _former(connection)
+    renames = {was: now for now, was in _renames(flow, known, found.tables).items() if now not in busy}
+    recoded = {was: now for _, was, now in _codes(flow, found.codes)}
+    return renames | recoded if renames else {}
+
+
+def say_pending(database: Database, flow: Flow) -> None:
+    """Have what the next run renames be read and written under its new name from here on."""
+    database.say_names({})
+    database.say_names(pending(database, flow))
+
+
+def said_pending(database: Database) -> dict[str, str]:
+    """Return by its new name what each table that the next run renames is called still."""
+    return {now: was for was, now in database.said.items() if "." in now}
+
+
+def former(database: Database) -> FormerNames:
+    """Return what was ever renamed, as it is called now."""
+    with database.read() as connection:
+        found = _former(connection)
+        rows = connection.execute(_TABLES).all()
+    folders = {
+        row.name: row.location
+        for row in rows
+        if row.kind != Kind.PUBLISH and row.location != f"{_STORAGE}{row.name.replace('.', '/')}"
+    }
+    return FormerNames(found.tables, found.codes, folders)
+
+
+def rename_tables(write: Write, flow: Flow, who: str) -> None:
+    """Rename all tables of a flow that say WAS and were not renamed yet, and the code of these and of their readers.
+
+    Cost: a statement a column that names tables; of a ledger of millions of batches, minutes.
+    Raises  E318 where there is nothing to rename, or both have data, or the flow has a former name again; E407
+            (transient) while a batch of one is running, E644 (transient) while all tables are made anew
+    """
+    found = _former(write.connection)
+    if not found.tables and not any(table.was for table in flow.tables.values()):
+        return
+    known = set(write.execute(_TABLES).scalars())
+    renames = _renames(flow, known, found.tables)
+    errors = list(_refused(write, flow, known, renames, found.tables))
+    if errors:
+        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
+    recoded = list(_codes(flow, found.codes))
+    if renames:
+        _refuse_live(write, [*renames.values(), *renames, *(name for name, _, _ in recoded)])
+        refuse_rebuilding(write, next(iter(renames)))
+    for now, was in renames.items():
+        _rename(write, was, now, is_there=now in known)
+        _note(write, was, now, is_code=False)
+        write.log(RENAMED, who=who, table=now, data={"was": was})
+    if renames:
+        _say_within(write, {was: now for now, was in renames.items()})
+    for name, was, now in recoded:
+        _recode(write, name, was, now)
+        _note(write, was, now, is_code=True)
+
+
+def take_folder(database: Database, table: str, was: str, location: str) -> None:
+    """Note in a ledger that is made again that a table lies where one of another name was, which it is since."""
+    with database.write() as write:
+        write.execute(_SET_FOLDER, {"of": table, "to": location})
+        _note(write, was, table, is_code=False)
+
+
+def free_location(location: str, taken: Iterable[str]) -> str:
+    """Return a folder for a new table: another one than its name tells, where a table that was renamed keeps that."""
+    taken, found, number = set(taken), location, 2
+    while found in taken:
+        found, number = f"{location}.{number}", number + 1
+    return found
+
+
+def _renames(flow: Flow, known: Iterable[str], former: Mapping[str, str]) -> dict[str, str]:
+    """Return by name the one under which a table is known that has it now."""
+    known, found = set(known), dict[str, str]()
+    for name, table in flow.tables.items():
+        was = table.was
+        if was is not None and was not in known:  # it may have had others since
+            was = former.get(was)
+        if was is not None and was != name and was in known and was not in flow.tables:
+            found[name] = was
+    return found
+
+
+def _codes(flow: Flow, former: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield tables whose code had another name, with that name and the one of now.
+
+    A table renamed long ago may say so still: its readers' code has another name since then, that one is meant.
+    """
+    for name, table in flow.tables.items():
+        was = former.get(table.code_before, table.code_before)
+        if was and was != table.fingerprint:
+            yield name, was, table.fingerprint
+
+
+def _refused(
+    write: Write, flow: Flow, known: set[str], renames: dict[str, str], former: Mapping[str, str]
+) -> Iterator[WaterclockError]:
+    busy = set(write.execute(_WITH_BATCHES).scalars())
+    gone = sorted(name for name in busy if name not in flow.tables and name not in renames.values())
+    for name, table in flow.tables.items():
+        was, where = table.was, str(table.place)
+        if name in renames and name in busy:
+            if renames[name] in busy:
+                yield refusals.both_have_data(name, renames[name], where)
+            else:
+                del renames[name]  # nothing that could be taken over
+        elif was is not None and name not in renames and was not in known and name not in former.values() and gone:
+            yield refusals.never_there(name, was, gone, where)
+        now = former.get(name)
+        is_new = name not in known and name not in renames
+        if is_new and now is not None and now not in flow.tables and now not in renames.values():
+            yield refusals.renamed_since(name, now, where)
+
+
+def _refuse_live(write: Write, names: Iterable[str]) -> None:
+    meant = set(names)
+    row = next((row for row in write.execute(_LIVE, {"now_": write.at}) if row.table_name in meant), None)
+    if row is not None:
+        holder = OpenClaim(row.number, (), row.runner, row.lease_until)
+        raise refusals.renamed_at_work(row.table_name, holder)
+
+
+def _rename(write: Write, was: str, now: str, *, is_there: bool) -> None:
+    if is_there:  # declared, and nothing was ever made of it
+        for column in NAMES:
+            write.execute(sa.delete(column.table).where(column == now))
+    for column in NAMES:
+        write.execute(sa.update(column.table).where(column == was).values({column: now}))
+    for read in write.execute(_READS, {"of": now}).scalars().all():
+        said = renamed_in(read, {was: now})
+        if said != read:
+            write.execute(_SAY_READ, {"of": now, "was": read, "now_": said})
+
+
+def _say_within(write: Write, names: Mapping[str, str]) -> None:
+    """Say names in what is kept as JSON: what a batch was made without, what code is made of, what people are told."""
+    for row in write.execute(_MISSING).all():
+        if (said := renamed_in(row.missing, names)) != row.missing:
+            write.execute(_SAY_MISSING, {"of": row.table_name, "at": row.label, "now_": said})
+    for row in write.execute(_LACKED).all():
+        lacked = [{**it, "table": names.get(it["table"], it["table"])} for it in row.source[MISSING]]
+        if lacked != row.source[MISSING]:
+            source = {**row.source, MISSING: lacked}
+            write.execute(_SAY_LACKED, {"of": row.table_name, "at": row.label, "by": row.claim, "now_": source})
+    for column, where in ((alerts.c.trouble, ~alerts.c.is_finished), (code_lineage.c.lineage, sa.true())):
+        keys = list(column.table.primary_key)
+        for row in write.execute(sa.select(*keys, column).where(where)).all():
+            if (told := _named(row[-1], names)) != row[-1]:
+                same = sa.and_(*(key == value for key, value in zip(keys, row, strict=False)))
+                write.execute(sa.update(column.table).where(same).values({column: told}))
+
+
+def _named(value: object, names: Mapping[str, str]) -> object:
+    if isinstance(value, str):
+        return renamed_in(value, names)
+    if isinstance(value, list):
+        return [_named(each, names) for each in value]
+    if isinstance(value, dict):
+        return {renamed_in(key, names): _named(each, names) for key, each in value.items()}
+    return value
+
+
+def _recode(write: Write, table: str, was: str, now: str) -> None:
+    """Give the code of a table another name; what is known of that name already is put together with it."""
+    labels = {row.code: row.labels for row in write.execute(_CODES_OF, {"of": table})}
+    if was not in labels:
+        return
+    if was in labels and now in labels:
+        write.execute(sa.delete(codes).where(codes.c.table_name == table, codes.c.code == was))
+        same = sa.update(codes).where(codes.c.table_name == table, codes.c.code == now)
+        write.execute(same.values(labels=labels[was] + labels[now]))
+    if {was, now} <= set(write.execute(_LINEAGES_OF, {"of": table}).scalars()):
+        write.execute(sa.delete(code_lineage).where(code_lineage.c.table_name == table, code_lineage.c.code == was))
+    for column in CODES:
+        of = column.table.c.table_name == table
+        write.execute(sa.update(column.table).where(of, column == was).values({column: now}))
+
+
+def _note(write: Write, was: str, now: str, *, is_code: bool) -> None:
+    at: datetime = write.at
+    write.execute(_FOLLOW, {"was": was, "now_": now, "at_": at})
+    for name in (was, now):  # one that is called as it was before is called so now
+        write.execute(_FORGET, {"was": name})
+    write.execute(_ADD, {"former": was, "current": now, "is_code": is_code, "at": at})
+
+
+def _former(connection: sa.Connection) -> FormerNames:
+    rows = connection.execute(_FORMER).all()
+    return FormerNames(
+        {row.former: row.current for row in rows if not row.is_code},
+        {row.former: row.current for row in rows if row.is_code},
+    )
