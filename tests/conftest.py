@@ -164,7 +164,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     spent = sum(os.times()[:4]) - before
     # CPU is counted where it is asked for: what shares a core with others takes several times as much
     is_asked = "WATERCLOCK_BOUNDED" in os.environ
-    is_quick = item.path.is_relative_to(HERE / "unit") and not any(map(item.get_closest_marker, ("slow", "spark")))
+    is_daily = not any(map(item.get_closest_marker, ("slow", "spark", "soak")))
+    is_quick = item.path.is_relative_to(HERE / "unit") and is_daily
     is_bound = is_asked and is_quick
     if is_bound and not is_soak(item.config) and spent > MOST_SECONDS_OF_A_UNIT_TEST:
         pytest.fail(f"it took {spent:.1f} s of CPU: make it quicker, or mark it slow")
