@@ -117,7 +117,7 @@ def parts_of(table: Table) -> Iterator[str]:
     yield f"  open: {table.columns.is_open}"
     yield from (f"  left out: {name}" for name in table.columns.left_out)
     yield from (f"  lines {of.name!r}: {words(of.ladder)}" for of in [table.columns.unread] if of)
-    for rule in (*table.rules, *table.door):
+    for rule in (*table.rules, *table.input_rules):
         said_of = f"({rule.scope}{f' of {rule.of}' if rule.of else ''}, {words(rule.rungs)})"
         yield f"  rule {rule.name!r}: {rule.expression} {said_of} {rule.variables or ''}".rstrip()
         if rule.comparison is not None:

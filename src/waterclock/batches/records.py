@@ -9,7 +9,7 @@ from typing import Any
 
 QUARANTINED = "quarantined"
 """The measure of a batch that counts its rows which were set aside."""
-DOOR = "door"
+INPUTS_FOUND = "door"
 """The measure of a batch that says by table what became of the rows that it read, before its query saw them."""
 MISSING = "missing"
 """What of a batch's source says which inputs it was made without."""
@@ -25,7 +25,7 @@ def warnings_of(measures: Mapping[str, Any]) -> tuple[str, ...]:
 def rows_aside(measures: Mapping[str, Any]) -> int:
     """Return how many rows of a batch are in its quarantine: of what it made, and of what it read."""
     own = int(measures.get(QUARANTINED) or 0)
-    return own + sum(int(of.get(QUARANTINED) or 0) for of in measures.get(DOOR, {}).values())
+    return own + sum(int(of.get(QUARANTINED) or 0) for of in measures.get(INPUTS_FOUND, {}).values())
 
 
 @dataclass(frozen=True, slots=True)

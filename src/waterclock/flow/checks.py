@@ -45,7 +45,7 @@ class Ruled(Protocol):
         """Its EXPECTs of what a batch makes."""
 
     @property
-    def door(self) -> tuple[Rule, ...]:
+    def input_rules(self) -> tuple[Rule, ...]:
         """Its EXPECTs of what a batch reads."""
 
 
@@ -87,7 +87,7 @@ def all_rules(table: Ruled) -> tuple[Rule, ...]:
 
 def every_rule(table: Ruled) -> tuple[Rule, ...]:
     """Return all EXPECTs: those of what a batch reads, then those of what it makes."""
-    return (*table.door, *all_rules(table))
+    return (*table.input_rules, *all_rules(table))
 
 
 def asks_rows(table: Ruled) -> bool:
@@ -117,18 +117,18 @@ def marks_rows(table: Ruled) -> bool:
 
 def keeps_aside(table: Ruled) -> bool:
     """Tell whether the table's batches may have rows in its quarantine, of what they make or of what they read."""
-    return any(check.takes_out is Action.QUARANTINE for check in (*checks_of(table), *door_checks(table.door)))
+    return any(check.takes_out is Action.QUARANTINE for check in (*checks_of(table), *input_checks(table.input_rules)))
 
 
 def inputs_asked(table: Ruled) -> dict[str, tuple[Rule, ...]]:
     """Return by table which rules are asked of the rows that batches read of it, in the order written."""
     found: dict[str, tuple[Rule, ...]] = {}
-    for rule in table.door:
+    for rule in table.input_rules:
         found[rule.of] = (*found.get(rule.of, ()), rule)
     return found
 
 
-def door_checks(rules: Iterable[Rule]) -> tuple[Check, ...]:
+def input_checks(rules: Iterable[Rule]) -> tuple[Check, ...]:
     """Return what is asked of each row that is read, of the rules of one input or of all."""
     return tuple(_of_rules(rules))
 
@@ -138,7 +138,7 @@ def marks(table: Ruled) -> tuple[Check, ...]:
 
     What is made has bits only where its rows are marked as they are written.
     """
-    return (*(checks_of(table) if marks_rows(table) else ()), *door_checks(table.door))
+    return (*(checks_of(table) if marks_rows(table) else ()), *input_checks(table.input_rules))
 
 
 def loose_types(table: Ruled) -> dict[str, str]:

@@ -382,7 +382,7 @@ class Table(Keyed):
     `choices` are the queries between which windows choose; `reads` are those of all, `query` has all as its branches.
     `compatible`: what is promised to those that read by older or newer versions of its columns.
     `marks`: the watermark that the table keeps, of the one whose windows it reads. `late_rows`: whose it keeps.
-    `rules` are asked of what a batch makes, `door` of what it reads.
+    `rules` are asked of what a batch makes, `input_rules` of what it reads.
     `measures`: what is counted of each batch in the pass that writes it, `is_profiled`: of each column, too; `offline`:
     what a job of its own counts. The code is the same with and without them. `fingerprint` names it: the syntax tree of
     the query, or of the function and its imports, and what is said of columns and rules, but no comments or spacing.
@@ -400,7 +400,7 @@ class Table(Keyed):
     columns: Columns = Columns()
     fold: Merge | Temporal | None = None
     rules: tuple[Rule, ...] = ()
-    door: tuple[Rule, ...] = ()
+    input_rules: tuple[Rule, ...] = ()
     retain: Duration | None = None
     keep_versions: Duration | None = None
     manifest: str | None = None
@@ -473,7 +473,7 @@ class Table(Keyed):
     @property
     def expressions(self) -> tuple[str, ...]:
         """The Spark SQL of the header: rules, measures, which winners of a MERGE are gone, what a PUBLISH makes."""
-        rules = (*self.rules, *(rule for column in self.columns.named for rule in column.rules), *self.door)
+        rules = (*self.rules, *(rule for column in self.columns.named for rule in column.rules), *self.input_rules)
         gone = self.fold.delete_when if self.fold else None
         measured = (it.expression for it in (*self.measures, *(self.offline.measures if self.offline else ())))
         made = (column.made_as.expression for column in self.columns.named if column.made_as)

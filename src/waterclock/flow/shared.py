@@ -43,7 +43,7 @@ def readers_of_shared(flow: Flow) -> Mapping[str, tuple[str, ...]]:
     """
     found: dict[str, list[str]] = {}
     for name, table in flow.tables.items():
-        for view in views_shared_by(table) if table.open_of is None and not table.door else ():
+        for view in views_shared_by(table) if table.open_of is None and not table.input_rules else ():
             found.setdefault(view, []).append(name)
     return {view: tuple(names) for view, names in sorted(found.items()) if len(names) > 1}
 

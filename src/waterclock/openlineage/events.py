@@ -37,7 +37,7 @@ from openlineage.client.facet_v2 import (
 from openlineage.client.serde import Serde
 
 from waterclock.batches.happenings import Happening, MadeRows, What
-from waterclock.batches.records import DOOR, warnings_of
+from waterclock.batches.records import INPUTS_FOUND, warnings_of
 from waterclock.dpl.project import Project
 from waterclock.flow.checks import rules_without_expression
 from waterclock.flow.choices import Action, Kind
@@ -226,7 +226,7 @@ def _assertions(table: Table, measures: Mapping[str, Any]) -> Iterator[data_qual
     """Say of each rule whether it held in a batch: by its name, with what broke it."""
     warned = {text.partition(":")[0]: text for text in warnings_of(measures)}
     broken: dict[str, int] = dict(measures.get("broken", {}))
-    for of in measures.get(DOOR, {}).values():
+    for of in measures.get(INPUTS_FOUND, {}).values():
         broken |= of["broken"]
     for rule, column in _rules(table):
         count = broken.get(rule.name, 0)
@@ -244,7 +244,7 @@ def _assertions(table: Table, measures: Mapping[str, Any]) -> Iterator[data_qual
 
 
 def _rules(table: Table) -> Iterator[tuple[Rule, str | None]]:
-    yield from ((rule, None) for rule in (*table.door, *table.rules, *rules_without_expression(table)))
+    yield from ((rule, None) for rule in (*table.input_rules, *table.rules, *rules_without_expression(table)))
     yield from ((rule, column.name) for column in table.columns.named for rule in column.rules)
 
 

@@ -56,7 +56,7 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         pairs.append(("merge", f"ON ({', '.join(table.merge.keys)}){order}"))
     if table.temporal is not None:
         pairs.append(("temporal", str(table.temporal)))
-    pairs += [("expects", f"of {rule.of}: {_expected(rule)}") for rule in table.door]
+    pairs += [("expects", f"of {rule.of}: {_expected(rule)}") for rule in table.input_rules]
     pairs += [("expects", _expected(rule)) for rule in (*table.rules, *rules_without_expression(table))]
     pairs += [("measures", f"{measure.expression} ({measure.name})") for measure in table.measures]
     pairs += [("measures", "each column: nulls, about how many differ, least, greatest")] if table.is_profiled else []

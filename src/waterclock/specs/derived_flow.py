@@ -81,7 +81,7 @@ def _derived(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: datet
             seeded[name] = replace(
                 tables[name],
                 rules=(),
-                door=(),
+                input_rules=(),
                 columns=_columns(table, typed.schemas[name], is_asked=False, has_keys=True),
                 query=_all_of(hidden.name, table.place),
                 choices=(),
@@ -118,7 +118,7 @@ def _given(table: Table, name: str, schema: Schema, start: datetime, *, is_asked
         kind=Kind.COLLECT,
         columns=_columns(table, schema, is_asked=is_asked, has_keys=table.is_fold),
         rules=table.rules if is_asked else (),
-        door=(),
+        input_rules=(),
         reads=(),
         source=Source(Unit(CONNECTION, name, None, {}, table.place), Batching.DATA_TIME),
         query=None,

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from waterclock.batches.audit_trail import Attempt, Audit, Link, PauseEvent
 from waterclock.batches.facts import lacking, missing_of
-from waterclock.batches.records import DOOR, QUARANTINED, WARNINGS, Input, warnings_of
+from waterclock.batches.records import INPUTS_FOUND, QUARANTINED, WARNINGS, Input, warnings_of
 from waterclock.batches.schemas import SCHEMA
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Flow, Table
@@ -179,9 +179,9 @@ def _made(found: Found, table: Table) -> list[tuple[str, str]]:
 
 def _counted(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Say what the rules of a batch warned of and counted, and what was measured."""
-    told_apart = {WARNINGS, MEASURED, OFFLINE, PASSED_OVER, DOOR}
+    told_apart = {WARNINGS, MEASURED, OFFLINE, PASSED_OVER, INPUTS_FOUND}
     pairs = [("warned", warning) for warning in warnings_of(measures)]
-    for name, counts in measures.get(DOOR, {}).items():
+    for name, counts in measures.get(INPUTS_FOUND, {}).items():
         pairs += [
             (f"of {name}" if key == "in" else "", f"{key} {_measure(value)}")
             for key, value in counts.items()

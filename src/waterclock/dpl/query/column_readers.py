@@ -53,7 +53,7 @@ def readers_of(flow: Flow, table: str, column: str) -> tuple[Reader, ...]:
 
 def is_asked(reader: Table, table: str, column: str) -> bool:
     """Tell whether a rule OF a table that is read names a column of it."""
-    rules = [rule for rule in reader.door if rule.of == table]
+    rules = [rule for rule in reader.input_rules if rule.of == table]
     trees: list[Any] = [exp.maybe_parse(rule.expression, dialect=_DIALECT) for rule in rules]
     named = (part for tree in trees for node in tree.find_all(exp.Column) for part in node.parts)
     return any(part.name.lower() == column.lower() for part in named)

@@ -33,7 +33,7 @@ def draft_before(draft: Draft, names: Names) -> Draft:
         draft,
         reads=tuple(replace(read, table=_of(names, read.table)) for read in draft.reads),
         columns=_columns(draft.columns, names),
-        door=tuple(replace(rule, of=_of(names, rule.of)) for rule in draft.door),
+        input_rules=tuple(replace(rule, of=_of(names, rule.of)) for rule in draft.input_rules),
         source=source,
         closes=closes,
     )

@@ -24,13 +24,13 @@ from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, settle_connections
 from waterclock.dpl.resolve.copies import refused_copies
 from waterclock.dpl.resolve.deadlines import RUNTIME, check_deadlines, is_by_watermark
-from waterclock.dpl.resolve.doors import check_doors
 from waterclock.dpl.resolve.drafts import Draft, draft_of
 from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.for_each import read_each
 from waterclock.dpl.resolve.hidden import hidden_of_view, with_left_out_rows
+from waterclock.dpl.resolve.input_rules import check_input_rules
 from waterclock.dpl.resolve.keys import settle_keys
 from waterclock.dpl.resolve.ladders import check_ladders
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE, with_late_rows
@@ -136,7 +136,7 @@ class _Compiler:
         self.errors.extend(settle_closings(self.drafts, self.config.variables, functions))
         self.errors.extend(check_open_windows(self.drafts, self.statements))
         self.errors.extend(check_ladders(self.drafts.values()))
-        self.errors.extend(check_doors(self.drafts, queries.views))
+        self.errors.extend(check_input_rules(self.drafts, queries.views))
         self.errors.extend(check_offline(self.drafts.values()))
         for draft in self.drafts.values():
             known = [queries.found.get(name) for name in (draft.name, *self._views_of(draft, queries))]
@@ -376,7 +376,7 @@ class _Compiler:
             columns=draft.columns,
             fold=draft.fold,
             rules=draft.rules,
-            door=draft.door,
+            input_rules=draft.input_rules,
             retain=draft.retain,
             keep_versions=draft.keep_versions,
             manifest=draft.manifest,

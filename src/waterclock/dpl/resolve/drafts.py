@@ -66,7 +66,7 @@ class Draft(Keyed):
     mode: Mode = Mode.REPLACE
     columns: Columns = field(default_factory=Columns)
     rules: tuple[Rule, ...] = ()
-    door: tuple[Rule, ...] = ()
+    input_rules: tuple[Rule, ...] = ()
     measures: tuple[Measure, ...] = ()
     is_profiled: bool = False
     offline: Offline | None = None
@@ -112,7 +112,7 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
     draft.columns = columns_of(statement, config.variables, errors)
     rules = _rules(statement, config.variables, errors)
     draft.rules = tuple(rule for rule in rules if not rule.of)
-    draft.door = tuple(rule for rule in rules if rule.of)
+    draft.input_rules = tuple(rule for rule in rules if rule.of)
     with_hidden_rules(draft)
     draft.measures, draft.is_profiled, draft.offline = measures_of(statement, config.variables, errors)
     draft.about = _about(draft, config)

@@ -87,7 +87,7 @@ def fingerprint_of(
     parts: list[Any] = [draft.kind.value, draft.type.value, draft.mode.value, draft.merge]
     parts += [repr(draft.temporal)] if draft.temporal else []
     parts += [_columns(draft.columns), *(_rule(rule) for rule in draft.rules)]
-    parts += [f"{_rule(rule)} OF {rule.of}" for rule in draft.door]
+    parts += [f"{_rule(rule)} OF {rule.of}" for rule in draft.input_rules]
     parts += [f"{name}={text}" for name, text in sorted(queries.items())]
     parts += [str(read) for read in draft.reads]
     parts += [repr(flat) for flat in flats]

@@ -15,7 +15,6 @@ from waterclock.batches.records import WARNINGS, BatchResult, Claim, ClaimReques
 from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
 from waterclock.engine.batch.destinations import refuse_lost
-from waterclock.engine.batch.doors import Asked, ask_at_door
 from waterclock.engine.batch.expectations import (
     Verdict,
     has_unasked,
@@ -26,6 +25,7 @@ from waterclock.engine.batch.expectations import (
     row_measures,
     with_past,
 )
+from waterclock.engine.batch.input_rules import Asked, ask_input_rules
 from waterclock.engine.batch.late_rows import told_late
 from waterclock.engine.batch.make import Bound, make
 from waterclock.engine.batch.measuring import Judging, measure_columns
@@ -236,10 +236,10 @@ class _Attempt:
             if linked is not None:
                 return linked, Notes({manifest.label: manifest.source for manifest in linked.manifests})
         made = made or self._make(bound)
-        if self.table.door and self.group.verb != GIVE_UP:
+        if self.table.input_rules and self.group.verb != GIVE_UP:
             with self._step("door"):
                 pins = {batch.label: bound.pins[batch.label] for batch in self.group.batches}
-                self.asked = ask_at_door(self.work, self.spark, self.table, pins, claim.number)
+                self.asked = ask_input_rules(self.work, self.spark, self.table, pins, claim.number)
         with self._step("seal"):
             written = self._write(claim, made)
             self.asked.clear(self.folder)
@@ -268,7 +268,7 @@ class _Attempt:
                 name=self.table.name,
                 of_nothing=part.of_nothing,
                 through=part.through,
-                at_door=self.asked.aside,
+                inputs_aside=self.asked.aside,
             )
             manifests += written.manifests
             measures |= written.measures

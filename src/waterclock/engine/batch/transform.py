@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.dpl.query.flat_alone import flat_alone
 from waterclock.dpl.query.splice import reads_of, splice
 from waterclock.engine.batch.code_lineage import named, note_lineage
-from waterclock.engine.batch.doors import seen_by_queries, seen_by_query
+from waterclock.engine.batch.input_rules import seen_by_queries, seen_by_query
 from waterclock.engine.batch.late_rows import too_late
 from waterclock.engine.batch.many_windows import Pins, rows_of_windows, shares_of
 from waterclock.engine.batch.marks import require_time
@@ -77,7 +77,7 @@ def transform_parts(
         return parts
     shared: Mapping[TableReference, SharedView] = _NOTHING_SHARED
     # what lacks something, what is open, and what rows are taken out of before the query reads a view for itself
-    if not batches[0].missing and table.open_of is None and not table.door:
+    if not batches[0].missing and table.open_of is None and not table.input_rules:
         shared = shared_rows(work, spark, table, batches, pins, partial(_rows_of, work, spark))
     if shared or len(batches) == 1 or table.query is None or table.late_rows or _flats(table):
         return _window_by_window(work, spark, table, batches, pins, shared, absent)
@@ -188,7 +188,7 @@ def _rows_of(
     if absent is not None and own.query is not None and flat_alone(own.query) is not None:
         counted = partial(absent.watched, batch.label)
     frames |= flat_frames(work, spark, _flats(own), reads, frames, counted)
-    frames = seen_by_query(table, frames) if table.door else frames
+    frames = seen_by_query(table, frames) if table.input_rules else frames
     if table.late_rows is not None:
         return too_late(work, table, table.late_rows, batch, frames[table.reads[0]])
     if table.function is None or table.function.step is not None:

@@ -13,10 +13,10 @@ from waterclock.filesystem import Found, at, files_below, folders_in, is_there, 
 from waterclock.object_stores import is_remote
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import MANIFEST
-from waterclock.storage.slices.sieve import AT_DOOR
+from waterclock.storage.slices.sieve import INPUTS_ASIDE
 from waterclock.timelabel.label import instant_of, label_of_hive_path
 
-_LEAF = re.compile(rf"((?:y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/|{AT_DOOR}/)?c=\d+)(?:$|(/.*))")
+_LEAF = re.compile(rf"((?:y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/|{INPUTS_ASIDE}/)?c=\d+)(?:$|(/.*))")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from waterclock.faults import fault
 from waterclock.filesystem import at, folders_in, is_folder, make_folder, move_folder, remove_folder
 from waterclock.spark_sql import quoted
 from waterclock.storage.lake import STAGE, Lake
-from waterclock.storage.slices.at_door import SetAside
 from waterclock.storage.slices.conform import row_error
 from waterclock.storage.slices.digest import (
     HIGH,
@@ -34,6 +33,7 @@ from waterclock.storage.slices.digest import (
     row_hash_text,
     rows_of,
 )
+from waterclock.storage.slices.input_sifting import SetAside
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
 from waterclock.storage.slices.order_values import order_measures
 from waterclock.storage.slices.read import frame_of_slices
@@ -111,7 +111,7 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
     name: str = "",
     of_nothing: bool = False,
     through: Through | None = None,
-    at_door: SetAside | None = None,
+    inputs_aside: SetAside | None = None,
 ) -> Written:
     """Write and seal one slice per label: one Spark job, and a scan where a group has measures or more than 16 labels.
 
@@ -122,7 +122,7 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
     A frame for several labels holds theirs as text in the column `timelabel`; one label's is set here. A label without
     rows has a sealed slice without files. Each slice's files hold `timelabel` first, for readers of the bare files.
     Rows go `through` a sieve where single ones may be set aside or dropped; measures are of those that stay. What was
-    set aside `at_door`, of what was read, is sealed with the slices.
+    set aside in `inputs_aside`, of what was read, is sealed with the slices.
 
     Raises  E604 where a slice of the claim is sealed already
             E606 where a row bears a label that is not among `labels`
@@ -156,9 +156,10 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
         found[label] = {**found[label], **_measured(frame, draft, label, paths[label], files[label], taken)}
     if through is not None:
         aside = {label: _told_apart(draft, paths[label], files[label], aside[label]) for label in labels}
-    if at_door is not None:
+    if inputs_aside is not None:
         aside = {
-            label: _with_inputs(folder, label, paths[label], aside.get(label, Aside()), at_door) for label in labels
+            label: _with_inputs(folder, label, paths[label], aside.get(label, Aside()), inputs_aside)
+            for label in labels
         }
     manifests = tuple(
         draft.manifest(label, paths[label], files[label], found[label], (source or {}).get(label, {}), aside.get(label))
@@ -315,10 +316,10 @@ def _told_apart(draft: _Draft, path: str, files: Sequence[DataFile], gone: Aside
     return Aside(aside, aside_digest(folder, aside), sifted, rules=tuple(mesh.name for mesh in sieve.meshes))
 
 
-def _with_inputs(folder: str, label: datetime, path: str, own: Aside, at_door: SetAside) -> Aside:
+def _with_inputs(folder: str, label: datetime, path: str, own: Aside, inputs_aside: SetAside) -> Aside:
     """Put what was set aside of what a batch reads beside what was set aside of what it makes."""
-    files = (*own.files, *at_door.moved(folder, label, path))
-    return replace(own, files=files, digest=aside_digest(folder, files), rules=(*own.rules, *at_door.rules))
+    files = (*own.files, *inputs_aside.moved(folder, label, path))
+    return replace(own, files=files, digest=aside_digest(folder, files), rules=(*own.rules, *inputs_aside.rules))
 
 
 def _write_group(

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.batches.audit_trail import Cell, Counted, RuleNote
-from waterclock.batches.records import DOOR, QUARANTINED
-from waterclock.flow.checks import Check, checks_of, door_checks
+from waterclock.batches.records import INPUTS_FOUND, QUARANTINED
+from waterclock.flow.checks import Check, checks_of, input_checks
 from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Table
 from waterclock.operations.measure_series import ColumnProfile, Point, Series, labels_back, profile_of, series_of
@@ -83,9 +83,11 @@ def _sentence(rules: Sequence[RuleKept], batches: int) -> list[Told]:
 
 def _rule(at: Reading, table: Table, rule: RuleKept, shown: Iterable[Counted]) -> Told:
     """Tell a rule with the rows that broke it; a sieve alone counts these by rule."""
-    check = next((each for each in (*door_checks(table.door), *checks_of(table)) if each.name == rule.rule), None)
-    of = next((each.of for each in table.door if each.name == rule.rule), "")
-    told = [each.measures.get(DOOR, {}).get(of, {}) if of else each.measures for each in shown]
+    check = next(
+        (each for each in (*input_checks(table.input_rules), *checks_of(table)) if each.name == rule.rule), None
+    )
+    of = next((each.of for each in table.input_rules if each.name == rule.rule), "")
+    told = [each.measures.get(INPUTS_FOUND, {}).get(of, {}) if of else each.measures for each in shown]
     sifted = [measures for measures in told if "broken" in measures]
     takes = None if check is None else check.takes_out
     return rule_told(at, rule) | {
@@ -107,7 +109,7 @@ def _aside_address(table: Table, check: Check | None) -> str | None:
 
 def _went(table: Table, each: Counted, words: str) -> Iterator[Told]:
     """Tell what went aside of a batch: of what it read, by table, before its query saw it, then of what it made."""
-    for name, counts in each.measures.get(DOOR, {}).items():
+    for name, counts in each.measures.get(INPUTS_FOUND, {}).items():
         if counts[QUARANTINED] or counts["dropped"]:
             seen = counts["in"] - counts[QUARANTINED] - counts["dropped"]
             yield _aside(table, each.label, words, counts, seen) | {"input": name}

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 from tests.ledgers import SOMEWHERE, table
 from waterclock.batches.records import rows_aside
 from waterclock.dpl.query.column_readers import is_asked
-from waterclock.engine.batch.doors import AtDoor, doors_of, seen_by_query
+from waterclock.engine.batch.input_rules import InputFindings, input_sieves_of, seen_by_query
 from waterclock.engine.batch.sieves import found_by
-from waterclock.flow.checks import door_checks, every_rule, inputs_asked, keeps_aside
+from waterclock.flow.checks import every_rule, input_checks, inputs_asked, keeps_aside
 from waterclock.flow.choices import Action, ReadKind, Scope
 from waterclock.flow.declarations import Flat, Read, Rule, Table
 from waterclock.flow.ladders import Ladder, Rung
-from waterclock.storage.slices.at_door import Counts
+from waterclock.storage.slices.input_sifting import Counts
 from waterclock.storage.slices.sieve import SET_ASIDE, STAYS, Sifted
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def rule(text: str, name: str, action: Action, *, of: str = "", ladder: Ladder =
     return Rule(text, name, scope, action, SOMEWHERE, ladder=ladder, of=of)
 
 
-def asking(*door: Rule, rules: tuple[Rule, ...] = ()) -> Table:
-    return replace(table("a.made", reads=("a.read", "a.other")), door=door, rules=rules)
+def asking(*input_rules: Rule, rules: tuple[Rule, ...] = ()) -> Table:
+    return replace(table("a.made", reads=("a.read", "a.other")), input_rules=input_rules, rules=rules)
 
 
 GOOD = rule("n > 0", "good", Action.QUARANTINE, of="a.read")
@@ -36,14 +36,14 @@ SOME = rule("count(*) > 0", "some", Action.HOLD, of="a.read")
 
 def test_bits_of_what_is_read_come_behind_those_of_what_is_made() -> None:
     made = asking(GOOD, TOLD, SOME, rules=(rule("m > 0", "most", Action.DROP),))
-    doors = doors_of(made)
-    assert {name: (door.first_bit, door.sets_aside) for name, door in doors.items()} == {
+    sieves = input_sieves_of(made)
+    assert {name: (of_input.first_bit, of_input.sets_aside) for name, of_input in sieves.items()} == {
         "a.read": (1, True),
         "a.other": (2, False),
     }
-    assert [(mesh.name, mesh.fate) for mesh in doors["a.read"].sieve.meshes] == [("good", SET_ASIDE)]
-    assert [mesh.fate for mesh in doors["a.other"].sieve.meshes] == [STAYS]
-    assert (doors["a.read"].lets_through, doors["a.other"].lets_through) == ("(n > 0)", "")
+    assert [(mesh.name, mesh.fate) for mesh in sieves["a.read"].sieve.meshes] == [("good", SET_ASIDE)]
+    assert [mesh.fate for mesh in sieves["a.other"].sieve.meshes] == [STAYS]
+    assert (sieves["a.read"].lets_through, sieves["a.other"].lets_through) == ("(n > 0)", "")
     assert [each.name for each in every_rule(made)] == ["good", "small", "some", "most"]
     assert keeps_aside(made)
     assert not keeps_aside(asking(TOLD, rules=(rule("m > 0", "most", Action.DROP),)))
@@ -65,18 +65,18 @@ def test_what_is_told_names_the_table_that_was_read() -> None:
     ladder = (Rung(Action.QUARANTINE, Decimal(1)), Rung(Action.HOLD))
     limited = replace(GOOD, ladder=ladder)
     sifted = Sifted(10, 2, 0, {"good": 2}, {"good": 2})
-    assert list(found_by(door_checks([limited]), sifted, of=" of a.read")) == [
+    assert list(found_by(input_checks([limited]), sifted, of=" of a.read")) == [
         (Action.HOLD, "good: 2 of 10 rows of a.read are not (n > 0), beyond quarantine at most 1")
     ]
 
 
 def test_rows_that_were_read_and_made_are_in_one_quarantine() -> None:
-    found = AtDoor({"a.read": Counts(Sifted(10, 2, 1, {"good": 2, "small": 0}, {"good": 2}))})
+    found = InputFindings({"a.read": Counts(Sifted(10, 2, 1, {"good": 2, "small": 0}, {"good": 2}))})
     assert found.measures() == {
         "door": {"a.read": {"in": 10, "quarantined": 2, "dropped": 1, "broken": {"good": 2}, "first": {"good": 2}}}
     }
     assert rows_aside({"quarantined": 3} | found.measures()) == 5
-    assert rows_aside(AtDoor().measures()) == 0
+    assert rows_aside(InputFindings().measures()) == 0
 
 
 def test_a_rule_of_what_is_read_reads_its_columns() -> None:

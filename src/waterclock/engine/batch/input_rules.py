@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from waterclock.batches.records import DOOR
+from waterclock.batches.records import INPUTS_FOUND
 from waterclock.dpl.query.aggregates import in_sparks_words
 from waterclock.engine.batch.expectations import Verdict, held_back, refusal
 from waterclock.engine.batch.sieves import FATES, found_by, measures_of, sieve_of
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.workplace import Workplace
-from waterclock.flow.checks import door_checks, inputs_asked
+from waterclock.flow.checks import input_checks, inputs_asked
 from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Read, Rule, Table
-from waterclock.storage.slices.at_door import (
+from waterclock.storage.slices.input_sifting import (
     READ_BY,
     Counts,
-    Door,
+    InputSieve,
     SetAside,
-    counted_at_door,
+    counted_in_input,
     scratch_of,
-    set_aside_at_door,
+    set_aside_of_input,
 )
 from waterclock.storage.slices.sieve import Mesh, Sieve, counted
 from waterclock.timelabel.label import label_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class AtDoor:
+class InputFindings:
     """What was found of all that one batch reads: by table what became of its rows, and what does not hold."""
 
     counts: Mapping[str, Counts] = field(default_factory=dict)
@@ -48,19 +48,23 @@ class AtDoor:
 
     def measures(self) -> dict[str, Any]:
         """Return what is kept with the batch: by table how many rows came, what became of them and what they broke."""
-        return {DOOR: {name: measures_of(each.sifted) for name, each in self.counts.items()}} if self.counts else {}
+        return (
+            {INPUTS_FOUND: {name: measures_of(each.sifted) for name, each in self.counts.items()}}
+            if self.counts
+            else {}
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was found at the doors of a group, by label, and where rows lie that were set aside; None for none."""
+    """What was found of what a group reads, by label, and where rows lie that were set aside; None for none."""
 
-    by_label: Mapping[datetime, AtDoor] = field(default_factory=dict)
+    by_label: Mapping[datetime, InputFindings] = field(default_factory=dict)
     aside: SetAside | None = None
 
-    def of(self, label: datetime) -> AtDoor:
+    def of(self, label: datetime) -> InputFindings:
         """Return what was found of what a batch reads."""
-        return self.by_label.get(label, AtDoor())
+        return self.by_label.get(label, InputFindings())
 
     def clear(self, folder: str) -> None:
         """Remove from a table's folder what was set aside and is sealed elsewhere, or with nothing."""
@@ -68,27 +72,27 @@ class Asked:
             self.aside.clear(folder)
 
 
-def doors_of(table: Table) -> dict[str, Door]:
+def input_sieves_of(table: Table) -> dict[str, InputSieve]:
     """Return by table what is asked of its rows; their bits come behind those of what the batch makes."""
     own = sieve_of(table)
     bit = 0 if own is None else len(own.meshes)
     found = {}
     for name, rules in inputs_asked(table).items():
-        meshes = tuple(Mesh(check.name, check.text, FATES[check.takes_out]) for check in door_checks(rules))
-        found[name] = Door(name, Sieve(meshes), bit)
+        meshes = tuple(Mesh(check.name, check.text, FATES[check.takes_out]) for check in input_checks(rules))
+        found[name] = InputSieve(name, Sieve(meshes), bit)
         bit += len(meshes)
     return found
 
 
 def seen_by_query(table: Table, frames: Mapping[Any, DataFrame]) -> dict[Any, DataFrame]:
     """Return what a batch reads without the rows that its rules take out; FLATs and read functions are as they were."""
-    doors = doors_of(table)
-    return {read: _through(doors.get(_plain(read)), frame) for read, frame in frames.items()}
+    sieves = input_sieves_of(table)
+    return {read: _through(sieves.get(_plain(read)), frame) for read, frame in frames.items()}
 
 
 def seen_by_queries(table: Table, read: Read, frame: DataFrame) -> DataFrame:
     """Return what many batches read of one table without the rows that rules take out."""
-    return _through(doors_of(table).get(_plain(read)), frame)
+    return _through(input_sieves_of(table).get(_plain(read)), frame)
 
 
 def _plain(read: object) -> str:
@@ -96,11 +100,11 @@ def _plain(read: object) -> str:
     return read.table if isinstance(read, Read) and read == Read(read.table) else ""
 
 
-def _through(door: Door | None, frame: DataFrame) -> DataFrame:
-    return frame if door is None or not door.lets_through else frame.where(door.lets_through)
+def _through(of_input: InputSieve | None, frame: DataFrame) -> DataFrame:
+    return frame if of_input is None or not of_input.lets_through else frame.where(of_input.lets_through)
 
 
-def ask_at_door(
+def ask_input_rules(
     work: Workplace,
     spark: SparkSession,
     table: Table,
@@ -114,22 +118,22 @@ def ask_at_door(
     together name; nothing where there are none and what is read are slices.
     Raises  E740 where one of them fails its batch, E755 where it holds back some of several
     """
-    doors = doors_of(table)
+    sieves = input_sieves_of(table)
     asked: dict[datetime, dict[str, Counts]] = {label: {} for label in pins}
     scratch = scratch_of(claim)
-    for name, door in doors.items():
+    for name, of_input in sieves.items():
         read = {label: [each for each in own if _plain(each.read) == name] for label, own in pins.items()}
         read = {label: own for label, own in read.items() if own}
         if not read:
             continue  # by another query of the table
         rules = inputs_asked(table)[name]
-        for label, counts in _counts(work, spark, table, door, rules, read, scratch).items():
+        for label, counts in _counts(work, spark, table, of_input, rules, read, scratch).items():
             asked[label][name] = counts
-    aside = [door for door in doors.values() if door.sets_aside]
-    rules_of_bits = tuple(mesh.name for door in doors.values() for mesh in door.sieve.meshes)
+    aside = [of_input for of_input in sieves.values() if of_input.sets_aside]
+    rules_of_bits = tuple(mesh.name for of_input in sieves.values() for mesh in of_input.sieve.meshes)
     found = Asked(
-        {label: AtDoor(counts, tuple(_findings(table, counts))) for label, counts in asked.items()},
-        SetAside(scratch, tuple(door.input for door in aside), rules_of_bits) if aside else None,
+        {label: InputFindings(counts, tuple(_findings(table, counts))) for label, counts in asked.items()},
+        SetAside(scratch, tuple(of_input.input for of_input in aside), rules_of_bits) if aside else None,
     )
     where = {label: f"{table.name}@{label_of(label)}" for label in pins}
     for label in pins:
@@ -147,7 +151,7 @@ def _counts(
     work: Workplace,
     spark: SparkSession,
     table: Table,
-    door: Door,
+    of_input: InputSieve,
     rules: Sequence[Rule],
     read: Mapping[datetime, Sequence[PinnedRead]],
     scratch: str,
@@ -157,18 +161,18 @@ def _counts(
     asked: list[tuple[str, Column]] = [
         (rule.name, F.expr(in_sparks_words(rule.expression))) for rule in rules if rule.scope is Scope.BATCH
     ]
-    if not door.sets_aside:
-        return counted_at_door(rows, door, labels, asked)
-    masks = set_aside_at_door(rows, door, work.folder(table), scratch, labels)
+    if not of_input.sets_aside:
+        return counted_in_input(rows, of_input, labels, asked)
+    masks = set_aside_of_input(rows, of_input, work.folder(table), scratch, labels)
     totals = None if asked else _rows_of_slices(work, read)
     answers: Mapping[datetime, Counts] = {}
     if totals is None:
-        answers = counted_at_door(rows, Door(door.input, Sieve(()), 0), labels, asked)
+        answers = counted_in_input(rows, InputSieve(of_input.input, Sieve(()), 0), labels, asked)
         totals = {label: counts.sifted.rows for label, counts in answers.items()}
     found = {}
     for label in labels:
-        gone = counted(door.sieve, masks[label], 0)
-        sifted = counted(door.sieve, masks[label], totals[label] - gone.aside - gone.dropped)
+        gone = counted(of_input.sieve, masks[label], 0)
+        sifted = counted(of_input.sieve, masks[label], totals[label] - gone.aside - gone.dropped)
         found[label] = Counts(sifted, answers[label].answers if answers else {})
     return found
 
@@ -194,7 +198,7 @@ def _findings(table: Table, counts: Mapping[str, Counts]) -> Iterator[tuple[Acti
     for name, rules in inputs_asked(table).items():
         if name not in counts:
             continue
-        yield from found_by(door_checks(rules), counts[name].sifted, of=f" of {name}")
+        yield from found_by(input_checks(rules), counts[name].sifted, of=f" of {name}")
         for rule in rules:
             if rule.scope is Scope.BATCH and counts[name].answers.get(rule.name) is not True:
                 yield rule.action, f"{rule.name}: the rows of {name} are not ({rule.expression})"

@@ -17,7 +17,7 @@ from waterclock.flow.declarations import Choice, Query, Read
 _GOES_BY = {Kind.COLLECT: "come in", Kind.PUBLISH: "go out"}
 
 
-def check_doors(drafts: Mapping[str, Draft], views: Container[str]) -> Iterator[WaterclockError]:
+def check_input_rules(drafts: Mapping[str, Draft], views: Container[str]) -> Iterator[WaterclockError]:
     """Refuse rules OF what nobody reads there by its plain name, and where rules of what is read cannot be asked.
 
     `views` are the names of all views. What follows from a read that is unknown is not told.

@@ -19,13 +19,13 @@ from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import DataFile
 from waterclock.storage.slices.sieve import (
     ASIDE,
-    AT_DOOR,
     BROKEN,
     DROPPED,
     FATE,
     HASH,
     HIDDEN,
     INPUT,
+    INPUTS_ASIDE,
     MASK,
     QUARANTINE,
     ROW,
@@ -48,7 +48,7 @@ _ROWS = "rows"
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class InputSieve:
     """What is asked of the rows of one table that batches read: `sieve` has no demand on a key.
 
     `first_bit`: which bit of what a row broke its first demand is, among all that the batch asks.
@@ -77,8 +77,8 @@ class Counts:
     answers: Mapping[str, Any] = field(default_factory=dict)
 
 
-def counted_at_door(
-    rows: DataFrame, door: Door, labels: Sequence[datetime], asked: Sequence[tuple[str, Column]]
+def counted_in_input(
+    rows: DataFrame, of_input: InputSieve, labels: Sequence[datetime], asked: Sequence[tuple[str, Column]]
 ) -> dict[datetime, Counts]:
     """Count what rows break, by the label of the batch that reads them, and answer what is asked of all together.
 
@@ -86,7 +86,7 @@ def counted_at_door(
     """
     from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-    meshes = door.sieve.meshes
+    meshes = of_input.sieve.meshes
     columns = [
         F.count(F.lit(1)).alias(_ROWS),
         *(column.alias(f"a{number}") for number, (_, column) in enumerate(asked)),
@@ -94,18 +94,18 @@ def counted_at_door(
     for number, mesh in enumerate(meshes):
         columns.append(F.expr(f"count_if({BROKEN} & {1 << number}L != 0)").alias(f"b{number}"))
         if mesh.fate != STAYS:
-            columns.append(F.expr(f"count_if({first_text(door.sieve)} = {1 << number}L)").alias(f"f{number}"))
-    marked = rows.selectExpr("*", f"{marks_text(door.sieve)} AS {BROKEN}")
+            columns.append(F.expr(f"count_if({first_text(of_input.sieve)} = {1 << number}L)").alias(f"f{number}"))
+    marked = rows.selectExpr("*", f"{marks_text(of_input.sieve)} AS {BROKEN}")
     found = {row[READ_BY]: row.asDict() for row in marked.groupBy(READ_BY).agg(*columns).collect()}
     nothing: Mapping[str, Any] = {}
     if len(found) < len(labels):
         [row] = marked.limit(0).agg(*columns).collect()
         nothing = row.asDict()
-    return {label: _counts(door, found.get(label_of(label), nothing), asked) for label in labels}
+    return {label: _counts(of_input, found.get(label_of(label), nothing), asked) for label in labels}
 
 
-def _counts(door: Door, found: Mapping[str, Any], asked: Sequence[tuple[str, Column]]) -> Counts:
-    meshes = door.sieve.meshes
+def _counts(of_input: InputSieve, found: Mapping[str, Any], asked: Sequence[tuple[str, Column]]) -> Counts:
+    meshes = of_input.sieve.meshes
     first = {mesh.name: found[f"f{number}"] for number, mesh in enumerate(meshes) if mesh.fate != STAYS}
     gone = {fate: sum(first[mesh.name] for mesh in meshes if mesh.fate == fate) for fate in (SET_ASIDE, DROPPED)}
     broken = {mesh.name: found[f"b{number}"] for number, mesh in enumerate(meshes)}
@@ -118,28 +118,28 @@ def scratch_of(claim: int) -> str:
 
     What a claim that died leaves of it `maintain` removes.
     """
-    return f"{STAGE}/{AT_DOOR}/c={claim}"
+    return f"{STAGE}/{INPUTS_ASIDE}/c={claim}"
 
 
-def set_aside_at_door(
-    rows: DataFrame, door: Door, folder: str, scratch: str, labels: Sequence[datetime]
+def set_aside_of_input(
+    rows: DataFrame, of_input: InputSieve, folder: str, scratch: str, labels: Sequence[datetime]
 ) -> dict[datetime, Counter[int]]:
     """Write what the query is not to see and is kept, and count by label which sets of demands rows broke.
 
     Of rows that stay or are dropped nothing is written but what they broke: so all numbers are exact, whatever tasks
     ran twice. Cost: one job over what is read
     """
-    place = f"{scratch}/{door.input}"
+    place = f"{scratch}/{of_input.input}"
     remove_folder(at(folder, place))
     shown = {name: name for name in rows.columns if name != READ_BY}
     row = f"CASE WHEN {FATE} = {SET_ASIDE} THEN {row_json(shown)} END AS {ROW_TEXT}"
-    broken = f"shiftleft({BROKEN}, {door.first_bit})"
+    broken = f"shiftleft({BROKEN}, {of_input.first_bit})"
     aside = (
         f"named_struct('{ROW}', {ROW_TEXT}, '{MASK}', {broken}, '{HASH}', CASE WHEN {FATE} = {SET_ASIDE} "
-        f"THEN xxhash64({ROW_TEXT}, {broken}) END, '{INPUT}', {sql_text(door.input)}) AS {ASIDE}"
+        f"THEN xxhash64({ROW_TEXT}, {broken}) END, '{INPUT}', {sql_text(of_input.input)}) AS {ASIDE}"
     )
-    marked = rows.selectExpr("*", f"{marks_text(door.sieve)} AS {BROKEN}").where(f"{BROKEN} != 0")
-    fated = marked.selectExpr("*", f"{fate_text(door.sieve)} AS {FATE}")
+    marked = rows.selectExpr("*", f"{marks_text(of_input.sieve)} AS {BROKEN}").where(f"{BROKEN} != 0")
+    fated = marked.selectExpr("*", f"{fate_text(of_input.sieve)} AS {FATE}")
     told = fated.selectExpr(quoted(READ_BY), BROKEN, FATE, row)
     told = told.selectExpr(f"{READ_BY} AS {TIMELABEL}", f"{READ_BY} AS {_FOLDER_COLUMN}", FATE, aside)
     told.write.partitionBy(_FOLDER_COLUMN, FATE).parquet(str(at(folder, place)))
@@ -149,13 +149,13 @@ def set_aside_at_door(
         masks: Counter[int] = Counter()
         for fate in (STAYS, SET_ASIDE, DROPPED):
             masks += masks_in(folder, read_files(at(folder), f"{own}/{FATE}={fate}"))
-        found[label] = Counter({mask >> door.first_bit: rows for mask, rows in masks.items()})
+        found[label] = Counter({mask >> of_input.first_bit: rows for mask, rows in masks.items()})
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """Rows that were set aside at the doors of some batches, in a claim's scratch folder; `rules` name their bits.
+    """Rows that were set aside of what some batches read, in a claim's scratch folder; `rules` name their bits.
 
     `inputs`: the tables of which they were read.
     """
@@ -170,7 +170,7 @@ class SetAside:
         for number, name in enumerate(self.inputs):
             own = at(folder, f"{self.scratch}/{name}/{_FOLDER_COLUMN}={label_of(label)}/{FATE}={SET_ASIDE}")
             if is_folder(own):
-                place = f"{slice_path}/{QUARANTINE}/{AT_DOOR}_{number}"
+                place = f"{slice_path}/{QUARANTINE}/{INPUTS_ASIDE}_{number}"
                 make_folder(at(folder, place).parent)
                 move_folder(own, at(folder, place))
                 found += read_files(at(folder), place)

@@ -194,7 +194,7 @@ def test_what_is_read_is_set_aside_dropped_or_told_of_before_the_query_sees_it(
         assert not outcome.failed, described(outcome)
     is_as_by_hand(tiny, rows)
     quality_is_as_by_hand(tiny, rows)
-    # restated, the door asks again
+    # restated, its rules are asked again
     changed = [*(row for row in rows if row[3] != 2), *some_orders(3, (2,), start=500)]
     put(tiny, changed)
     with tiny.ledger() as ledger:
