@@ -9,7 +9,7 @@ from typing import Any
 
 QUARANTINED = "quarantined"
 """The measure of a batch that counts its rows which were set aside."""
-INPUTS_FOUND = "door"
+INPUTS_FOUND = "input_rules"
 """The measure of a batch that says by table what became of the rows that it read, before its query saw them."""
 MISSING = "missing"
 """What of a batch's source says which inputs it was made without."""

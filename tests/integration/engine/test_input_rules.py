@@ -142,7 +142,7 @@ def is_as_by_hand(tiny: Tiny, rows: Iterable[Row]) -> None:
     for at, of_day in by_day.items():
         [label] = labels(at)
         counts, gone, made = expected(of_day)
-        assert told[label]["door"]["shop.orders"] == counts
+        assert told[label]["input_rules"]["shop.orders"] == counts
         aside += [(label, "shop.orders", broke, id_) for broke, id_ in gone]
         many = [each for each in made if each[2] >= 60]
         aside += [(label, None, ("few",), land) for land, _, _ in many]
@@ -276,12 +276,12 @@ def test_a_batch_of_what_is_not_as_expected_is_held_until_released_or_refused(
     assert tiny.rows("SELECT total FROM sales.daily ORDER BY timelabel") == [(5,), (15,)]
     assert quarantine(tiny, "sales.daily")[0] == (first, "shop.orders", ("good",), 2)
     measured = measures(tiny, "sales.daily")[first]
-    assert measured["door"]["shop.orders"]["broken"] == {"good": 1}
+    assert measured["input_rules"]["shop.orders"]["broken"] == {"good": 1}
     assert "good: 1 of 2 rows of shop.orders are not (amount > 0), beyond quarantine at most 40 percent" in [
         *measured["warnings"]
     ]
     with tiny.opened() as work:
-        left = [leaf for leaf in leaves(work.folder(work.flow.tables["sales.strict"])) if "at_door" in leaf.path]
+        left = [leaf for leaf in leaves(work.folder(work.flow.tables["sales.strict"])) if "inputs_aside" in leaf.path]
     assert not left
 
 
@@ -315,7 +315,7 @@ def by_code(orders=wc.table("shop.orders")):
     assert not outcome.failed, described(outcome)
     first, second = labels(1, 2)
     door = {
-        name: {label: found["door"] for label, found in measures(tiny, f"sales.{name}").items()}
+        name: {label: found["input_rules"] for label, found in measures(tiny, f"sales.{name}").items()}
         for name in ("twice", "first", "viewed", "past", "states", "by_code")
     }
     assert tiny.rows("SELECT pairs FROM sales.twice ORDER BY timelabel") == [(1,), (2,)]
@@ -384,8 +384,8 @@ def test_what_others_share_or_another_query_makes_is_left_as_it_is(tmp_path: Pat
     ]
     assert tiny.rows("SELECT ids FROM sales.chosen ORDER BY timelabel") == [(2,), (2,)]
     told = measures(tiny, "sales.chosen")
-    assert "door" not in told[first]
-    assert told[second]["door"]["shop.orders"]["dropped"] == 1
+    assert "input_rules" not in told[first]
+    assert told[second]["input_rules"]["shop.orders"]["dropped"] == 1
 
 
 @pytest.mark.sampled(1)

@@ -237,7 +237,7 @@ class _Attempt:
                 return linked, Notes({manifest.label: manifest.source for manifest in linked.manifests})
         made = made or self._make(bound)
         if self.table.input_rules and self.group.verb != GIVE_UP:
-            with self._step("door"):
+            with self._step("input_rules"):
                 pins = {batch.label: bound.pins[batch.label] for batch in self.group.batches}
                 self.asked = ask_input_rules(self.work, self.spark, self.table, pins, claim.number)
         with self._step("seal"):

@@ -25,7 +25,7 @@ INPUT = "input"
 """The table of which a row was read that was set aside before the query; none of a row that was made."""
 QUARANTINE = "_quarantine"
 """The folder of a slice that holds the rows which were set aside."""
-INPUTS_ASIDE = "at_door"
+INPUTS_ASIDE = "inputs_aside"
 """The folder of a stage into which rows that were read are set aside first, and the name of where they end."""
 STAYS, SET_ASIDE, DROPPED = 0, 1, 2
 

@@ -73,7 +73,9 @@ def test_what_is_told_names_the_table_that_was_read() -> None:
 def test_rows_that_were_read_and_made_are_in_one_quarantine() -> None:
     found = InputFindings({"a.read": Counts(Sifted(10, 2, 1, {"good": 2, "small": 0}, {"good": 2}))})
     assert found.measures() == {
-        "door": {"a.read": {"in": 10, "quarantined": 2, "dropped": 1, "broken": {"good": 2}, "first": {"good": 2}}}
+        "input_rules": {
+            "a.read": {"in": 10, "quarantined": 2, "dropped": 1, "broken": {"good": 2}, "first": {"good": 2}}
+        }
     }
     assert rows_aside({"quarantined": 3} | found.measures()) == 5
     assert rows_aside(InputFindings().measures()) == 0

@@ -124,7 +124,7 @@ class World:
             [label], told = labels(at), audit.current.revision.measures
             found = self.rules[audit.current.code].asked(self.source[at])
             assert found.is_refused is ("released" in told), (self.steps, at, told)
-            door = told["door"]["shop.orders"]
+            door = told["input_rules"]["shop.orders"]
             counts = (door["in"], door["quarantined"], door["dropped"])
             assert counts == (len(self.source[at]), found.fates["QUARANTINE"], found.fates["DROP"]), self.steps
             assert door["broken"] == dict(found.broken), self.steps
