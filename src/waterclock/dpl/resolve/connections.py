@@ -102,7 +102,7 @@ def settle_connections(
             "E221",
             f"unknown connection {name}",
             why="a connection and its type are declared in DPL, its address here",
-            fix=did_you_mean(name, said, otherwise=f"declare it in a .dpl file: CREATE CONNECTION {name} TYPE files;"),
+            fix=did_you_mean(name, said, otherwise=_declared_as(name, config, capabilities)),
         )
         for name in unknown
     )
@@ -123,6 +123,18 @@ def settle_connections(
     errors.extend(check_buckets(files, config, span_of))
     errors.extend(check_receivers(connections.values(), span_of))
     return Systems(connections, frozenset(said), capabilities)
+
+
+def _declared_as(name: str, config: Config, capabilities: Mapping[str, Capabilities]) -> str:
+    """Say how a connection is declared of which the options alone are known; they tell which types it can have."""
+    options = set(config.environment.connections[name])
+    fitting = sorted(
+        (each for each, has in capabilities.items() if options <= set(has.connection_options)),
+        key=lambda each: (each != _FILES, each),
+    )
+    first, *others = fitting or [_FILES]
+    also = f" (or {', '.join(others)})" if others else ""
+    return f"declare it in a .dpl file: CREATE CONNECTION {name} TYPE {first};{also}"
 
 
 def _connection(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from waterclock.dpl.syntax.cursor import Cursor
@@ -263,6 +264,7 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
             cursor.take()
     elif cursor.at("("):
         skip_brackets(cursor)
+        _refuse_digits(cursor.since(start), upper)
     elif cursor.at("<"):
         _inner_types(cursor, upper, is_stored=is_stored)
     elif upper in {"ARRAY", "MAP", "STRUCT"}:
@@ -274,6 +276,23 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
     return " ".join(cursor.since(start).text.split())
 
 
+def _refuse_digits(span: Span, upper: str) -> None:
+    """Refuse a DECIMAL of more digits than Spark has, or with more of them behind the point than it has at all."""
+    said = _DIGITS.search(span.text) if upper in {"DECIMAL", "DEC", "NUMERIC"} else None
+    if said is None:
+        return
+    digits, behind = int(said[1]), int(said[2] or 0)
+    if not 1 <= digits <= MOST_DIGITS or behind > digits:
+        raise span.refuse(
+            "E219",
+            f"there is no {' '.join(span.text.split())}",
+            why=f"a DECIMAL has 1 to {MOST_DIGITS} digits, those behind the point among them",
+            fix=f"write DECIMAL({min(max(digits, behind, 1), MOST_DIGITS)},{min(behind, MOST_DIGITS)})",
+        )
+
+
+MOST_DIGITS = 38
+_DIGITS = re.compile(r"\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)$")
 _EXAMPLES = {"ARRAY": "ARRAY<STRING>", "MAP": "MAP<STRING, INT>", "STRUCT": "STRUCT<a: INT, b: STRING>"}
 
 
