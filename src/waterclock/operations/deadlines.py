@@ -178,12 +178,21 @@ def due_of(
         else:
             continue
         yield Due(batch.table, batch.window, by, stand, batch.status, way.root, way.left, fresh_to(table, snapshot))
-    for name in names:
-        if flow.tables[name].is_by_watermark:
-            yield from _by_watermark(flow.tables[name], ways, plan, reached or {})
+    marked = {name: dict[datetime, Status]() for name in names if flow.tables[name].is_by_watermark}
+    for batch in plan.batches if marked else ():
+        if batch.table in marked:
+            marked[batch.table][batch.label] = batch.status
+    for name, planned in marked.items():
+        yield from _by_watermark(flow.tables[name], ways, plan.now, planned, reached or {})
 
 
-def _by_watermark(table: Table, ways: Ways, plan: Plan, reached: Mapping[str, Sequence[Reached]]) -> Iterator[Due]:
+def _by_watermark(
+    table: Table,
+    ways: Ways,
+    now: datetime,
+    planned: Mapping[datetime, Status],
+    reached: Mapping[str, Sequence[Reached]],
+) -> Iterator[Due]:
     """Yield the windows of a table whose end its watermark has not come to in time, or will hardly.
 
     Late is what comes by itself where the way to the mark that will do it ends behind the deadline, by the pace of the
@@ -194,24 +203,23 @@ def _by_watermark(table: Table, ways: Ways, plan: Plan, reached: Mapping[str, Se
     if table.deadline is None or mark.marks is None or before.start is None or (ways.is_made(mark.name) and not told):
         return
     cadence, last = table.cadence, told[-1] if told else Reached(before.start)
-    planned = {batch.label: batch.status for batch in plan.batches if batch.table == table.name}
     of_rows: tuple[Root, Reached] | None = None
-    for window in cadence.windows(_first_open(cadence, before.start, last), cadence.floor(plan.now)):
+    for window in cadence.windows(_first_open(cadence, before.start, last), cadence.floor(now)):
         by = table.deadline.after(window.end, cadence.zone)
         earliest = carried_by(cadence, window.end, mark.marks)
         way, needed = ways.to_mark(table, earliest), needed_end(told, window.end, earliest) if told else earliest
-        is_late = needed is not None and (needed > by or plan.now + ways.to_mark(table, needed).left > by)
+        is_late = needed is not None and (needed > by or now + ways.to_mark(table, needed).left > by)
         since = cadence.due_at(cadence.window_of(cadence.previous(earliest)))
-        if by <= plan.now:
+        if by <= now:
             stand = Stand.MISSED
-        elif is_late or ((needed is None or way.rank) and plan.now - since >= (by - since) / 2):
+        elif is_late or ((needed is None or way.rank) and now - since >= (by - since) / 2):
             stand = Stand.NEAR
         else:
             continue
         is_done = before.covered.covers_instant(window.start)
         status = planned.get(window.start, Status.DONE if is_done else Status.WAITING)
         due = Due(table.name, window, by, stand, status, way.root, way.left, fresh_to(table, ways.snapshot), last)
-        is_behind = bool(way.rank) or plan.now + way.left > by
+        is_behind = bool(way.rank) or now + way.left > by
         if not told or (last.end < earliest and is_behind):
             yield due
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,7 +20,7 @@ from waterclock.flow.watermarks import Watermark, mark_of
 from waterclock.operations.deadline_words import gathered, left_words, stand_words, where_words
 from waterclock.operations.deadlines import Due, Stand, due_of
 from waterclock.operations.reached import Reached, needed_end, reached_of, reached_words
-from waterclock.planner.plan import Status
+from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
 from waterclock.timelabel.duration import parse_duration
@@ -246,3 +246,26 @@ def test_missed_are_the_windows_that_the_watermark_had_not_come_to_by_then(
         assert stand_words([due], of, left_words(due))
     later = told(of, reached, now + 0.9, upto=len(moves))
     assert {due.window.end for due in found} <= {due.window.end for due in later}
+
+
+def test_a_plan_is_gone_through_as_often_for_many_tables_as_for_one() -> None:
+    class Counting(tuple[Batch, ...]):
+        __slots__ = ()
+        passes = 0
+
+        def __iter__(self) -> Iterator[Batch]:
+            Counting.passes += 1
+            return super().__iter__()
+
+    found = []
+    for many in (1, 12):
+        of = flow(*(each for number in range(many) for each in marked(f"web.c{number:02}", "3 HOURS")))
+        snapshot = LedgerSnapshot({name: done(0) for name in of.tables})
+        plan = Planner(of).plan(snapshot, at(5), Request(clock=at(5)))
+        Counting.passes = 0
+        told_of = list(due_of(of, snapshot, replace(plan, batches=Counting(plan.batches)), list(of.tables)))
+        assert {due.table for due in told_of if due.stand is Stand.MISSED} == set(of.tables) - set(
+            map(mark_of, of.tables)
+        )
+        found.append(Counting.passes)
+    assert found[0] == found[1]

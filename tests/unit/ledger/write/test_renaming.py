@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.ledgers import ZERO, Desk, day, flow, table
+from waterclock.batches import former_names
 from waterclock.batches.former_names import FormerNames, renamed_in
 from waterclock.batches.records import ClaimRequest, Input
 from waterclock.errors import WaterclockError
@@ -280,3 +282,22 @@ def test_records_of_claims_are_read_in_the_names_of_now() -> None:
 
 def test_a_name_within_another_stays() -> None:
     assert renamed_in(f"{OLD} x.{OLD} {OLD}_late ({OLD})", {OLD: NEW}) == f"{NEW} x.{OLD} {OLD}_late ({NEW})"
+
+
+def test_two_tables_may_change_places_in_a_text() -> None:
+    assert renamed_in("a.b JOIN c.d ON a.b.x = c.d.x", {"a.b": "c.d", "c.d": "a.b"}) == "c.d JOIN a.b ON c.d.x = a.b.x"
+
+
+def test_each_text_is_looked_through_once_however_many_names_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[str] = []
+    whole = former_names._NAMED_WHOLE
+
+    class Counting:
+        def sub(self, said: Callable[[re.Match[str]], str], text: str) -> str:
+            passes.append(text)
+            return whole.sub(said, text)
+
+    monkeypatch.setattr(former_names, "_NAMED_WHOLE", Counting())
+    names = {f"web.t{number}": f"www.t{number}" for number in range(1000)}
+    assert renamed_in("web.t999, web.t1000", names) == "www.t999, web.t1000"
+    assert len(passes) == 1
