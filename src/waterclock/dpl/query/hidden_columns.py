@@ -66,11 +66,17 @@ def hiding_of(
 def stars_without(expression: str, columns: Sequence[str]) -> str:
     """Return a rule's expression in which no `*` brings some columns of the rows that it is asked of."""
     nested = _Nested(dialect().tokenize(expression))
-    listed = ", ".join(map(quoted, columns))
     for star in reversed(range(len(nested.tokens))):
-        if nested.is_star(star) and not nested.has_list(star):
-            at = nested.tokens[star].end + 1
-            expression = f"{expression[:at]} EXCEPT ({listed}){expression[at:]}"
+        if not nested.is_star(star):
+            continue
+        at, opening, closing = nested.tokens[star].end + 1, " EXCEPT (", ")"
+        written = set[str]()
+        if nested.has_list(star):
+            end = nested.closing(star + 2)
+            at, opening, closing = nested.tokens[end].start, ", ", ""
+            written = {text for _, text in nested.texts(star + 3, end)}
+        if listed := ", ".join(quoted(each) for each in columns if each.lower() not in written):
+            expression = f"{expression[:at]}{opening}{listed}{closing}{expression[at:]}"
     return expression
 
 

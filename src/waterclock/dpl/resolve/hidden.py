@@ -73,7 +73,7 @@ def hidden_in(statement: Statement | None) -> tuple[str, ...]:
 
 
 def with_hidden_rules(draft: Draft) -> None:
-    """Let a `*` in a rule of a table bring what it does in a query; what says itself what it leaves out stays."""
+    """Let a `*` in a rule of a table bring what it does in a query, beside an EXCEPT of its own too."""
     hidden = draft.columns.hidden
     if hidden:
         draft.rules = tuple(replace(rule, expression=stars_without(rule.expression, hidden)) for rule in draft.rules)

@@ -14,6 +14,7 @@ from waterclock.dpl.adhoc import adhoc_query
 from waterclock.dpl.project import load_project
 from waterclock.dpl.query.column_readers import readers_of
 from waterclock.dpl.query.column_trace import ColumnOf
+from waterclock.dpl.query.hidden_columns import stars_without
 from waterclock.dpl.query.impact import impact_of
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.dpl.query.splice import splice
@@ -136,7 +137,7 @@ def test_a_star_in_a_rule_brings_no_hidden_column(tmp_path: Path) -> None:
         "hash(* EXCEPT (a)) > 2 * id AS hashed AS SELECT id, f, * EXCEPT (id) FROM s.u;",
     )
     assert [rule.expression for rule in flow.tables["m.a"].rules] == [
-        "count(DISTINCT * EXCEPT (`f`)) = count(*)", "f LIKE 'x'", "hash(* EXCEPT (a)) > 2 * id",
+        "count(DISTINCT * EXCEPT (`f`)) = count(*)", "f LIKE 'x'", "hash(* EXCEPT (a, `f`)) > 2 * id",
     ]  # fmt: skip
 
 
@@ -198,3 +199,16 @@ def test_who_reads_all_reads_no_hidden_column(tmp_path: Path) -> None:
     found = {reader.table.name: reader.how for reader in readers_of(flow, "s.u", "f")}
     by_name = dict.fromkeys(("m.named", "ops.named", "ops.both"), "by its name")
     assert found == {**by_name, "m.flat": "by FLAT"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("struct(* EXCEPT (a))", "struct(* EXCEPT (a, `h`, `i j`))"),
+        ("struct(* EXCEPT (a, `H`))", "struct(* EXCEPT (a, `H`, `i j`))"),
+        ("struct(*)", "struct(* EXCEPT (`h`, `i j`))"),
+        ("count(*) * 2", "count(*) * 2"),
+    ],
+)
+def test_a_star_of_a_rule_that_leaves_out_others_brings_no_hidden_column(rule: str, said: str) -> None:
+    assert stars_without(rule, ["h", "i j"]) == said
