@@ -17,7 +17,8 @@ from tests.model.bookkeeping import Bookkeeper
 from tests.model.driving import Driver
 from tests.model.random_flow import random_flow
 from tests.property.test_model import compare
-from waterclock.flow.declarations import About, Flow
+from waterclock.flow.about import About
+from waterclock.flow.declarations import Flow
 from waterclock.planner.planning import Planner
 
 _OUR_OWN = {"random", "flow", "lake", "ledger", "planner", "clock", "books"}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from waterclock.flow.about import About
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.choices import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.closings import Closes
@@ -126,15 +127,6 @@ class Columns:
     def are_declared(self) -> bool:
         """True where the list is closed and gives every type: the columns are known before the first batch."""
         return bool(self.named) and not self.is_open and all(column.type for column in self.named)
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What is said for people."""
-
-    owner: str | None = None
-    tags: tuple[str, ...] = ()
-    comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,7 +406,7 @@ class Table(Keyed):
     closes: Closes | None = None
     open_of: str | None = None
     compatible: Compatibility | None = None
-    about: About = About()
+    about: About = field(default_factory=About)
     reads: tuple[Read, ...] = ()
     source: Source | None = None
     query: Query | None = None

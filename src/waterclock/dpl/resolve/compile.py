@@ -51,11 +51,12 @@ from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import FunctionSaid, ModeSaid, QuerySaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
+from waterclock.flow.about import About
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.checks import every_rule
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.compatibility import Compatibility
-from waterclock.flow.declarations import About, Argument, Columns, Flow, Function, Query, Read, Table, View
+from waterclock.flow.declarations import Argument, Columns, Flow, Function, Query, Read, Table, View
 from waterclock.flow.graph import order_of
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.watermarks import Watermark

@@ -15,8 +15,9 @@ from waterclock.dpl.resolve.table_options import TABLE_OPTIONS, TRANSFORM_OPTION
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid, Statement, UnitSaid
 from waterclock.errors import WaterclockError, did_you_mean, nearest
+from waterclock.flow.about import About
 from waterclock.flow.capabilities import Capabilities, Option
-from waterclock.flow.declarations import About, Connection, Options, Place, Secret, Unit, Value
+from waterclock.flow.declarations import Connection, Options, Place, Secret, Unit, Value
 from waterclock.secrets import Secrets
 
 SpanOfOption = Callable[[str], Span]

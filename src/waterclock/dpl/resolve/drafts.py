@@ -36,10 +36,11 @@ from waterclock.dpl.syntax.statements import (
     UnitSaid,
 )
 from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.about import About
 from waterclock.flow.choices import LINKED, Batching, Kind, Mode, OnRestate, TableType
 from waterclock.flow.closings import Closes
 from waterclock.flow.conditions import Condition
-from waterclock.flow.declarations import About, Choice, Columns, PythonFunction, Query, Read, Rule, Source, Unit
+from waterclock.flow.declarations import Choice, Columns, PythonFunction, Query, Read, Rule, Source, Unit
 from waterclock.flow.folds import Keyed, Merge, Order, Temporal
 from waterclock.flow.measures import Measure, Offline
 from waterclock.timelabel.cadence import Cadence

@@ -16,8 +16,9 @@ from waterclock.dpl.resolve.table_options import OPEN_WINDOWS, keeps_open_window
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
+from waterclock.flow.about import About
 from waterclock.flow.choices import Kind, Mode, OnRestate, ReadKind, Scope, TableType
-from waterclock.flow.declarations import About, Column, Columns, Table
+from waterclock.flow.declarations import Column, Columns, Table
 from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL, open_table_of, view_of
 
 _RELATIONS = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM, StatementKind.VIEW})

@@ -21,8 +21,9 @@ from waterclock.connectors.kafka.ranges import first_range, spans_of
 from waterclock.connectors.kafka.reading import Extract, Part, batches
 from waterclock.engine.connections import Connections
 from waterclock.errors import WaterclockError
+from waterclock.flow.about import About
 from waterclock.flow.choices import Mode
-from waterclock.flow.declarations import About, Connection, Place, Secret, Value
+from waterclock.flow.declarations import Connection, Place, Secret, Value
 from waterclock.secrets import SecretPlaces, Secrets
 from waterclock.testing.deliveries import Slices, row
 

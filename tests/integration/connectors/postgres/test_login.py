@@ -12,7 +12,8 @@ from tests.authority import Authority
 from waterclock.connectors.interface import Collector
 from waterclock.engine.connections import Connections
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import About, Connection, Place, Secret, Unit, Value
+from waterclock.flow.about import About
+from waterclock.flow.declarations import Connection, Place, Secret, Unit, Value
 from waterclock.ledger.ledger import Ledger
 from waterclock.secrets import SecretPlaces, Secrets
 
