@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from waterclock.batches.audit_trail import RENAMED
 from waterclock.batches.facts import OpenClaim
 from waterclock.batches.former_names import FormerNames, folder_of, renamed_in
-from waterclock.batches.records import MISSING
+from waterclock.batches.records import DOOR, MISSING
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
@@ -82,6 +82,18 @@ _SAY_MISSING = (
 )
 _LACKED = sa.select(revisions.c.table_name, revisions.c.label, revisions.c.claim, revisions.c.source).where(
     sa.cast(revisions.c.source, sa.Text).like(f'%"{MISSING}":%')
+)
+_AT_DOORS = sa.select(revisions.c.table_name, revisions.c.label, revisions.c.claim, revisions.c.measures).where(
+    sa.cast(revisions.c.measures, sa.Text).like(f'%"{DOOR}":%')
+)
+_SAY_AT_DOORS = (
+    sa.update(revisions)
+    .where(
+        revisions.c.table_name == sa.bindparam("of"),
+        revisions.c.label == sa.bindparam("at"),
+        revisions.c.claim == sa.bindparam("by"),
+    )
+    .values(measures=sa.bindparam("now_"))
 )
 _SAY_LACKED = (
     sa.update(revisions)
@@ -227,9 +239,9 @@ def _refused(
     busy = set(write.execute(_WITH_BATCHES).scalars())
     gone = sorted(name for name in busy if name not in flow.tables and name not in renames.values())
     firsts: dict[str, str] = {}
-    for now, was in renames.items():
-        if firsts.setdefault(was, now) != now:
-            yield refusals.both_were(now, firsts[was], was, str(flow.tables[now].place))
+    for now, once in renames.items():
+        if firsts.setdefault(once, now) != now:
+            yield refusals.both_were(now, firsts[once], once, str(flow.tables[now].place))
     for name, table in flow.tables.items():
         was, where = table.was, str(table.place)
         if name in renames and name in busy:
@@ -239,10 +251,10 @@ def _refused(
                 del renames[name]  # nothing that could be taken over
         elif was is not None and name not in renames and was not in known and name not in former.values() and gone:
             yield refusals.never_there(name, was, gone, where)
-        now = former.get(name)
+        since = former.get(name)
         is_new = name not in known and name not in renames
-        if is_new and now is not None and now not in flow.tables and now not in renames.values():
-            yield refusals.renamed_since(name, now, where)
+        if is_new and since is not None and since not in flow.tables and since not in renames.values():
+            yield refusals.renamed_since(name, since, where)
 
 
 def _refuse_live(write: Write, names: Iterable[str]) -> None:
@@ -266,7 +278,11 @@ def _rename(write: Write, was: str, now: str, *, is_there: bool) -> None:
 
 
 def _say_within(write: Write, names: Mapping[str, str]) -> None:
-    """Say names in what is kept as JSON: what a batch was made without, what code is made of, what people are told."""
+    """Say names in what is kept as JSON.
+
+    What a batch was made without, what broke rules of what it read, what code is made of,
+    what people are told.
+    """
     for row in write.execute(_MISSING).all():
         if (said := renamed_in(row.missing, names)) != row.missing:
             write.execute(_SAY_MISSING, {"of": row.table_name, "at": row.label, "now_": said})
@@ -275,6 +291,11 @@ def _say_within(write: Write, names: Mapping[str, str]) -> None:
         if lacked != row.source[MISSING]:
             source = {**row.source, MISSING: lacked}
             write.execute(_SAY_LACKED, {"of": row.table_name, "at": row.label, "by": row.claim, "now_": source})
+    for row in write.execute(_AT_DOORS).all():
+        counts = row.measures[DOOR]
+        if not names.keys().isdisjoint(counts):
+            measures = {**row.measures, DOOR: {names.get(of, of): each for of, each in counts.items()}}
+            write.execute(_SAY_AT_DOORS, {"of": row.table_name, "at": row.label, "by": row.claim, "now_": measures})
     for column, where in ((alerts.c.trouble, ~alerts.c.is_finished), (code_lineage.c.lineage, sa.true())):
         keys = list(column.table.primary_key)
         for row in write.execute(sa.select(*keys, column).where(where)).all():

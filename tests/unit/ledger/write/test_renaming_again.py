@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from tests.ledgers import ZERO, Desk, day, flow, table
 from tests.unit.ledger.write.test_renaming import AFTER, BEFORE, NEW, OLD, daily, lived, reader, refused
 from waterclock.batches.former_names import FormerNames
 from waterclock.batches.records import ClaimRequest, Input
 from waterclock.flow.declarations import Read
+from waterclock.ledger.store import schema
 
 
 def test_what_was_said_stays_said_where_the_transaction_fails_at_its_end(at_desk: Desk) -> None:
@@ -63,6 +65,19 @@ def test_a_first_batch_that_was_killed_goes_on_under_the_code_of_now(at_desk: De
     [left] = at_desk.ledger.claims.open()
     at_desk.done("marts.reads", 0, claim=left)
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("marts.reads").codes == {"reads sales": 1}
+
+
+def test_what_was_counted_at_a_door_is_told_of_the_table_as_it_is_called_now(at_desk: Desk) -> None:
+    lived(at_desk)
+    counts = {"in": 3, "broken": {"rule": 1}}
+    with at_desk.ledger.declared.database.write() as write:
+        of = sa.update(schema.revisions).where(schema.revisions.c.table_name == "marts.reads")
+        write.execute(of.values(measures={"door": {OLD: counts, "a.x": counts}, "in": 2}))
+    at_desk.apply(*AFTER, fingerprint="flow 2")
+    with at_desk.ledger.declared.database.read() as connection:
+        told = sa.select(schema.revisions.c.measures).where(schema.revisions.c.table_name == "marts.reads")
+        for measures in connection.execute(told).scalars():
+            assert measures == {"door": {NEW: counts, "a.x": counts}, "in": 2}
 
 
 def test_two_names_of_one_table_are_not_taken_over_by_two(at_desk: Desk) -> None:
