@@ -22,20 +22,33 @@ class FormerNames:
     codes: Mapping[str, str] = field(default_factory=dict)
     folders: Mapping[str, str] = field(default_factory=dict)
 
-    def code(self, code: str) -> str:
-        """Return a code as it is named now."""
-        return self.codes.get(code, code)
+    def code(self, code: str, own: str = "") -> str:
+        """Return a code as it is named now; `own` is the one of the table that it is of.
 
-    def request(self, request: ClaimRequest, table: str) -> ClaimRequest:
-        """Return what a claim of `table` asked for, in the names of now."""
-        if not self.folders:
+        Who reads a new table under an old name has the code that readers of the renamed one had.
+        """
+        return code if code == own else self.codes.get(code, code)
+
+    def request(self, request: ClaimRequest, table: str, own: str = "") -> ClaimRequest:
+        """Return what a claim of `table`, whose code is `own` now, asked for, in the names of now."""
+        if not (self.folders or self.tables or self.codes):
             return request
         by_folder = {folder: name for name, folder in self.folders.items()}
         inputs = {
-            label: tuple(_said(it, by_folder.get(it.location, it.table)) for it in of_label)
+            label: tuple(_said(it, by_folder.get(it.location) or self._of(it)) for it in of_label)
             for label, of_label in request.inputs.items()
         }
-        return replace(request, table=table, code=self.code(request.code), inputs=inputs)
+        return replace(request, table=table, code=self.code(request.code, own), inputs=inputs)
+
+    def _of(self, read: Input) -> str:
+        """Return what a table is called that lies where its name tells; it may have had another one meanwhile."""
+        now = self.tables.get(read.table, read.table)
+        return now if read.location == folder_of(now) else read.table
+
+
+def folder_of(table: str) -> str:
+    """Return the folder that a table's name tells, relative to the storage."""
+    return f"tables/{table.replace('.', '/')}"
 
 
 def renamed_in(text: str, names: Mapping[str, str]) -> str:

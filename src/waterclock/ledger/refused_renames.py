@@ -19,6 +19,17 @@ def both_have_data(table: str, was: str, where: str) -> WaterclockError:
     )
 
 
+def both_were(table: str, other: str, was: str, where: str) -> WaterclockError:
+    """Refuse two tables that say names of which both are one table's, of other times."""
+    return WaterclockError(
+        "E318",
+        f"{table} and {other} both were {was}",
+        where=where,
+        why=f"what either says after WAS is a name that {was} has or had, and one of them has its history",
+        fix="leave WAS out of one of both",
+    )
+
+
 def never_there(table: str, was: str, gone: Sequence[str], where: str) -> WaterclockError:
     """Refuse to begin a table anew whose history may lie under another name than the one that is said."""
     near = did_you_mean(was, gone)

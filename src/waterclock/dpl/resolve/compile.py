@@ -29,7 +29,7 @@ from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.for_each import read_each
-from waterclock.dpl.resolve.hidden import hidden_of_view, with_left_out_rows
+from waterclock.dpl.resolve.hidden import hidden_of_view, with_hidden_input_rules, with_left_out_rows
 from waterclock.dpl.resolve.input_rules import check_input_rules
 from waterclock.dpl.resolve.keys import settle_keys
 from waterclock.dpl.resolve.ladders import check_ladders
@@ -138,6 +138,7 @@ class _Compiler:
         self.errors.extend(check_open_windows(self.drafts, self.statements))
         self.errors.extend(check_ladders(self.drafts.values()))
         self.errors.extend(check_input_rules(self.drafts, queries.views))
+        with_hidden_input_rules(self.drafts)
         self.errors.extend(check_offline(self.drafts.values()))
         for draft in self.drafts.values():
             known = [queries.found.get(name) for name in (draft.name, *self._views_of(draft, queries))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -77,6 +77,19 @@ def with_hidden_rules(draft: Draft) -> None:
     hidden = draft.columns.hidden
     if hidden:
         draft.rules = tuple(replace(rule, expression=stars_without(rule.expression, hidden)) for rule in draft.rules)
+
+
+def with_hidden_input_rules(drafts: Mapping[str, Draft]) -> None:
+    """Let a `*` in a rule OF what is read bring what it does in a query of it."""
+    for draft in drafts.values():
+        hidden = {rule.of: drafts[rule.of].columns.hidden for rule in draft.input_rules if rule.of in drafts}
+        if any(hidden.values()):
+            draft.input_rules = tuple(
+                replace(rule, expression=stars_without(rule.expression, columns))
+                if (columns := hidden.get(rule.of, ()))
+                else rule
+                for rule in draft.input_rules
+            )
 
 
 def with_hidden_untracked(draft: Draft) -> None:

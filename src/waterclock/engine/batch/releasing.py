@@ -74,12 +74,12 @@ def find_held(work: Workplace, table: Table, group: Group, pins: Mapping[datetim
     record = read_claim_record(folder, path) if path else None
     if record is None or not is_sealed(folder, path):
         raise _not_released(table, label, "what was sealed is gone")
-    request, results = work.former.request(record[0], table.name), record[1]
+    request, results = work.former.request(record[0], table.name, table.fingerprint), record[1]
     if reads and _read(request.inputs.get(label, ())) != _read([it.input for it in reads]):
         raise _not_released(table, label, "what it had read has changed since")
     said = _said(audit) if is_asked else {}
     manifest = read_manifest(folder, path)
-    manifest = replace(manifest, table=table.name, code=work.former.code(manifest.code))
+    manifest = replace(manifest, table=table.name, code=work.former.code(manifest.code, table.fingerprint))
     return HeldBatch(manifest, request, results[0], said)
 
 

@@ -179,7 +179,9 @@ def _committed(
     said = read_claim_record(folder, slice_path)
     if said is None:
         return None
-    request, results = work.former.request(said[0], record.name), said[1]
+    table = work.flow.tables.get(record.name)
+    own = "" if table is None else table.fingerprint
+    request, results = work.former.request(said[0], record.name, own), said[1]
     return Committed(claim, request, tuple(replace(result, version=version) for result in results), at)
 
 

@@ -103,7 +103,9 @@ def _prepared(live: Workplace, cut: Cut, work: Workplace, table: Table, linked: 
     manifests = [read_manifest(made, each.result.slice_path) for each in current]
     pairs = [(manifest, _linked(live, table, manifest, made, claim)) for manifest in manifests]
     content = content_brought(made, folder, pairs, claim)
-    request = _request(live, table, [live.former.code(manifest.code) for manifest in manifests], is_recut=is_recut)
+    request = _request(
+        live, table, [live.former.code(manifest.code, table.fingerprint) for manifest in manifests], is_recut=is_recut
+    )
     request = replace(
         request,
         labels=tuple(each.result.label for each in current),

@@ -163,7 +163,7 @@ def _as_claim(
 ) -> Committed:
     """Return the claim under which slices that were sealed once more are current, with what each read before."""
     ledger, now = work.ledger, work.real_now()
-    codes = {work.former.code(manifest.code) for manifest in manifests}
+    codes = {work.former.code(manifest.code, table.fingerprint) for manifest in manifests}
     request = ClaimRequest(
         table=table.name,
         labels=tuple(piece.label for piece in slices),

@@ -97,9 +97,9 @@ def apply(
             told = {"number": number, "fingerprint": flow.fingerprint, "now": now, "who": who, "runner": runner}
             write.execute(_ADD_FLOW, told | {"applied_at": write.at})
             for name, text in statements().items():
-                said = {"code": flow.tables[name].fingerprint, "statement": text}
-                if declared.get(name) != said:
-                    write.log(DECLARED, who=who, table=name, data=said)
+                says = {"code": flow.tables[name].fingerprint, "statement": text}
+                if declared.get(name) != says:
+                    write.log(DECLARED, who=who, table=name, data=says)
             write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
             return Applied(number, flow.fingerprint, write.at)
     except BaseException:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import RENAMED
 from waterclock.batches.facts import OpenClaim
-from waterclock.batches.former_names import FormerNames, renamed_in
-from waterclock.batches.records import MISSING
+from waterclock.batches.former_names import FormerNames, folder_of, renamed_in
+from waterclock.batches.records import INPUTS_FOUND, MISSING
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
@@ -47,7 +48,6 @@ NAMES: Columns = tuple(
     if isinstance(column.type, Name) and column not in CODES
 )
 """The columns that name a table: all that are declared so, those of tables to come too."""
-_STORAGE = "tables/"
 
 _TABLES = sa.select(tables.c.name, tables.c.location, tables.c.kind)
 _FORMER = sa.select(former_names.c.former, former_names.c.current, former_names.c.is_code)
@@ -83,6 +83,18 @@ _SAY_MISSING = (
 _LACKED = sa.select(revisions.c.table_name, revisions.c.label, revisions.c.claim, revisions.c.source).where(
     sa.cast(revisions.c.source, sa.Text).like(f'%"{MISSING}":%')
 )
+_AT_DOORS = sa.select(revisions.c.table_name, revisions.c.label, revisions.c.claim, revisions.c.measures).where(
+    sa.cast(revisions.c.measures, sa.Text).like(f'%"{INPUTS_FOUND}":%')
+)
+_SAY_AT_DOORS = (
+    sa.update(revisions)
+    .where(
+        revisions.c.table_name == sa.bindparam("of"),
+        revisions.c.label == sa.bindparam("at"),
+        revisions.c.claim == sa.bindparam("by"),
+    )
+    .values(measures=sa.bindparam("now_"))
+)
 _SAY_LACKED = (
     sa.update(revisions)
     .where(
@@ -93,13 +105,17 @@ _SAY_LACKED = (
     .values(source=sa.bindparam("now_"))
 )
 _CODES_OF = sa.select(codes.c.code, codes.c.labels).where(codes.c.table_name == sa.bindparam("of"))
+# a first batch that was killed has no code yet but its claim's
+_HELD = sa.union(
+    sa.select(codes.c.table_name, codes.c.code), sa.select(claims.c.table_name, claims.c.code).where(IS_OPEN)
+)
 _LINEAGES_OF = sa.select(code_lineage.c.code).where(code_lineage.c.table_name == sa.bindparam("of"))
 
 
 def pending(database: Database, flow: Flow) -> dict[str, str]:
     """Return the tables that the next run renames, and code that it names otherwise, by the names they rest under.
 
-    Free for a flow that says no WAS. Cost: three questions, one of them of the tables with batches.
+    Free for a flow that says no WAS. Cost: four questions, one of them of the tables with batches.
     """
     if not any(table.was for table in flow.tables.values()):
         return {}
@@ -107,8 +123,10 @@ def pending(database: Database, flow: Flow) -> dict[str, str]:
         known = {row.name for row in connection.execute(_TABLES)}
         busy = set(connection.execute(_WITH_BATCHES).scalars())
         found = _former(connection)
-    renames = {was: now for now, was in _renames(flow, known, found.tables).items() if now not in busy}
-    recoded = {was: now for _, was, now in _codes(flow, found.codes)}
+        held = _held(connection.execute(_HELD).all())
+    by_name = {now: was for now, was in _renames(flow, known, found.tables).items() if now not in busy}
+    renames = {was: now for now, was in by_name.items()}
+    recoded = {was: now for _, was, now in _codes(flow, found.codes, held, by_name)}
     return renames | recoded if renames else {}
 
 
@@ -129,9 +147,7 @@ def former(database: Database) -> FormerNames:
         found = _former(connection)
         rows = connection.execute(_TABLES).all()
     folders = {
-        row.name: row.location
-        for row in rows
-        if row.kind != Kind.PUBLISH and row.location != f"{_STORAGE}{row.name.replace('.', '/')}"
+        row.name: row.location for row in rows if row.kind != Kind.PUBLISH and row.location != folder_of(row.name)
     }
     return FormerNames(found.tables, found.codes, folders)
 
@@ -140,7 +156,8 @@ def rename_tables(write: Write, flow: Flow, who: str) -> None:
     """Rename all tables of a flow that say WAS and were not renamed yet, and the code of these and of their readers.
 
     Cost: a statement a column that names tables; of a ledger of millions of batches, minutes.
-    Raises  E318 where there is nothing to rename, or both have data, or the flow has a former name again; E407
+    Raises  E318 where there is nothing to rename, or both have data, or two were one table, or the flow has a former
+            name again; E407
             (transient) while a batch of one is running, E644 (transient) while all tables are made anew
     """
     found = _former(write.connection)
@@ -151,7 +168,7 @@ def rename_tables(write: Write, flow: Flow, who: str) -> None:
     errors = list(_refused(write, flow, known, renames, found.tables))
     if errors:
         raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
-    recoded = list(_codes(flow, found.codes))
+    recoded = list(_codes(flow, found.codes, _held(write.execute(_HELD).all()), renames))
     if renames:
         _refuse_live(write, [*renames.values(), *renames, *(name for name, _, _ in recoded)])
         refuse_rebuilding(write, next(iter(renames)))
@@ -193,15 +210,27 @@ def _renames(flow: Flow, known: Iterable[str], former: Mapping[str, str]) -> dic
     return found
 
 
-def _codes(flow: Flow, former: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+def _codes(
+    flow: Flow, former: Mapping[str, str], held: Mapping[str, set[str]], renames: Mapping[str, str]
+) -> Iterator[tuple[str, str, str]]:
     """Yield tables whose code had another name, with that name and the one of now.
 
-    A table renamed long ago may say so still: its readers' code has another name since then, that one is meant.
+    A table renamed long ago may say so still: its readers' code has another name since then, that one is meant. Not so
+    where a table has the code itself (`held`, by the names at rest): what it reads took the old name of another.
     """
     for name, table in flow.tables.items():
-        was = former.get(table.code_before, table.code_before)
+        was = table.code_before
+        if was not in held.get(renames.get(name, name), ()):
+            was = former.get(was, was)
         if was and was != table.fingerprint:
             yield name, was, table.fingerprint
+
+
+def _held(rows: Iterable[Any]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        found.setdefault(row.table_name, set()).add(row.code)
+    return found
 
 
 def _refused(
@@ -209,6 +238,10 @@ def _refused(
 ) -> Iterator[WaterclockError]:
     busy = set(write.execute(_WITH_BATCHES).scalars())
     gone = sorted(name for name in busy if name not in flow.tables and name not in renames.values())
+    firsts: dict[str, str] = {}
+    for now, once in renames.items():
+        if firsts.setdefault(once, now) != now:
+            yield refusals.both_were(now, firsts[once], once, str(flow.tables[now].place))
     for name, table in flow.tables.items():
         was, where = table.was, str(table.place)
         if name in renames and name in busy:
@@ -218,10 +251,10 @@ def _refused(
                 del renames[name]  # nothing that could be taken over
         elif was is not None and name not in renames and was not in known and name not in former.values() and gone:
             yield refusals.never_there(name, was, gone, where)
-        now = former.get(name)
+        since = former.get(name)
         is_new = name not in known and name not in renames
-        if is_new and now is not None and now not in flow.tables and now not in renames.values():
-            yield refusals.renamed_since(name, now, where)
+        if is_new and since is not None and since not in flow.tables and since not in renames.values():
+            yield refusals.renamed_since(name, since, where)
 
 
 def _refuse_live(write: Write, names: Iterable[str]) -> None:
@@ -245,7 +278,11 @@ def _rename(write: Write, was: str, now: str, *, is_there: bool) -> None:
 
 
 def _say_within(write: Write, names: Mapping[str, str]) -> None:
-    """Say names in what is kept as JSON: what a batch was made without, what code is made of, what people are told."""
+    """Say names in what is kept as JSON.
+
+    What a batch was made without, what broke rules of what it read, what code is made of,
+    what people are told.
+    """
     for row in write.execute(_MISSING).all():
         if (said := renamed_in(row.missing, names)) != row.missing:
             write.execute(_SAY_MISSING, {"of": row.table_name, "at": row.label, "now_": said})
@@ -254,6 +291,11 @@ def _say_within(write: Write, names: Mapping[str, str]) -> None:
         if lacked != row.source[MISSING]:
             source = {**row.source, MISSING: lacked}
             write.execute(_SAY_LACKED, {"of": row.table_name, "at": row.label, "by": row.claim, "now_": source})
+    for row in write.execute(_AT_DOORS).all():
+        counts = row.measures[INPUTS_FOUND]
+        if not names.keys().isdisjoint(counts):
+            measures = {**row.measures, INPUTS_FOUND: {names.get(of, of): each for of, each in counts.items()}}
+            write.execute(_SAY_AT_DOORS, {"of": row.table_name, "at": row.label, "by": row.claim, "now_": measures})
     for column, where in ((alerts.c.trouble, ~alerts.c.is_finished), (code_lineage.c.lineage, sa.true())):
         keys = list(column.table.primary_key)
         for row in write.execute(sa.select(*keys, column).where(where)).all():
@@ -275,8 +317,6 @@ def _named(value: object, names: Mapping[str, str]) -> object:
 def _recode(write: Write, table: str, was: str, now: str) -> None:
     """Give the code of a table another name; what is known of that name already is put together with it."""
     labels = {row.code: row.labels for row in write.execute(_CODES_OF, {"of": table})}
-    if was not in labels:
-        return
     if was in labels and now in labels:
         write.execute(sa.delete(codes).where(codes.c.table_name == table, codes.c.code == was))
         same = sa.update(codes).where(codes.c.table_name == table, codes.c.code == now)
