@@ -73,7 +73,12 @@ class Planned:
 
 
 def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Planned:
-    """Plan what is selected; where no labels are, count too those that are not needed or stood for."""
+    """Plan what is selected; where no labels are, count too those that are not needed or stood for.
+
+    Raises  E318 for a WAS that the next run would refuse
+    """
+    if at.ledger is not None:
+        at.ledger.declared.refuse_pending(at.flow)
     found, by_table = selected(at.flow, selection, labels)
     plan = at.planner.plan(at.snapshot, at.now, Request(only=found.tables, labels=by_table))
     silent = {}

@@ -6,7 +6,7 @@ Code of the table and of its readers that is the same but for the name goes by i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -136,6 +136,26 @@ def say_pending(database: Database, flow: Flow) -> None:
     database.say_names(pending(database, flow))
 
 
+def refuse_pending(database: Database, flow: Flow) -> None:
+    """Raise what the next run will refuse of what a flow says by WAS, so that a plan does not promise it.
+
+    Names are asked as they rest. Free for a flow that says no WAS.
+    Raises  E318 as `rename_tables`
+    """
+    if not any(table.was for table in flow.tables.values()):
+        return
+    said = dict(database.said)
+    database.say_names({})
+    try:
+        with database.read() as connection:
+            known = set(connection.execute(_TABLES).scalars())
+            found = _former(connection)
+            errors = list(_refused(connection, flow, known, _renames(flow, known, found.tables), found.tables))
+    finally:
+        database.say_names(said)
+    _raise_all(errors)
+
+
 def said_pending(database: Database) -> dict[str, str]:
     """Return by its new name what each table that the next run renames is called still."""
     return {now: was for was, now in database.said.items() if "." in now}
@@ -165,9 +185,7 @@ def rename_tables(write: Write, flow: Flow, who: str) -> None:
         return
     known = set(write.execute(_TABLES).scalars())
     renames = _renames(flow, known, found.tables)
-    errors = list(_refused(write, flow, known, renames, found.tables))
-    if errors:
-        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
+    _raise_all(list(_refused(write.connection, flow, known, renames, found.tables)))
     recoded = list(_codes(flow, found.codes, _held(write.execute(_HELD).all()), renames))
     if renames:
         _refuse_live(write, [*renames.values(), *renames, *(name for name, _, _ in recoded)])
@@ -233,10 +251,15 @@ def _held(rows: Iterable[Any]) -> dict[str, set[str]]:
     return found
 
 
+def _raise_all(errors: Sequence[WaterclockError]) -> None:
+    if errors:
+        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
+
+
 def _refused(
-    write: Write, flow: Flow, known: set[str], renames: dict[str, str], former: Mapping[str, str]
+    connection: sa.Connection, flow: Flow, known: set[str], renames: dict[str, str], former: Mapping[str, str]
 ) -> Iterator[WaterclockError]:
-    busy = set(write.execute(_WITH_BATCHES).scalars())
+    busy = set(connection.execute(_WITH_BATCHES).scalars())
     gone = sorted(name for name in busy if name not in flow.tables and name not in renames.values())
     firsts: dict[str, str] = {}
     for now, once in renames.items():
