@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,3 +135,9 @@ def _rebuild(kind: type[WaterclockError], parts: dict[str, Any]) -> WaterclockEr
     error = kind.__new__(kind)
     WaterclockError.__init__(error, parts.pop("code"), parts.pop("what"), **parts)
     return error
+
+
+def raise_all(errors: Sequence[WaterclockError]) -> None:
+    """Raise what was found together, if anything was: one error as itself, several as those of the project."""
+    if errors:
+        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)

@@ -26,7 +26,7 @@ from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.run_settings import RunSettings
-from waterclock.errors import ProjectErrors, WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError, did_you_mean, raise_all
 from waterclock.operations.opening import nothing_ran, open_project, reading
 from waterclock.operations.reasons import need_reason_of_acknowledging
 from waterclock.posting import NotDelivered
@@ -126,8 +126,7 @@ def sent(folder: Path, env: str | None, *, is_json: bool) -> int:
 def see_targets(project: Project, targets: Sequence[Target]) -> None:
     """Raise all that keeps targets from being reached by what is installed here, each with its place."""
     errors = target_errors(targets, Secrets.of(project.secrets))
-    if errors:
-        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
+    raise_all(errors)
 
 
 def tells_nobody(project: Project) -> WaterclockError:

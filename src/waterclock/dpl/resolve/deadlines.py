@@ -54,7 +54,7 @@ def _without_watermark(draft: Draft, drafts: Mapping[str, Draft]) -> WaterclockE
     elif draft.statement.kind is StatementKind.PUBLISH:
         fix = f"say WATERMARK and it of {draft.statement.name}, or leave BY WATERMARK out"
     else:
-        fix = f"say by which column its rows are told: WATERMARK at 10 MINUTES DEADLINE {draft.deadline} BY WATERMARK"
+        fix = "say by which column its rows are told, as in WATERMARK at 10 MINUTES; or leave BY WATERMARK out"
     return draft.at(DEADLINE).refuse(
         "E922",
         f"{draft.name} says DEADLINE BY WATERMARK and no WATERMARK",

@@ -79,7 +79,7 @@ CLAUSES: tuple[ClauseWord, ...] = (
     _clause("SORT BY", _MADE, is_later=True),
     _clause("BUCKET BY", _MADE, is_later=True),
     _clause("SHUFFLE", frozenset({T}), is_later=True),
-    _clause("WAS", _MADE, later=frozenset({P})),
+    _clause("WAS", _MADE),
     _clause("FOR EACH", frozenset({C})),
     _clause("SHARED", frozenset({V})),
 )

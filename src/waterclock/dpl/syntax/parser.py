@@ -345,6 +345,7 @@ _ELSEWHERE = {
     ("RETAIN", StatementKind.PUBLISH): "say RETAIN where the table is made",
     ("BY", StatementKind.TRANSFORM): "only a COLLECT puts rows into windows; a TRANSFORM says EVERY",
     ("WAS", StatementKind.VIEW): "a view keeps nothing: give it its new name, and leave WAS out",
+    ("WAS", StatementKind.PUBLISH): "a publish goes by what it writes: rename its table, and nothing is sent again",
     ("WAS", StatementKind.CONNECTION): "give it its new name here, and wherever it is named",
     ("EVERY", StatementKind.VIEW): "a view has no batches: say TRANSFORM, or EVERY where it is read",
 }

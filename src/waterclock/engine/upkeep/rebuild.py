@@ -24,7 +24,7 @@ from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.upkeep.mend import ask_again, find_slices, has_usable_log, refuse_unaskable, renew_log
 from waterclock.engine.upkeep.seal_again import sealed_again
 from waterclock.engine.workplace import Workplace
-from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.refusals import needs_rebuild
@@ -75,8 +75,7 @@ def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Di
         needs_rebuild(name, found, str(tables[name].place)) for name, found in differing.items() if name not in names
     ]
     errors += [error for name in names if (error := _refused(tables[name], differing.get(name, ()))) is not None]
-    if errors:
-        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
+    raise_all(errors)
     for name in names:
         if not _may_be_settled_after(work, tables[name]):
             work.ledger.keeping.refuse_busy(name)

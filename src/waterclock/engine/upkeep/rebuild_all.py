@@ -36,7 +36,7 @@ from waterclock.engine.upkeep.beside import (
 from waterclock.engine.upkeep.move_set import carry_on, prepare, publishes_declared_anew, unlink, write_down
 from waterclock.engine.upkeep.recut import pieces_of, recut, results_of, why_not
 from waterclock.engine.workplace import Workplace
-from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.errors import WaterclockError, raise_all
 from waterclock.faults import fault
 from waterclock.filesystem import at, is_folder, remove_folder
 from waterclock.flow.choices import Kind, Mode
@@ -251,8 +251,7 @@ def refuse_impossible(work: Workplace, cut: Cut) -> None:
         for name, changes in work.ledger.keeping.differences(work.flow).items()
         if (error := _refused(work, cut, work.flow.tables[name], changes)) is not None
     ]
-    if errors:
-        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
+    raise_all(errors)
 
 
 def _refused(work: Workplace, cut: Cut, table: Table, changes: Sequence[Difference]) -> WaterclockError | None:

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import DECLARED
-from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
@@ -164,8 +164,7 @@ def _put_tables(write: Write, flow: Flow, who: str) -> None:
         start = table.start if table.start is not None else row.start
         if differs or not row.is_declared or start != row.start:
             changed.append({"of": table.name, "is_declared": True, "start": start} | says)
-    if errors:
-        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
+    raise_all(errors)
     gone = [{"of": name} for name, row in known.items() if row.is_declared and name not in flow.tables]
     for statement, values in ((_ADD_TABLES, new), (_UPDATE_TABLE, changed), (_UNDECLARE, gone)):
         if values:

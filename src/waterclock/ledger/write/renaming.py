@@ -6,7 +6,7 @@ Code of the table and of its readers that is the same but for the name goes by i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from waterclock.batches.audit_trail import RENAMED
 from waterclock.batches.facts import OpenClaim
 from waterclock.batches.former_names import FormerNames, folder_of, renamed_in
 from waterclock.batches.records import INPUTS_FOUND, MISSING
-from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.ledger import refused_renames as refusals
@@ -153,7 +153,7 @@ def refuse_pending(database: Database, flow: Flow) -> None:
             errors = list(_refused(connection, flow, known, _renames(flow, known, found.tables), found.tables))
     finally:
         database.say_names(said)
-    _raise_all(errors)
+    raise_all(errors)
 
 
 def said_pending(database: Database) -> dict[str, str]:
@@ -185,7 +185,7 @@ def rename_tables(write: Write, flow: Flow, who: str) -> None:
         return
     known = set(write.execute(_TABLES).scalars())
     renames = _renames(flow, known, found.tables)
-    _raise_all(list(_refused(write.connection, flow, known, renames, found.tables)))
+    raise_all(list(_refused(write.connection, flow, known, renames, found.tables)))
     recoded = list(_codes(flow, found.codes, _held(write.execute(_HELD).all()), renames))
     if renames:
         _refuse_live(write, [*renames.values(), *renames, *(name for name, _, _ in recoded)])
@@ -249,11 +249,6 @@ def _held(rows: Iterable[Any]) -> dict[str, set[str]]:
     for row in rows:
         found.setdefault(row.table_name, set()).add(row.code)
     return found
-
-
-def _raise_all(errors: Sequence[WaterclockError]) -> None:
-    if errors:
-        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
 
 
 def _refused(
