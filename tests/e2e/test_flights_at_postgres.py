@@ -21,7 +21,7 @@ from waterclock.cli.app import app
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.soak]
 
 DAYS, NOW = 1, "2013-01-02T05:00Z"
 PROD = """

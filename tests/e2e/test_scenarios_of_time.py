@@ -247,9 +247,8 @@ def test_scenario_w2_an_hour_that_fails_for_ever_blocks_its_day_by_name_and_no_o
     assert tiny.rows("SELECT hours FROM web.days") == [(24,)] * 3
 
 
-@pytest.mark.parametrize(
-    ("parents", "flow"), [(124, QUARTERS), pytest.param(744, HOURS, marks=pytest.mark.soak)], ids=["124", "744"]
-)
+@pytest.mark.parametrize(("parents", "flow"), [(124, QUARTERS), (744, HOURS)], ids=["124", "744"])
+@pytest.mark.soak
 def test_scenario_w3_a_month_follows_one_of_its_hours_however_many_these_are(
     tiny: Tiny, parents: int, flow: str
 ) -> None:

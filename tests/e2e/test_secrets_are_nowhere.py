@@ -176,6 +176,7 @@ def test_no_byte_of_a_secret_is_in_what_we_write_or_say(server: postgres.Server,
     assert found == []
 
 
+@pytest.mark.soak
 @kafka.needs_broker
 def test_no_byte_of_a_secret_of_kafka_or_an_api_is_in_what_we_write_or_say(tmp_path: Path) -> None:
     bus, api, told = kafka.broker(), Space(), Space()

@@ -140,7 +140,7 @@ class World:
         return [(key, pick([1, 2, 3, 4, None]), self.random.randint(1, 9), pick([0, 0, 1])) for key in keys]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(12))
 def test_a_rule_of_the_table_is_asked_of_what_will_be_there(seed: int, tmp_path: Path, spark: SparkSession) -> None:
     world = World(Tiny(tmp_path, spark), Random(seed))

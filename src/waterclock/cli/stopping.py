@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import IO
+from typing import IO, NoReturn
 
 INTERRUPTED = 130
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
@@ -62,6 +63,14 @@ def leave(told_to: IO[str]) -> None:
     with suppress(OSError, ValueError):  # a stream without a descriptor, or one that is closed
         _write_if_ready(told_to.fileno(), f"\n{_LEFT}\n", is_terminal=told_to.isatty())
     os._exit(INTERRUPTED)
+
+
+def end_at_once(code: int) -> NoReturn:
+    """End the process with all that was printed, and without taking the interpreter down: threads are still at work."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _write_if_ready(descriptor: int, text: str, *, is_terminal: bool) -> None:

@@ -241,6 +241,7 @@ def asked(spark: SparkSession, text: str, flow: Flow, prefix: str = "wc_") -> tu
     return made(spark, spliced.text)
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("_tables")
 def test_what_names_none_has_the_rows_of_tables_without_them(spark: SparkSession, flow: Flow, tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()

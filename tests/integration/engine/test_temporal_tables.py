@@ -85,6 +85,7 @@ def test_a_table_keeps_every_version_of_its_keys(whole: Tiny) -> None:
     assert tiny.open_claims() == 0
 
 
+@pytest.mark.soak
 def test_a_restated_label_comes_to_what_a_clean_run_does(whole: Tiny, tmp_path: Path, spark: SparkSession) -> None:
     late = [row for row in ROWS if row[4] != "2020-01-02 09:00:00"]
     tiny, wanted = run_all(started(tmp_path, spark, late)), whole

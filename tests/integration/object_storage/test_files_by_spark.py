@@ -13,6 +13,7 @@ from tests.s3 import server
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
+@pytest.mark.soak
 def test_files_in_a_bucket_are_read_as_the_public_suites_ask() -> None:
     server()  # or be skipped
     suite = Path(__file__).with_name("files_by_spark.py")

@@ -90,6 +90,7 @@ def test_the_server_decides_whose_a_version_is(site: Site) -> None:
     assert (site.server.folder_of(site.bucket) / path).read_text(encoding="ascii") == "first\n"
 
 
+@pytest.mark.soak
 def test_of_commits_that_race_none_is_lost(site: Site, *, is_long: bool) -> None:
     url, options, commits = site.url("race"), site.server.for_delta(), 8 if is_long else 4
     write_deltalake(url, pa.table({"id": [0]}), storage_options=options)

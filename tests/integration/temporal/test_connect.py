@@ -54,6 +54,7 @@ spark.stop()
     ["None", "counts.numbers()", "Numbers(10**6, 10**5, 2, 0)", "Numbers(10**6, 10**5, 5000, 10)"],
     ids=["unknown numbers", "few versions", "many versions", "keys of many"],
 )
+@pytest.mark.soak
 def test_all_functions_work_over_connect(plans: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", WORK.replace("PLANS", plans)],

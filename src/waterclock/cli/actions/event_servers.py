@@ -36,7 +36,12 @@ def reached(address: tuple[str, int], is_over: Callable[[], bool]) -> None:
 
 
 class EventServer(Protocol):
-    """Serves a door at an address until it is stopped; what is on its way then is answered first."""
+    """Serves a door at an address until it is stopped; what is on its way then is answered first.
+
+    `leaves_threads`: some of its own outlive it, so that the interpreter may not be taken down in order.
+    """
+
+    leaves_threads: bool
 
     async def serve(self) -> None:
         """Serve, and return once it has ended."""
@@ -50,7 +55,7 @@ class EventServer(Protocol):
 def server_of(door: Door, address: socket.socket) -> EventServer:
     """Return the server of a door; `address` is bound, and nobody listens there yet.
 
-    Granian's server within a process is new, and one of many ended by an abort once all was on disk: it is asked for.
+    Granian's server within a process is new: it is asked for.
 
     Raises  E909 for a server that is not known, or not installed
     """
@@ -89,6 +94,8 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 class _Uvicorn:
+    leaves_threads = False
+
     def __init__(self, door: Door, address: socket.socket) -> None:
         import uvicorn
 
@@ -119,6 +126,8 @@ class _Uvicorn:
 
 
 class _Granian:
+    leaves_threads = True  # of Rust: one that asks for Python while that ends aborts the process
+
     def __init__(self, door: Door, address: socket.socket) -> None:
         from granian.constants import HTTPModes, Interfaces
         from granian.server.embed import Server

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import socket
 import sys
 import threading
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.cli.actions.event_servers import bound, reached, server_of
 from waterclock.cli.actions.listening import address_of
-from waterclock.cli.stopping import stoppable
+from waterclock.cli.stopping import end_at_once, stoppable
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.connectors.interface import Setting
@@ -58,7 +59,13 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
                 to.print(f"events are taken at http://{told}/{name}", soft_wrap=True)
             to.print("(Ctrl-C ends it)")
         stop.wait()
-        served.end()
+        code = 1  # of what `end` raises
+        try:
+            served.end()
+            code = 0
+        finally:
+            if served.leaves_threads:
+                atexit.register(end_at_once, code)
     return 0
 
 
@@ -116,6 +123,11 @@ class _Served:
         self._is_up = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="door")
+
+    @property
+    def leaves_threads(self) -> bool:
+        """Whether threads of the server outlive it."""
+        return self._server.leaves_threads
 
     def start(self) -> None:
         """Begin to answer."""

@@ -34,7 +34,7 @@ def check_input_rules(drafts: Mapping[str, Draft], views: Container[str]) -> Ite
         read = plain_names(draft)
         for rule, span in said:
             if rule.of not in read:
-                yield _unread(draft, rule.of, span, read, is_view=rule.of in views)
+                yield _unread(draft, rule.of, span, read, is_view=rule.of in views, is_there=rule.of in drafts)
             elif any(_is_read_otherwise(rule.of, choice) for choice in draft.choices):
                 fix = f"say it in two tables, or read {rule.of} in all queries alike"
                 yield not_yet(
@@ -93,7 +93,9 @@ def _needless(draft: Draft, rule: RuleSaid, span: Span) -> WaterclockError:
     )
 
 
-def _unread(draft: Draft, name: str, span: Span, read: Mapping[str, None], *, is_view: bool) -> WaterclockError:
+def _unread(
+    draft: Draft, name: str, span: Span, read: Mapping[str, None], *, is_view: bool, is_there: bool
+) -> WaterclockError:
     names = ", ".join(read) or "no table by its plain name"
     if is_view:
         return span.refuse(
@@ -117,7 +119,9 @@ def _unread(draft: Draft, name: str, span: Span, read: Mapping[str, None], *, is
         "E321",
         f"{draft.name} does not read {name}",
         why=f"it reads {names}",
-        fix=did_you_mean(name, read, otherwise="name a table of its query"),
+        fix=f"read {name} in its query, or say the rule of a table that it reads"
+        if is_there
+        else did_you_mean(name, read, otherwise="name a table of its query"),
     )
 
 

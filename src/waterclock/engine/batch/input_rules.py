@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.batches.records import INPUTS_FOUND
-from waterclock.dpl.query.aggregates import in_sparks_words
+from waterclock.dpl.query.aggregates import aggregates_of, in_sparks_words
 from waterclock.engine.batch.expectations import Verdict, held_back, refusal
 from waterclock.engine.batch.sieves import FATES, found_by, measures_of, sieve_of
 from waterclock.engine.reads.pin import PinnedRead, frame_of
@@ -158,9 +158,7 @@ def _counts(
 ) -> dict[datetime, Counts]:
     labels = list(read)
     rows = _read_by(work, spark, read)
-    asked: list[tuple[str, Column]] = [
-        (rule.name, F.expr(in_sparks_words(rule.expression))) for rule in rules if rule.scope is Scope.BATCH
-    ]
+    asked = [each for rule in rules if rule.scope is Scope.BATCH for each in _asked(rule)]
     if not of_input.sets_aside:
         return counted_in_input(rows, of_input, labels, asked)
     masks = set_aside_of_input(rows, of_input, work.folder(table), scratch, labels)
@@ -175,6 +173,17 @@ def _counts(
         sifted = counted(of_input.sieve, masks[label], totals[label] - gone.aside - gone.dropped)
         found[label] = Counts(sifted, answers[label].answers if answers else {})
     return found
+
+
+def _asked(rule: Rule) -> Iterator[tuple[str, Column]]:
+    """Yield what is asked of a rule of all rows together: whether it holds, and what its aggregates come to."""
+    yield rule.name, F.expr(in_sparks_words(rule.expression))
+    for text in aggregates_of(rule.expression):
+        yield _value_of(rule, text), F.expr(in_sparks_words(text)).cast("string")
+
+
+def _value_of(rule: Rule, aggregate: str) -> str:
+    return f"{rule.name}: {aggregate}"
 
 
 def _read_by(work: Workplace, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]) -> DataFrame:
@@ -199,6 +208,10 @@ def _findings(table: Table, counts: Mapping[str, Counts]) -> Iterator[tuple[Acti
         if name not in counts:
             continue
         yield from found_by(input_checks(rules), counts[name].sifted, of=f" of {name}")
+        answers = counts[name].answers
         for rule in rules:
-            if rule.scope is Scope.BATCH and counts[name].answers.get(rule.name) is not True:
-                yield rule.action, f"{rule.name}: the rows of {name} are not ({rule.expression})"
+            if rule.scope is Scope.BATCH and answers.get(rule.name) is not True:
+                texts = aggregates_of(rule.expression)
+                values = "; ".join(f"{text} is {answers.get(_value_of(rule, text)) or 'NULL'}" for text in texts)
+                where = f", where {values}" if values else ""
+                yield rule.action, f"{rule.name}: the rows of {name} are not ({rule.expression}){where}"

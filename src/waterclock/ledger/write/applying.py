@@ -88,7 +88,7 @@ def apply(
     try:
         with database.write() as write:
             _check_project(write.execute(_PROJECT).scalar(), flow)
-            rename_tables(write, flow, who)
+            renamed = rename_tables(write, flow, who)
             _put_tables(write, flow, who)
             declared = {row.table_name: row.data for row in write.execute(_DECLARED)}
             newest = write.execute(_NEWEST_FLOW).first()
@@ -101,10 +101,13 @@ def apply(
                 if declared.get(name) != says:
                     write.log(DECLARED, who=who, table=name, data=says)
             write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
-            return Applied(number, flow.fingerprint, write.at)
+            found = Applied(number, flow.fingerprint, write.at)
     except BaseException:
         database.say_names(said)
         raise
+    for name, was in renamed.items():
+        database.tell(f"{name} was {was}: renamed, with all that the ledger has of it")
+    return found
 
 
 def applied(database: Database) -> Applied | None:

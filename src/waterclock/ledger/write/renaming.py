@@ -83,10 +83,10 @@ _SAY_MISSING = (
 _LACKED = sa.select(revisions.c.table_name, revisions.c.label, revisions.c.claim, revisions.c.source).where(
     sa.cast(revisions.c.source, sa.Text).like(f'%"{MISSING}":%')
 )
-_AT_DOORS = sa.select(revisions.c.table_name, revisions.c.label, revisions.c.claim, revisions.c.measures).where(
+_OF_INPUTS = sa.select(revisions.c.table_name, revisions.c.label, revisions.c.claim, revisions.c.measures).where(
     sa.cast(revisions.c.measures, sa.Text).like(f'%"{INPUTS_FOUND}":%')
 )
-_SAY_AT_DOORS = (
+_SAY_OF_INPUTS = (
     sa.update(revisions)
     .where(
         revisions.c.table_name == sa.bindparam("of"),
@@ -172,17 +172,18 @@ def former(database: Database) -> FormerNames:
     return FormerNames(found.tables, found.codes, folders)
 
 
-def rename_tables(write: Write, flow: Flow, who: str) -> None:
+def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
     """Rename all tables of a flow that say WAS and were not renamed yet, and the code of these and of their readers.
 
-    Cost: a statement a column that names tables; of a ledger of millions of batches, minutes.
+    Returns, by name, what each that is renamed was called. Cost: a statement a column that names tables; of a ledger of
+    millions of batches, minutes.
     Raises  E318 where there is nothing to rename, or both have data, or two were one table, or the flow has a former
             name again; E407
             (transient) while a batch of one is running, E644 (transient) while all tables are made anew
     """
     found = _former(write.connection)
     if not found.tables and not any(table.was for table in flow.tables.values()):
-        return
+        return {}
     known = set(write.execute(_TABLES).scalars())
     renames = _renames(flow, known, found.tables)
     raise_all(list(_refused(write.connection, flow, known, renames, found.tables)))
@@ -199,6 +200,7 @@ def rename_tables(write: Write, flow: Flow, who: str) -> None:
     for name, was, now in recoded:
         _recode(write, name, was, now)
         _note(write, was, now, is_code=True)
+    return renames
 
 
 def take_folder(database: Database, table: str, was: str, location: str) -> None:
@@ -309,11 +311,11 @@ def _say_within(write: Write, names: Mapping[str, str]) -> None:
         if lacked != row.source[MISSING]:
             source = {**row.source, MISSING: lacked}
             write.execute(_SAY_LACKED, {"of": row.table_name, "at": row.label, "by": row.claim, "now_": source})
-    for row in write.execute(_AT_DOORS).all():
+    for row in write.execute(_OF_INPUTS).all():
         counts = row.measures[INPUTS_FOUND]
         if not names.keys().isdisjoint(counts):
             measures = {**row.measures, INPUTS_FOUND: {names.get(of, of): each for of, each in counts.items()}}
-            write.execute(_SAY_AT_DOORS, {"of": row.table_name, "at": row.label, "by": row.claim, "now_": measures})
+            write.execute(_SAY_OF_INPUTS, {"of": row.table_name, "at": row.label, "by": row.claim, "now_": measures})
     for column, where in ((alerts.c.trouble, ~alerts.c.is_finished), (code_lineage.c.lineage, sa.true())):
         keys = list(column.table.primary_key)
         for row in write.execute(sa.select(*keys, column).where(where)).all():

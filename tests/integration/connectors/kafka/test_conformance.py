@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,7 +17,10 @@ from tests.systems import setting_of, unit_of
 from waterclock.connectors.interface import Connector, Setting
 from waterclock.connectors.kafka.connector import CONNECTOR
 from waterclock.flow.declarations import Unit
-from waterclock.testing.positions import PositionConformance
+from waterclock.testing.positions import Logging, PositionConformance
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -91,6 +95,12 @@ class TestTopics(PositionConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> Topic:
         return Topic(tmp_path)
+
+    @pytest.mark.soak
+    def test_a_read_that_is_cut_gives_nothing_and_the_next_one_the_whole_range(
+        self, spark: SparkSession, system: Logging
+    ) -> None:
+        super().test_a_read_that_is_cut_gives_nothing_and_the_next_one_the_whole_range(spark, system)
 
 
 class TestLogInMemory(PositionConformance):

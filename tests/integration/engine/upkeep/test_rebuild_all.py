@@ -126,6 +126,7 @@ def struck_at(tiny: Tiny, point: str, times: int = 1) -> None:
         rebuilt(tiny)
 
 
+@pytest.mark.soak
 def test_killed_before_the_move_the_old_set_stands_and_the_next_begins_anew(tiny: Tiny) -> None:
     before, shown = {name: rows(tiny, name) for name in TABLES}, {name: in_delta(tiny, name) for name in TABLES}
     tiny.declare(FLOW.replace("sum(qty) AS qty FROM shop.sales", "10 * sum(qty) AS qty FROM shop.sales"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tests.ledgers import SOMEWHERE, table
 from waterclock.batches.records import rows_aside
 from waterclock.dpl.query.column_readers import is_asked
-from waterclock.engine.batch.input_rules import InputFindings, input_sieves_of, seen_by_query
+from waterclock.engine.batch.input_rules import InputFindings, _findings, input_sieves_of, seen_by_query
 from waterclock.engine.batch.sieves import found_by
 from waterclock.flow.checks import every_rule, input_checks, inputs_asked, keeps_aside
 from waterclock.flow.choices import Action, ReadKind, Scope
@@ -67,6 +67,17 @@ def test_what_is_told_names_the_table_that_was_read() -> None:
     sifted = Sifted(10, 2, 0, {"good": 2}, {"good": 2})
     assert list(found_by(input_checks([limited]), sifted, of=" of a.read")) == [
         (Action.HOLD, "good: 2 of 10 rows of a.read are not (n > 0), beyond quarantine at most 1")
+    ]
+
+
+def test_a_rule_of_all_rows_tells_what_its_aggregates_came_to() -> None:
+    few = rule("count(*) > 5 AND count(n) > 2", "few", Action.HOLD, of="a.read")
+    answers = {"few": False, "few: count(*)": "4", "few: count(n)": None}
+    assert list(_findings(asking(few), {"a.read": Counts(Sifted(4, 0, 0, {}, {}), answers)})) == [
+        (
+            Action.HOLD,
+            "few: the rows of a.read are not (count(*) > 5 AND count(n) > 2), where count(*) is 4; count(n) is NULL",
+        )
     ]
 
 

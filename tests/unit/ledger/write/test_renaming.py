@@ -97,7 +97,10 @@ def test_every_column_that_names_a_table_is_known_to_be_one() -> None:
 def test_a_table_goes_on_under_its_new_name_and_so_do_its_readers(at_desk: Desk) -> None:
     lived(at_desk)
     before = at_desk.ledger.reads.snapshot(flow(*BEFORE))
+    told: list[str] = []
+    at_desk.ledger.tell(told.append)
     at_desk.apply(*AFTER, fingerprint="flow 2")
+    assert told == [f"{NEW} was {OLD}: renamed, with all that the ledger has of it"]
     after = at_desk.ledger.reads.snapshot(at_desk.flow)
     assert after.of(NEW) == before.of(OLD)
     assert after.of("marts.reads").codes == {"reads sales": 2}
