@@ -13,12 +13,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.batches.records import INPUTS_FOUND
 from waterclock.dpl.query.aggregates import in_sparks_words
 from waterclock.engine.batch.expectations import Verdict, held_back, refusal
+from waterclock.engine.batch.many_windows import WINDOW, read_by_all
 from waterclock.engine.batch.sieves import FATES, found_by, measures_of, sieve_of
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.checks import input_checks, inputs_asked
 from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Read, Rule, Table
+from waterclock.spark_sql import quoted, sql_text
 from waterclock.storage.slices.input_sifting import (
     READ_BY,
     Counts,
@@ -178,7 +180,17 @@ def _counts(
 
 
 def _read_by(work: Workplace, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]) -> DataFrame:
-    """Return what batches read, each row with the label of the batch; one that several read is there for each."""
+    """Return what batches read, each row with the label of the batch; one that several read is there for each.
+
+    Cost: no job here. One scan of slices, and of what all batches read alike; else one for each batch.
+    """
+    if len(read) > 1 and all(len(own) == 1 for own in read.values()):
+        rows = read_by_all(work, spark, [own[0] for own in read.values()])
+        if rows is not None:
+            labels = f"array({', '.join(sql_text(label_of(label)) for label in read)})"
+            is_alike = rows.columns[-1] != WINDOW
+            told = f"explode({labels})" if is_alike else f"element_at({labels}, {WINDOW} + 1)"
+            return rows.selectExpr(*map(quoted, rows.columns[: None if is_alike else -1]), f"{told} AS {READ_BY}")
     frames = [
         frame_of(spark, work.lake, work.flow, each).withColumn(READ_BY, F.lit(label_of(label)))
         for label, own in read.items()

@@ -84,7 +84,7 @@ def rows_of_windows(
     frames: dict[Read, DataFrame] = {}
     for read in reads_of(query):
         shown = [next(each for each in pins[batch.label] if each.read == read) for batch in batches]
-        frame = _read_by_all(work, spark, shown)
+        frame = read_by_all(work, spark, shown)
         if frame is None or WINDOW in map(str.lower, frame.columns[:-1]):
             return None
         frames[read] = seen(read, frame)
@@ -174,9 +174,10 @@ def _windows(spark: SparkSession, batches: Sequence[Batch]) -> DataFrame:
     return spark.createDataFrame(pa.table(columns))
 
 
-def _read_by_all(work: Workplace, spark: SparkSession, shown: Sequence[PinnedRead]) -> DataFrame | None:
+def read_by_all(work: Workplace, spark: SparkSession, shown: Sequence[PinnedRead]) -> DataFrame | None:
     """Return what windows read of one table, each row with the number of its window; without it where all read alike.
 
+    Cost: no job here, and one scan however many windows there are.
     None where a window reads what is no sealed slice: a state that is folded, or one that is to be made.
     """
     first, table = shown[0], work.flow.tables[shown[0].read.table]
