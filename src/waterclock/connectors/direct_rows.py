@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from waterclock.connectors.worker_errors import carrying
@@ -23,6 +24,8 @@ Part = TypeVar("Part")
 
 DIRECT_ROWS = 50_000
 DIRECT_BYTES = 64 << 20
+_BATCH_BYTES = 8 << 20
+_FIRST_ROWS = 256
 
 
 def are_few(rows: float, size: float = 0) -> bool:
@@ -44,6 +47,25 @@ def few(batches: Generator[pa.RecordBatch, None, None], came: Sequence[int] = (0
                 return None
             read.append(batch)
     return read if are_few(came[0]) else None
+
+
+@dataclass(slots=True)
+class Fetching:
+    """How many rows to ask a cursor for at a time: at most `most`, and as few as keep wide ones from filling memory.
+
+    Some at first, then twice as many each time, while rows as wide as the last ones come to some MiB.
+    """
+
+    most: int
+    rows: int = _FIRST_ROWS
+
+    def __post_init__(self) -> None:
+        self.rows = min(self.rows, self.most)
+
+    def came(self, rows: int, size: int) -> None:
+        """Note what came last: rows, and their bytes as Arrow holds them."""
+        fitting = _BATCH_BYTES * rows // size if size else self.most
+        self.rows = max(1, min(self.most, 2 * self.rows, fitting))
 
 
 def by_workers(

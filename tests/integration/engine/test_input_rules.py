@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described, labels
 from waterclock.cli.actions.release import released
+from waterclock.engine.batch import input_rules
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import AsOf
 from waterclock.faults import striking
@@ -356,6 +357,41 @@ def test_a_door_reads_once_more_what_the_query_reads(tmp_path: Path, spark: Spar
     found = {name: jobs_of_a_batch(tmp_path / name, spark, said) for name, said in asked.items()}
     assert found["aside"] - found["bare"] == 1
     assert found["told"] - found["bare"] == 2  # what is before its shuffle, and what is behind it
+
+
+@pytest.mark.parametrize("otherwise", ["WARN", "QUARANTINE"])
+def test_labels_of_a_group_are_asked_in_one_scan(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, otherwise: str
+) -> None:
+    tiny, scans = Tiny(tmp_path, spark), list[int]()
+    put(tiny, [(at, at - 3, "DE", at) for at in range(1, 7)])
+    tiny.source("lands", "land TEXT", [("DE",), ("FR",)])
+
+    def noted(of: Callable[..., Any]) -> Callable[..., Any]:
+        def note(rows: Any, *more: Any) -> Any:
+            scans.append(rows._jdf.queryExecution().optimizedPlan().collectLeaves().size())
+            return of(rows, *more)
+
+        return note
+
+    for name in ("counted_in_input", "set_aside_of_input"):
+        monkeypatch.setattr(input_rules, name, noted(getattr(input_rules, name)))
+    tiny.declare(
+        f"""{ORDERS}
+    COLLECT shop.lands (land STRING) FROM shop.lands EVERY DAY;
+    TRANSFORM sales.daily PARTITIONED EXPECT amount > 0 AS good OF shop.orders ELSE {otherwise},
+      land = 'DE' AS home OF shop.lands ELSE {otherwise}
+    AS SELECT o.id FROM shop.orders o JOIN shop.lands l ON l.land = o.land;
+    """
+    )
+    assert not (outcome := tiny.run(day(7))).failed, described(outcome)
+    told = measures(tiny, "sales.daily")
+    broken = [told[label]["input_rules"]["shop.orders"]["broken"] for label in labels(*range(1, 7))]
+    assert broken == [{"good": 1}] * 3 + [{}] * 3
+    assert {str(each["input_rules"]["shop.lands"]["broken"]) for each in told.values()} == {"{'home': 1}"}
+    if otherwise == "QUARANTINE":
+        assert len(quarantine(tiny, "sales.daily")) == 3 + 6
+    assert scans == [2, 1], "slices with the table of who reads them, and what all read alike"
 
 
 def test_what_others_share_or_another_query_makes_is_left_as_it_is(tmp_path: Path, spark: SparkSession) -> None:

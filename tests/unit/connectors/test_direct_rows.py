@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from waterclock.connectors import direct_rows
-from waterclock.connectors.direct_rows import are_few, few
+from waterclock.connectors.direct_rows import Fetching, are_few, few
 
 
 class Source:
@@ -76,3 +76,25 @@ def test_rows_that_came_behind_the_last_that_is_wanted_count_too() -> None:
         came[0] = 11
 
     assert few(read(), came) is None
+
+
+@pytest.mark.parametrize(("width", "most"), [(8, 10_000), (2_000, 4_194), (1 << 20, 8), (1 << 30, 1), (0, 10_000)])
+def test_more_rows_are_fetched_at_a_time_as_long_as_they_fit(width: int, most: int) -> None:
+    fetching, asked = Fetching(10_000), []
+    for _ in range(8):
+        asked.append(fetching.rows)
+        fetching.came(fetching.rows, fetching.rows * width)
+    assert asked[:2] == [256, min(512, most)]
+    assert asked[-1] == most
+    assert asked[1:] == sorted(asked[1:])
+
+
+def test_rows_that_become_wide_are_fetched_by_fewer() -> None:
+    fetching = Fetching(100)
+    assert fetching.rows == 100
+    fetching.came(100, 800)
+    assert fetching.rows == 100
+    fetching.came(100, 100 << 20)
+    assert fetching.rows == 8
+    fetching.came(0, 0)  # none of them was wanted
+    assert fetching.rows == 16

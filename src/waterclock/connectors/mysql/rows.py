@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import misfit
+from waterclock.connectors.direct_rows import Fetching
 from waterclock.connectors.local_times import instants_in, instants_of
 from waterclock.connectors.misfits import Misfit
 from waterclock.connectors.mysql.extract import Extract, Wanted, query_of
@@ -38,7 +39,7 @@ _READ_AS = {
 def batches(
     connection: Connection, extract: Extract, came: list[int] | None = None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows wanted, with their labels where they are wanted by window, at most `BATCH_ROWS` at a time.
+    """Yield the rows wanted, with their labels where they are wanted by window: at most `BATCH_ROWS` at once.
 
     `came` counts the rows that the server sent, those too that turn out to lie in no window.
     Raises  E812 for a value that does not fit its column's type
@@ -49,10 +50,12 @@ def batches(
     with closing(SSCursor(connection)) as cursor:
         with _as_bytes(connection):
             cursor.execute(query_of(extract))
-        while rows := cursor.fetchmany(BATCH_ROWS):
+        fetching = Fetching(BATCH_ROWS)
+        while rows := cursor.fetchmany(fetching.rows):
             if came is not None:
                 came[0] += len(rows)
             batch = _made(rows, extract, schema)
+            fetching.came(batch.num_rows, batch.nbytes)
             if batch.num_rows:
                 yield batch
 

@@ -10,7 +10,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import Taken
-from waterclock.connectors.direct_rows import DIRECT_ROWS, by_workers, few
+from waterclock.connectors.direct_rows import DIRECT_ROWS, Fetching, by_workers, few
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.misfits import FIRST_MICROS, Misfit
 from waterclock.connectors.sqlite.change_counter import state_of, state_seen_from_outside
@@ -153,7 +153,7 @@ def _schema(extract: Extract) -> pa.Schema:
 
 
 def batches(connection: sqlite3.Connection, extract: Extract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows wanted, with their labels where they are wanted by window, at most `BATCH_ROWS` at a time.
+    """Yield the rows wanted, with their labels where they are wanted by window: at most `BATCH_ROWS` at once.
 
     Raises  E812 for a value that does not fit its column's type
     """
@@ -166,14 +166,17 @@ def batches(connection: sqlite3.Connection, extract: Extract) -> Generator[pa.Re
     conditions, bound = _conditions(extract)
     sql = f"SELECT {', '.join(wanted) or '1'} FROM {extract.source}{conditions}"
     cursor = connection.execute(sql, bound)
-    while rows := cursor.fetchmany(BATCH_ROWS):
+    fetching = Fetching(BATCH_ROWS)
+    while rows := cursor.fetchmany(fetching.rows):
         labels: list[pa.Array] = []
         if by_window:
             found, kept = _labels([row[-1] for row in rows], by_window.windows, extract.times)
             rows = list(compress(rows, kept.to_pylist()))
             labels = [found.filter(kept)]
         arrays = [_array([row[at] for row in rows], one, extract) for at, one in enumerate(extract.taken)]
-        yield pa.RecordBatch.from_arrays([*arrays, *labels], schema=schema)
+        batch = pa.RecordBatch.from_arrays([*arrays, *labels], schema=schema)
+        fetching.came(batch.num_rows, batch.nbytes)
+        yield batch
 
 
 def _array(values: Sequence[Any], taken: Taken, extract: Extract) -> pa.Array:

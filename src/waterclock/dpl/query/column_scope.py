@@ -35,13 +35,20 @@ class Resolver:
 
     def output(self, query: Any, outer: Frame | None = None, ctes: Mapping[str, Output] | None = None) -> Output:
         """Return the columns a query makes, as far as they are known; what it names wrongly goes to `errors`."""
+        behind: list[tuple[Any, Mapping[str, Output]]] = []
         ctes = self._ctes(query, outer, dict(ctes or {}))
+        while isinstance(query, exp.SetOperation):  # a thousand branches are a thousand deep
+            behind.append((query.right, ctes))
+            query = query.left
+            ctes = self._ctes(query, outer, dict(ctes))
+        made = self._made(query, outer, ctes)
+        for right, known in reversed(behind):
+            self.output(right, outer, known)
+        return made
+
+    def _made(self, query: Any, outer: Frame | None, ctes: Mapping[str, Output]) -> Output:
         if isinstance(query, exp.Subquery):
             return self.output(query.this, outer, ctes)
-        if isinstance(query, exp.SetOperation):
-            left = self.output(query.left, outer, ctes)
-            self.output(query.right, outer, ctes)
-            return left
         if isinstance(query, exp.Select):
             return self._select(query, outer, ctes)
         self._now_texts(query, Frame(outer=outer))
@@ -123,20 +130,20 @@ class Resolver:
 
         `strict`: the own sources in sight, of which one alone may have a bare name; None where others go before them.
         """
-        if isinstance(node, list):
-            for one in node:
-                self._walk(one, frame, ctes, strict)
-        elif isinstance(node, exp.Query):
-            self.output(node, frame, ctes)
-        elif isinstance(node, exp.Column):
-            self._column(node, frame, strict)
-        elif isinstance(node, exp.Star):
-            self._walk(node.args.get("replace"), frame, ctes, strict)
-        elif isinstance(node, exp.DataType):
-            return  # the name of a collation is no column
-        elif isinstance(node, exp.Expression):
-            for child in node.iter_expressions():
-                self._walk(child, frame, ctes, strict)
+        waiting = [node]
+        while waiting:  # a sum of a thousand columns is a thousand deep
+            node = waiting.pop()
+            if isinstance(node, list):
+                waiting.extend(reversed(node))
+            elif isinstance(node, exp.Query):
+                self.output(node, frame, ctes)
+            elif isinstance(node, exp.Column):
+                self._column(node, frame, strict)
+            elif isinstance(node, exp.Star):
+                waiting.append(node.args.get("replace"))
+            elif isinstance(node, exp.Expression) and not isinstance(node, exp.DataType):
+                # a type is not walked: the name of a collation is no column
+                waiting.extend(reversed([*node.iter_expressions()]))
 
     def _now_texts(self, value: Any, frame: Frame) -> None:
         """Refuse texts that stand for the moment of the run; a query inside looks after its own."""

@@ -62,6 +62,9 @@ def family_of_type(written: str) -> Family:
     return Family.DATE if word == "DATE" else Family.OTHER
 
 
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div)
+
+
 def family_of(node: Any, column: FamilyOf) -> Family | None:
     """Return the family of an expression's value, None where it is not known; `column` tells those of columns."""
     rule = next((rule for kinds, rule in _RULES if isinstance(node, kinds)), None)
@@ -97,7 +100,17 @@ def _of_anonymous(node: Any, _: FamilyOf) -> Family | None:
 
 
 def _of_arithmetic(node: Any, column: FamilyOf) -> Family | None:
-    left, right = family_of(node.this, column), family_of(node.expression, column)
+    behind = []
+    while isinstance(node, _ARITHMETIC):  # a sum of a thousand is a thousand deep
+        behind.append(node)
+        node = node.this
+    family = family_of(node, column)
+    for each in reversed(behind):
+        family = _of_two(each, family, family_of(each.expression, column))
+    return family
+
+
+def _of_two(node: Any, left: Family | None, right: Family | None) -> Family | None:
     if isinstance(node, exp.Sub) and left in INSTANTS and right in INSTANTS:
         return Family.INTERVAL
     if isinstance(node, exp.Mul | exp.Div):
@@ -131,7 +144,7 @@ _RULES: tuple[tuple[Any, Callable[[Any, FamilyOf], Family | None]], ...] = (
     (exp.Interval, lambda *_: Family.INTERVAL),
     (exp.Collate, _of_collate),
     (_HANDS_ON, lambda node, column: family_of(node.this, column)),
-    ((exp.Add, exp.Sub, exp.Mul, exp.Div), _of_arithmetic),
+    (_ARITHMETIC, _of_arithmetic),
     (exp.If, _of_if),
     (exp.Case, _of_case),
     (_CHOOSES, lambda node, column: _first(node.iter_expressions(), column)),

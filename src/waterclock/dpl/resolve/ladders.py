@@ -32,10 +32,11 @@ def check_ladders(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
                 why="the rows beyond REPLACE WHERE are others', and what they hold is not known here",
                 fix="say OVER BATCH, which asks all that is delivered, or take REPLACE WHERE away",
             )
+        loose = loose_types(draft)
         yield from (
             not_yet(f"an ELSE behind {column.type}", column.span, fix="set aside by a rule on its fields")
             for column in columns
-            if column.type and column.name.lower() in loose_types(draft) and is_nested(column.type)
+            if column.type and column.name.lower() in loose and is_nested(column.type)
         )
         if not marks_rows(draft):
             continue

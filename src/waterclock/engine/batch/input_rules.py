@@ -13,12 +13,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.batches.records import INPUTS_FOUND
 from waterclock.dpl.query.aggregates import aggregates_of, in_sparks_words
 from waterclock.engine.batch.expectations import Verdict, held_back, refusal
+from waterclock.engine.batch.many_windows import WINDOW, are_alike, label_shares, read_by_all
 from waterclock.engine.batch.sieves import FATES, found_by, measures_of, sieve_of
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.checks import input_checks, inputs_asked
 from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Read, Rule, Table
+from waterclock.spark_sql import quoted, sql_text
 from waterclock.storage.slices.input_sifting import (
     READ_BY,
     Counts,
@@ -115,7 +117,7 @@ def ask_input_rules(
 
     Cost: for each table that is asked one job: over the columns that the rules name, or, where rows are set aside, over
     all of it, in which these are written. There the total costs one more, over the columns that rules of all rows
-    together name; nothing where there are none and what is read are slices.
+    together name; nothing where there are none and what is read are slices. Scans are as `_read_by` says.
     Raises  E740 where one of them fails its batch, E755 where it holds back some of several
     """
     sieves = input_sieves_of(table)
@@ -157,15 +159,14 @@ def _counts(
     scratch: str,
 ) -> dict[datetime, Counts]:
     labels = list(read)
-    rows = _read_by(work, spark, read)
     asked = [each for rule in rules if rule.scope is Scope.BATCH for each in _asked(rule)]
     if not of_input.sets_aside:
-        return counted_in_input(rows, of_input, labels, asked)
-    masks = set_aside_of_input(rows, of_input, work.folder(table), scratch, labels)
+        return dict(_counted(work, spark, of_input, read, asked))
+    masks = set_aside_of_input(_read_by(work, spark, read), of_input, work.folder(table), scratch, labels)
     totals = None if asked else _rows_of_slices(work, read)
     answers: Mapping[datetime, Counts] = {}
     if totals is None:
-        answers = counted_in_input(rows, InputSieve(of_input.input, Sieve(()), 0), labels, asked)
+        answers = _counted(work, spark, InputSieve(of_input.input, Sieve(()), 0), read, asked)
         totals = {label: counts.sifted.rows for label, counts in answers.items()}
     found = {}
     for label in labels:
@@ -186,14 +187,56 @@ def _value_of(rule: Rule, aggregate: str) -> str:
     return f"{rule.name}: {aggregate}"
 
 
+def _counted(
+    work: Workplace,
+    spark: SparkSession,
+    of_input: InputSieve,
+    read: Mapping[datetime, Sequence[PinnedRead]],
+    asked: Sequence[tuple[str, Column]],
+) -> Mapping[datetime, Counts]:
+    """Count what batches read; what all of them read alike is counted once."""
+    first, is_alike = next(iter(read)), all(len(own) == 1 for own in read.values())
+    is_alike = is_alike and are_alike([own[0] for own in read.values()])
+    of = {first: read[first]} if is_alike else read
+    found = counted_in_input(_read_by(work, spark, of), of_input, list(of), asked)
+    return dict.fromkeys(read, found[first]) if is_alike else found
+
+
 def _read_by(work: Workplace, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]) -> DataFrame:
-    """Return what batches read, each row with the label of the batch; one that several read is there for each."""
-    frames = [
+    """Return what batches read, each row with the label of the batch; one that several read is there for each.
+
+    Cost: no job here. One scan of what all batches read alike, and of the slices of as many as Spark lists quickly;
+    else one for each batch.
+    """
+    frames: list[DataFrame] = []
+    for share in label_shares(work, list(read), read):
+        rows = _read_at_once(work, spark, {label: read[label] for label in share})
+        frames += [rows] if rows is not None else _each_by_itself(work, spark, {label: read[label] for label in share})
+    return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+def _read_at_once(
+    work: Workplace, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]
+) -> DataFrame | None:
+    if len(read) == 1 or any(len(own) > 1 for own in read.values()):
+        return None  # rows of a batch that lacks something come in several spans
+    shown = [own[0] for own in read.values()]
+    rows, is_alike = read_by_all(work, spark, shown), are_alike(shown)
+    if rows is None or (not is_alike and WINDOW in map(str.lower, rows.columns[:-1])):
+        return None
+    labels = f"array({', '.join(sql_text(label_of(label)) for label in read)})"
+    told = f"explode({labels})" if is_alike else f"element_at({labels}, {WINDOW} + 1)"
+    return rows.selectExpr(*map(quoted, rows.columns[: None if is_alike else -1]), f"{told} AS {READ_BY}")
+
+
+def _each_by_itself(
+    work: Workplace, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]
+) -> list[DataFrame]:
+    return [
         frame_of(spark, work.lake, work.flow, each).withColumn(READ_BY, F.lit(label_of(label)))
         for label, own in read.items()
         for each in own
     ]
-    return reduce(lambda left, right: left.unionByName(right), frames)
 
 
 def _rows_of_slices(work: Workplace, read: Mapping[datetime, Sequence[PinnedRead]]) -> dict[datetime, int] | None:

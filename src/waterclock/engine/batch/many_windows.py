@@ -45,15 +45,23 @@ _MOST_COPIES = 4
 
 
 def shares_of(work: Workplace, batches: Sequence[Batch], pins: Pins) -> list[Sequence[Batch]]:
-    """Share windows out to queries, in their order: no query reads more of a table's files than Spark lists quickly.
+    """Share windows out to queries, in their order, as `label_shares` says."""
+    by_label = {batch.label: batch for batch in batches}
+    return [[by_label[label] for label in share] for share in label_shares(work, list(by_label), pins)]
 
-    Cost: a look at the manifest of each slice that is read, once, however many windows read it.
+
+def label_shares(
+    work: Workplace, labels: Sequence[datetime], pins: Mapping[datetime, Sequence[PinnedRead]]
+) -> list[list[datetime]]:
+    """Share labels out, in their order: no share reads more of a table's files than Spark lists quickly.
+
+    Cost: a look at the manifest of each slice that is read, once, however many labels read it.
     """
-    shares: list[list[Batch]] = [[]]
+    shares: list[list[datetime]] = [[]]
     files: dict[tuple[Read, str], int] = {}
     held: dict[Read, dict[str, int]] = {}
-    for batch in batches:
-        own = {pinned.read: _files_by_slice(work, pinned, files) for pinned in pins[batch.label]}
+    for label in labels:
+        own = {pinned.read: _files_by_slice(work, pinned, files) for pinned in pins[label]}
         joined = {read: held.get(read, {}) | counts for read, counts in own.items()}
         is_much = any(
             sum(counts.values()) > FILES_READ_DIRECTLY and len(counts) > len(held.get(read, {}))
@@ -62,9 +70,9 @@ def shares_of(work: Workplace, batches: Sequence[Batch], pins: Pins) -> list[Seq
         if shares[-1] and is_much:
             shares.append([])
             joined = own
-        shares[-1].append(batch)
+        shares[-1].append(label)
         held = joined
-    return [*shares]
+    return shares
 
 
 def rows_of_windows(
@@ -84,7 +92,7 @@ def rows_of_windows(
     frames: dict[Read, DataFrame] = {}
     for read in reads_of(query):
         shown = [next(each for each in pins[batch.label] if each.read == read) for batch in batches]
-        frame = _read_by_all(work, spark, shown)
+        frame = read_by_all(work, spark, shown)
         if frame is None or WINDOW in map(str.lower, frame.columns[:-1]):
             return None
         frames[read] = seen(read, frame)
@@ -174,18 +182,21 @@ def _windows(spark: SparkSession, batches: Sequence[Batch]) -> DataFrame:
     return spark.createDataFrame(pa.table(columns))
 
 
-def _read_by_all(work: Workplace, spark: SparkSession, shown: Sequence[PinnedRead]) -> DataFrame | None:
+def read_by_all(work: Workplace, spark: SparkSession, shown: Sequence[PinnedRead]) -> DataFrame | None:
     """Return what windows read of one table, each row with the number of its window; without it where all read alike.
 
+    Cost: no job here, and one scan however many windows there are.
     None where a window reads what is no sealed slice: a state that is folded, or one that is to be made.
     """
     first, table = shown[0], work.flow.tables[shown[0].read.table]
-    if all(_what(each) == _what(first) for each in shown):
+    if are_alike(shown):
         return frame_of(spark, work.lake, work.flow, first)
     if table.is_fold or any(each.steps for each in shown):
         return None
     pieces = {piece.slice_path: piece for each in shown for piece in each.slices}
     copies = sum(piece.rows for each in shown for piece in each.slices)
+    if len({piece.label for piece in pieces.values()}) < len(pieces):
+        return None  # rows go by the label of their slice
     if "" in pieces or copies > _MOST_COPIES * sum(piece.rows for piece in pieces.values()):
         return None
     folder = work.lake.folder(table.name)
@@ -212,6 +223,11 @@ def _numbered(spark: SparkSession, rows: DataFrame, shown: Sequence[PinnedRead])
     )
     of_label = F.broadcast(spark.createDataFrame(numbers).withColumnRenamed(TIMELABEL, "wc_label"))
     return rows.join(of_label, rows[TIMELABEL] == of_label["wc_label"]).select(*map(quoted, rows.columns), WINDOW)
+
+
+def are_alike(shown: Sequence[PinnedRead]) -> bool:
+    """Whether reads of one table bring the same rows."""
+    return all(_what(each) == _what(shown[0]) for each in shown)
 
 
 def _what(pinned: PinnedRead) -> tuple[object, ...]:

@@ -261,7 +261,7 @@ def test_a_reading_that_is_given_up_is_not_read_to_its_end(
     reading = Reading(database)
     with reading.database.reading("here") as opened:
         first = next(rows.batches(opened, reading.extract(opened)))
-        assert first.num_rows == rows.BATCH_ROWS
+        assert first.num_rows < rows.BATCH_ROWS
     gc.collect()
     assert capfd.readouterr().err == ""
 

@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.ledgers import ZERO, Desk, day, flow, table
+from tests.unit.ledger.read.test_states import statements_of
 from tests.unit.ledger.write.test_renaming import AFTER, BEFORE, NEW, OLD, daily, lived, reader, refused
 from waterclock.batches.former_names import FormerNames
 from waterclock.batches.records import ClaimRequest, Input
@@ -120,3 +121,44 @@ def test_a_record_of_a_new_table_under_an_old_name_keeps_its_code() -> None:
     found = names.request(request, "marts.own", "reads shop")
     assert (found.inputs[day(0)], found.code) == ((read,), "reads shop")
     assert names.request(request, "marts.own", "reads more").code == "reads sales"
+
+
+def test_what_is_said_of_a_rename_that_is_done_costs_no_look_at_batches(at_desk: Desk) -> None:
+    lived(at_desk)
+    after, declared = flow(*AFTER, fingerprint="flow 2"), at_desk.ledger.declared
+    for is_done, most in ((False, 4), (True, 2)):
+        for ask in (declared.say_pending, declared.refuse_pending):
+            asked = statements_of(at_desk, lambda ask=ask: ask(after))  # type: ignore[misc]
+            said = [text for text in asked if text.startswith("SELECT")]
+            assert len(said) <= most, said
+            assert not [text for text in said if "FROM batches" in text and "EXISTS" not in text]
+            assert is_done <= (not [text for text in said if "batches" in text])
+        if not is_done:
+            declared.say_pending(flow(*BEFORE))
+            at_desk.apply(*AFTER, fingerprint="flow 2")
+
+
+@pytest.mark.parametrize("labels", [2, 40])
+def test_what_is_kept_as_json_is_said_by_as_many_statements_however_many_batches(at_desk: Desk, labels: int) -> None:
+    at_desk.apply(*BEFORE)
+    for label in range(labels):
+        at_desk.done("marts.reads", label, code="reads shop")
+    at_desk.done(OLD, 0, code="code of daily")
+    kept = {"in": 3, "quarantined": 0, "dropped": 0, "broken": {}, "first": {}}
+    with at_desk.ledger.declared.database.write() as write:
+        of_reader = schema.revisions.c.table_name == "marts.reads"
+        lacks = {"missing": [{"table": OLD, "low": "a", "high": "b"}]}
+        told = {"source": lacks, "measures": {"input_rules": {OLD: kept}}}
+        write.execute(sa.update(schema.revisions).where(of_reader).values(told))
+        missing = sa.update(schema.batches).where(schema.batches.c.table_name == "marts.reads")
+        write.execute(missing.values(missing=f"{OLD}@1"))
+    asked = statements_of(at_desk, lambda: at_desk.apply(*AFTER, fingerprint="flow 2"))
+    for column in ("measures", "source"):
+        assert len([text for text in asked if text.startswith(f"UPDATE revisions SET {column}=")]) == 1
+    assert len([text for text in asked if text.startswith("UPDATE batches SET missing=")]) == 1
+    with at_desk.ledger.declared.database.read() as connection:
+        rows = connection.execute(sa.select(schema.revisions.c.source, schema.revisions.c.measures).where(of_reader))
+        lacked = {"missing": [{**lacks["missing"][0], "table": NEW}]}
+        assert rows.all() == [(lacked, {"input_rules": {NEW: kept}})] * labels
+        told = sa.select(schema.batches.c.missing).where(schema.batches.c.table_name == "marts.reads")
+        assert {*connection.execute(told).scalars()} == {f"{NEW}@1"}
