@@ -20,7 +20,7 @@ from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.ledger import refused_renames as refusals
-from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.database import RENAMED_AT, Database, Write
 from waterclock.ledger.store.names import Name
 from waterclock.ledger.store.schema import (
     IS_OPEN,
@@ -112,14 +112,16 @@ _HELD = sa.union(
 _LINEAGES_OF = sa.select(code_lineage.c.code).where(code_lineage.c.table_name == sa.bindparam("of"))
 
 
-def pending(database: Database, flow: Flow) -> dict[str, str]:
-    """Return the tables that the next run renames, and code that it names otherwise, by the names they rest under.
+def say_pending(database: Database, flow: Flow) -> None:
+    """Have what the next run renames, and the code it names otherwise, be read and written under its new name from now.
 
-    Free for a flow that says no WAS. Cost: four questions, one of them of the tables with batches.
+    Free for a flow that says no WAS. Cost: five questions, one of them of the tables with batches.
     """
+    database.say_names({})
     if not any(table.was for table in flow.tables.values()):
-        return {}
+        return
     with database.read() as connection:
+        since = connection.execute(RENAMED_AT).scalar()
         known = {row.name for row in connection.execute(_TABLES)}
         busy = set(connection.execute(_WITH_BATCHES).scalars())
         found = _former(connection)
@@ -127,13 +129,7 @@ def pending(database: Database, flow: Flow) -> dict[str, str]:
     by_name = {now: was for now, was in _renames(flow, known, found.tables).items() if now not in busy}
     renames = {was: now for now, was in by_name.items()}
     recoded = {was: now for _, was, now in _codes(flow, found.codes, held, by_name)}
-    return renames | recoded if renames else {}
-
-
-def say_pending(database: Database, flow: Flow) -> None:
-    """Have what the next run renames be read and written under its new name from here on."""
-    database.say_names({})
-    database.say_names(pending(database, flow))
+    database.say_names(renames | recoded if renames else {}, since)
 
 
 def refuse_pending(database: Database, flow: Flow) -> None:
@@ -144,7 +140,7 @@ def refuse_pending(database: Database, flow: Flow) -> None:
     """
     if not any(table.was for table in flow.tables.values()):
         return
-    said = dict(database.said)
+    said, since = database.said, database.said_since
     database.say_names({})
     try:
         with database.read() as connection:
@@ -152,7 +148,7 @@ def refuse_pending(database: Database, flow: Flow) -> None:
             found = _former(connection)
             errors = list(_refused(connection, flow, known, _renames(flow, known, found.tables), found.tables))
     finally:
-        database.say_names(said)
+        database.say_names(said, since)
     raise_all(errors)
 
 

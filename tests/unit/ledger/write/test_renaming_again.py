@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from tests.ledgers import ZERO, Desk, day, flow, table
+from tests.ledgers import ZERO, Desk, day, desk, flow, table
 from tests.unit.ledger.write.test_renaming import AFTER, BEFORE, NEW, OLD, daily, lived, reader, refused
 from waterclock.batches.former_names import FormerNames
 from waterclock.batches.records import ClaimRequest, Input
 from waterclock.flow.declarations import Read
+from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store import schema
 
 
@@ -120,3 +122,37 @@ def test_a_record_of_a_new_table_under_an_old_name_keeps_its_code() -> None:
     found = names.request(request, "marts.own", "reads shop")
     assert (found.inputs[day(0)], found.code) == ((read,), "reads shop")
     assert names.request(request, "marts.own", "reads more").code == "reads sales"
+
+
+@pytest.mark.parametrize("does", ["read", "apply", "pause"])
+def test_what_was_said_ends_where_another_runner_renames(tmp_path: Path, does: str) -> None:
+    at_desk = desk(tmp_path)
+    lived(at_desk)
+    before = at_desk.ledger.reads.snapshot(flow(*BEFORE))
+    after = flow(*AFTER, fingerprint="flow 2")
+    with at_desk.ledger, Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}", clock=at_desk.clock) as other:
+        other.declared.say_pending(after)
+        assert other.reads.snapshot(after).of(NEW) == before.of(OLD)
+        at_desk.apply(*AFTER, fingerprint="flow 2")
+        if does == "apply":
+            other.declared.apply(after, who="ann", now=ZERO, runner="there")
+        elif does == "pause":
+            other.decisions.resume_tables([NEW], who="ann")
+            other.decisions.pause_tables([NEW], who="ann", why="again")
+        assert other.reads.snapshot(after).of(NEW).covered == before.of(OLD).covered
+        assert other.declared.said_pending() == {}
+        assert at_desk.ledger.reads.table(NEW).location == "tables/shop/daily"
+
+
+def test_status_tables_say_what_the_next_run_renames_by_its_new_name(at_desk: Desk) -> None:
+    lived(at_desk)
+    at_desk.ledger.declared.say_pending(flow(*AFTER, fingerprint="flow 2"))
+    past = at_desk.ledger.past
+    for name, column in (("batches", "table"), ("events", "table"), ("inputs", "input")):
+        assert OLD not in past.columns(name, [column])[column], name
+        asked = past.columns(name, [column], [(column, "=", [NEW])])[column]
+        assert asked, name
+        assert set(asked) == {NEW}, name
+        assert NEW in {row[column] for row in past.rows(name)}, name
+    codes = past.columns("batches", ["code"], [("table", "=", ["marts.reads"])])["code"]
+    assert codes == ["reads sales", "reads sales"]
