@@ -42,6 +42,7 @@ class LiveProject:
     _ledger: Ledger | None = None
     _file: tuple[int, int] | None = None
     _had_ledger: bool = False
+    _said_of: Project | None = None
     _snapshot: LedgerSnapshot | None = None
     _left: Left = field(default_factory=dict)
 
@@ -99,6 +100,9 @@ class LiveProject:
                 fix="`waterclock check --connect` says what is wrong; the page goes on by itself once it answers",
                 transient=True,
             )
+        if self._ledger is not None and self._said_of is not project:  # another text may rename other tables
+            self._ledger.declared.say_pending(project.flow)
+            self._said_of = project
         return self._ledger
 
     def _as_it_stands(self, ledger: Ledger, project: Project) -> LedgerSnapshot:

@@ -19,6 +19,7 @@ from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.instants import from_micros
 from waterclock.ledger.store.schema import (
     HAS_WARNINGS,
+    NAME,
     AnyRow,
     batches,
     claim_labels,
@@ -155,6 +156,7 @@ _ORDER = {
 _PAGE = 1000
 # A column, one of =, <, <=, >, >=, and values: = is met by any of them, the others compare with the one there is.
 Condition = tuple[str, str, Sequence[str | int]]
+_NAMES_SAID = frozenset({"table", "input", "code"})  # columns of names that may be said otherwise than they rest
 _READ = frozenset({"TIMESTAMP", "BOOLEAN"})  # types whose values are something else in the views
 
 
@@ -255,14 +257,18 @@ def status_columns(
 ) -> dict[str, list[Any]]:
     """Return columns of a status table, ordered as `status_rows`, of the rows that meet all conditions.
 
-    Times are aware UTC. Without columns, the rows are counted by the list under "".
+    Times are aware UTC. Without columns, the rows are counted by the list under "". While the next run is to rename
+    tables, rows are left that do not meet `<` or its like of a name.
     """
     types = STATUS_TABLES[name]
     bound: dict[str, str | int] = {}
-    said = [_condition(bound, *condition) for condition in conditions]
+    # the order of names at rest is not that of those which are said
+    meant = (it for it in conditions if it[1] == "=" or it[0] not in _NAMES_SAID or not database.said)
+    said = [_condition(bound, *condition) for condition in meant]
     where = f" WHERE {' AND '.join(said)}" if said else ""
     listed = ", ".join(f'"{column}"' for column in columns) or "1"
-    query = sa.text(f"SELECT {listed} FROM waterclock_{name}{where} ORDER BY {_ORDER[name]}")
+    asked = sa.text(f"SELECT {listed} FROM waterclock_{name}{where} ORDER BY {_ORDER[name]}")
+    query = _said(asked.bindparams(*(sa.bindparam(it, type_=NAME) for it in bound if it.startswith("n"))), columns)
     found: list[list[Any]] = [[] for _ in columns or ("",)]
     with database.read() as connection:
         for rows in connection.execution_options(yield_per=_PAGE).execute(query, bound).partitions():
@@ -277,11 +283,17 @@ def status_columns(
 
 
 def _condition(bound: dict[str, str | int], column: str, operator: str, values: Sequence[str | int]) -> str:
-    names = [f"v{len(bound) + at}" for at in range(len(values))]
+    kind = "n" if column in _NAMES_SAID else "v"
+    names = [f"{kind}{len(bound) + at}" for at in range(len(values))]
     bound.update(zip(names, values, strict=True))
     if operator == "=":
         return f'"{column}" IN ({", ".join(f":{name}" for name in names)})'
     return f'"{column}" {operator} :{names[0]}'
+
+
+def _said(query: sa.TextClause, columns: Iterable[str]) -> sa.TextualSelect:
+    """Type the columns that hold names, as the rest of the ledger has them."""
+    return query.columns(**{column: NAME for column in columns if column in _NAMES_SAID})
 
 
 def status_rows(database: Database, name: str) -> Iterator[dict[str, Any]]:
@@ -291,7 +303,7 @@ def status_rows(database: Database, name: str) -> Iterator[dict[str, Any]]:
     """
     types = STATUS_TABLES[name]
     with database.read() as connection:
-        query = sa.text(f"SELECT * FROM waterclock_{name} ORDER BY {_ORDER[name]}")
+        query = _said(sa.text(f"SELECT * FROM waterclock_{name} ORDER BY {_ORDER[name]}"), types)
         with connection.execution_options(yield_per=_PAGE).execute(query) as rows:
             for row in rows.mappings():
                 yield {column: _public(row[column], kind) for column, kind in types.items()}

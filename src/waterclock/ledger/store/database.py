@@ -39,6 +39,7 @@ _IS_HERE = schema.ledger.c.moved_to.is_(None)  # asked by the statement that loc
 _MOVED = sa.select(schema.ledger.c.moved_to)
 _RAISE_CLAIM = _RAISE.values(last_claim=sa.case((sa.bindparam("clock") > _NEXT, sa.bindparam("clock")), else_=_NEXT))
 _SEQUENCE = sa.select(schema.ledger.c.sequence)
+RENAMED_AT = sa.select(sa.func.max(schema.former_names.c.at))
 _ADD_EVENTS = sa.insert(schema.events).inline()  # its number is not asked for
 _MOST_TRIES = 5  # of one transaction whose connection broke: whatever breaks it each time is no outage
 
@@ -118,6 +119,7 @@ class Database:
         self._engine = self.backend.create_engine(url)
         self._was_reached = False
         self.said: Mapping[str, str] = {}  # names at rest that are said otherwise
+        self.said_since: datetime | None = None
         self._now: sa.Select[int] = sa.select(sa.literal_column(self.backend.NOW))
         told: tuple[Any, ...] = (
             schema.ledger.c.sequence, schema.ledger.c.flow, schema.ledger.c.last_claim,
@@ -131,10 +133,18 @@ class Database:
         self._raise_claim = _RAISE_CLAIM.where(_IS_HERE).returning(*told)
         self._raise_moved = _RAISE.returning(*told)
 
-    def say_names(self, names: Mapping[str, str]) -> None:
-        """Have names at rest said otherwise from here on (`names.say`); with none, as they rest."""
-        self.said = dict(names)
+    def say_names(self, names: Mapping[str, str], since: datetime | None = None) -> None:
+        """Have names at rest said otherwise from here on (`names.say`); with none, as they rest.
+
+        `since` is when tables were renamed last, as those knew who chose the names. Once another one has renamed more,
+        the next transaction has them as they rest.
+        """
+        self.said, self.said_since = dict(names), since
         names_at_rest.say(self._engine.dialect, names)
+
+    def _look_for_renames(self, connection: sa.Connection) -> None:
+        if self.said and connection.execute(RENAMED_AT).scalar() != self.said_since:
+            self.say_names({})
 
     def close(self) -> None:
         """Close all connections; nothing is lost, for nothing is kept back."""
@@ -211,6 +221,7 @@ class Database:
     def read(self) -> Iterator[sa.Connection]:
         """See one moment of the ledger, whatever is written meanwhile."""
         with self._transaction(writes=False) as transaction:
+            self._look_for_renames(transaction.connection)
             yield transaction.connection
 
     @contextmanager
@@ -228,6 +239,7 @@ class Database:
             if row is None:
                 raise refusals.moved(self.url, transaction.connection.execute(_MOVED).scalar() or "nowhere")
             transaction.number = row.transaction
+            self._look_for_renames(transaction.connection)
             if isinstance(self.clock, postgres.ServerClock):
                 at = self.clock.set(from_micros(row.now))
             paused, rebuilding = _pause_of_all(row), read_rebuilding(row.rebuilding)
@@ -240,6 +252,7 @@ class Database:
     def beside(self) -> Iterator[tuple[sa.Connection, datetime]]:
         """Change what says nothing of batches, without a turn among writers: the sequence stays as it is."""
         with self._turn, self._transaction(writes=True) as transaction:
+            self._look_for_renames(transaction.connection)
             yield transaction.connection, self.clock()
 
     def answers(self) -> bool:

@@ -83,7 +83,7 @@ def apply(
         _check_project(row.project, flow)
         if row.flow == flow.fingerprint:  # else `rebuild --all` has moved tables of another one in
             return found
-    said = database.said
+    said, since = database.said, database.said_since
     database.say_names({})  # what rests gets these names now
     try:
         with database.write() as write:
@@ -103,7 +103,7 @@ def apply(
             write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
             found = Applied(number, flow.fingerprint, write.at)
     except BaseException:
-        database.say_names(said)
+        database.say_names(said, since)
         raise
     for name, was in renamed.items():
         database.tell(f"{name} was {was}: renamed, with all that the ledger has of it")

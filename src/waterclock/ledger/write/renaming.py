@@ -20,7 +20,7 @@ from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.ledger import refused_renames as refusals
-from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.database import RENAMED_AT, Database, Write
 from waterclock.ledger.store.names import Name
 from waterclock.ledger.store.schema import (
     IS_OPEN,
@@ -116,31 +116,27 @@ _HELD = sa.union(
 _LINEAGES_OF = sa.select(code_lineage.c.code).where(code_lineage.c.table_name == sa.bindparam("of"))
 
 
-def pending(database: Database, flow: Flow) -> dict[str, str]:
-    """Return the tables that the next run renames, and code that it names otherwise, by the names they rest under.
+def say_pending(database: Database, flow: Flow) -> None:
+    """Have what the next run renames, and the code it names otherwise, be read and written under its new name from now.
 
-    Free for a flow that says no WAS. Cost: two questions while all that it says is done, four before that; none of
+    Free for a flow that says no WAS. Cost: three questions while all that it says is done, five before that; none of
     them looks through batches.
     """
+    database.say_names({})
     if not any(table.was for table in flow.tables.values()):
-        return {}
+        return
     with database.read() as connection:
+        since = connection.execute(RENAMED_AT).scalar()
         known = {row.name for row in connection.execute(_TABLES)}
         found = _former(connection)
         renames = _renames(flow, known, found.tables)
         busy = _with_batches(connection, renames)
         by_name = {now: was for now, was in renames.items() if now not in busy}
         if not by_name:
-            return {}
+            return
         held = _held(connection.execute(_HELD).all())
     recoded = {was: now for _, was, now in _codes(flow, found.codes, held, by_name)}
-    return {was: now for now, was in by_name.items()} | recoded
-
-
-def say_pending(database: Database, flow: Flow) -> None:
-    """Have what the next run renames be read and written under its new name from here on."""
-    database.say_names({})
-    database.say_names(pending(database, flow))
+    database.say_names({was: now for now, was in by_name.items()} | recoded, since)
 
 
 def refuse_pending(database: Database, flow: Flow) -> None:
@@ -151,7 +147,7 @@ def refuse_pending(database: Database, flow: Flow) -> None:
     """
     if not any(table.was for table in flow.tables.values()):
         return
-    said = dict(database.said)
+    said, since = database.said, database.said_since
     database.say_names({})
     try:
         with database.read() as connection:
@@ -159,7 +155,7 @@ def refuse_pending(database: Database, flow: Flow) -> None:
             found = _former(connection)
             errors = list(_refused(connection, flow, known, _renames(flow, known, found.tables), found.tables))
     finally:
-        database.say_names(said)
+        database.say_names(said, since)
     raise_all(errors)
 
 

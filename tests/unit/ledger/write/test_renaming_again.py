@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from tests.ledgers import ZERO, Desk, day, flow, table
+from tests.ledgers import ZERO, Desk, day, desk, flow, table
 from tests.unit.ledger.read.test_states import statements_of
 from tests.unit.ledger.write.test_renaming import AFTER, BEFORE, NEW, OLD, daily, lived, reader, refused
 from waterclock.batches.former_names import FormerNames
 from waterclock.batches.records import ClaimRequest, Input
 from waterclock.flow.declarations import Read
+from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store import schema
 
 
@@ -126,9 +129,9 @@ def test_a_record_of_a_new_table_under_an_old_name_keeps_its_code() -> None:
 def test_what_is_said_of_a_rename_that_is_done_costs_no_look_at_batches(at_desk: Desk) -> None:
     lived(at_desk)
     after, declared = flow(*AFTER, fingerprint="flow 2"), at_desk.ledger.declared
-    for is_done, most in ((False, 4), (True, 2)):
+    for is_done, most in ((False, 5), (True, 3)):
         for ask in (declared.say_pending, declared.refuse_pending):
-            asked = statements_of(at_desk, lambda ask=ask: ask(after))  # type: ignore[misc]
+            asked = statements_of(at_desk, partial(ask, after))
             said = [text for text in asked if text.startswith("SELECT")]
             assert len(said) <= most, said
             assert not [text for text in said if "FROM batches" in text and "EXISTS" not in text]
@@ -160,5 +163,39 @@ def test_what_is_kept_as_json_is_said_by_as_many_statements_however_many_batches
         rows = connection.execute(sa.select(schema.revisions.c.source, schema.revisions.c.measures).where(of_reader))
         lacked = {"missing": [{**lacks["missing"][0], "table": NEW}]}
         assert rows.all() == [(lacked, {"input_rules": {NEW: kept}})] * labels
-        told = sa.select(schema.batches.c.missing).where(schema.batches.c.table_name == "marts.reads")
-        assert {*connection.execute(told).scalars()} == {f"{NEW}@1"}
+        of_missing = sa.select(schema.batches.c.missing).where(schema.batches.c.table_name == "marts.reads")
+        assert {*connection.execute(of_missing).scalars()} == {f"{NEW}@1"}
+
+
+@pytest.mark.parametrize("does", ["read", "apply", "pause"])
+def test_what_was_said_ends_where_another_runner_renames(tmp_path: Path, does: str) -> None:
+    at_desk = desk(tmp_path)
+    lived(at_desk)
+    before = at_desk.ledger.reads.snapshot(flow(*BEFORE))
+    after = flow(*AFTER, fingerprint="flow 2")
+    with at_desk.ledger, Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}", clock=at_desk.clock) as other:
+        other.declared.say_pending(after)
+        assert other.reads.snapshot(after).of(NEW) == before.of(OLD)
+        at_desk.apply(*AFTER, fingerprint="flow 2")
+        if does == "apply":
+            other.declared.apply(after, who="ann", now=ZERO, runner="there")
+        elif does == "pause":
+            other.decisions.resume_tables([NEW], who="ann")
+            other.decisions.pause_tables([NEW], who="ann", why="again")
+        assert other.reads.snapshot(after).of(NEW).covered == before.of(OLD).covered
+        assert other.declared.said_pending() == {}
+        assert at_desk.ledger.reads.table(NEW).location == "tables/shop/daily"
+
+
+def test_status_tables_say_what_the_next_run_renames_by_its_new_name(at_desk: Desk) -> None:
+    lived(at_desk)
+    at_desk.ledger.declared.say_pending(flow(*AFTER, fingerprint="flow 2"))
+    past = at_desk.ledger.past
+    for name, column in (("batches", "table"), ("events", "table"), ("inputs", "input")):
+        assert OLD not in past.columns(name, [column])[column], name
+        asked = past.columns(name, [column], [(column, "=", [NEW])])[column]
+        assert asked, name
+        assert set(asked) == {NEW}, name
+        assert NEW in {row[column] for row in past.rows(name)}, name
+    codes = past.columns("batches", ["code"], [("table", "=", ["marts.reads"])])["code"]
+    assert codes == ["reads sales", "reads sales"]
