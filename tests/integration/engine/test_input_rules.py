@@ -337,6 +337,26 @@ def by_code(orders=wc.table("shop.orders")):
     assert tiny.rows("SELECT land FROM sales.states") == [("DE",)]
 
 
+def test_what_fails_a_batch_is_found_before_its_function_is_called(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    put(tiny, FEW[:1])
+    (tmp_path / "flows" / "code.py").write_text("""
+import waterclock as wc
+
+@wc.transform("sales.doubled", partitioned=True, expect=["amount IS NOT NULL AS there OF shop.orders"])
+def doubled(orders=wc.table("shop.orders")):
+    assert all(row.amount * 2 for row in orders.collect())
+    return orders
+""")
+    tiny.declare(ORDERS)
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    put(tiny, FEW)
+    [report] = tiny.run(day(3)).failed
+    assert report.error is not None
+    assert report.error.code == "E740", report.error.render()
+
+
 def jobs_of_a_batch(tmp_path: Path, spark: SparkSession, said: str) -> int:
     tiny = Tiny(tmp_path, spark)
     put(tiny, FEW)

@@ -71,8 +71,11 @@ class Resolver:
         joins = query.args.get("joins") or ()
         in_sight: list[int] = []
         for join in joins:
+            before = len(frame.sources)
             self._source(join.this, frame, ctes)
-            frame.is_natural = frame.is_natural or join.method == "NATURAL"
+            if join.method == "NATURAL":
+                frame.is_natural = True
+                frame.merged |= _shown(frame.sources[:before]) & _shown(frame.sources[before:])
             frame.merged.update(column.name.lower() for column in join.args.get("using") or ())
             if join.args.get("kind") in {"SEMI", "ANTI"}:
                 frame.hidden.add(frame.sources[-1].alias.lower())
@@ -261,6 +264,11 @@ def _aliased(node: Any, columns: Output) -> Output:
     alias = node.args.get("alias") if node is not None else None
     renamed = alias.args.get("columns") if alias is not None and isinstance(alias, exp.TableAlias) else None
     return columns.renamed(column.name for column in renamed) if renamed else columns
+
+
+def _shown(sources: Iterable[Seen]) -> set[str]:
+    """Return the columns that a `*` brings of some sources, in lower case, as far as they are known."""
+    return {entry.name.lower() for source in sources for entry in source.output.entries if not entry.is_hidden}
 
 
 def _unless_pivoted(node: Any, columns: Output) -> Output:

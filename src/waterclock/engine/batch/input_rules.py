@@ -16,6 +16,7 @@ from waterclock.engine.batch.expectations import Verdict, held_back, refusal
 from waterclock.engine.batch.many_windows import WINDOW, are_alike, label_shares, read_by_all
 from waterclock.engine.batch.sieves import FATES, found_by, measures_of, sieve_of
 from waterclock.engine.reads.pin import PinnedRead, frame_of
+from waterclock.engine.reads.sizes import bytes_read, set_shuffle_partitions
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.checks import input_checks, inputs_asked
 from waterclock.flow.choices import Action, Scope
@@ -120,6 +121,7 @@ def ask_input_rules(
     together name; nothing where there are none and what is read are slices. Scans are as `_read_by` says.
     Raises  E740 where one of them fails its batch, E755 where it holds back some of several
     """
+    set_shuffle_partitions(spark, bytes_read(work.lake, work.flow, map(tuple, pins.values())))
     sieves = input_sieves_of(table)
     asked: dict[datetime, dict[str, Counts]] = {label: {} for label in pins}
     scratch = scratch_of(claim)

@@ -235,11 +235,11 @@ class _Attempt:
                 linked = linked_slices(self.work, self.table, self.group, bound.pins, claim)
             if linked is not None:
                 return linked, Notes({manifest.label: manifest.source for manifest in linked.manifests})
-        made = made or self._make(bound)
         if self.table.input_rules and self.group.verb != GIVE_UP:
             with self._step("input_rules"):
                 pins = {batch.label: bound.pins[batch.label] for batch in self.group.batches}
                 self.asked = ask_input_rules(self.work, self.spark, self.table, pins, claim.number)
+        made = made or self._make(bound)
         with self._step("seal"):
             written = self._write(claim, made)
             self.asked.clear(self.folder)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import every_rule
 from waterclock.flow.declarations import Rule, Table
+from waterclock.storage.slices.input_sifting import READ_BY
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _OF_RULES = ("last_good", "usual", "skew")
 _ROUTINE = re.compile(r"UNRESOLVED_ROUTINE\] Cannot resolve routine `([^`]*)`")
 _CASE = re.compile(
-    r'Cannot resolve "CASE WHEN (.*) THEN 0 ELSE 1 END" due to data type mismatch: .*"BOOLEAN" type, '
+    r'Cannot resolve "CASE WHEN (.*) THEN 0 ELSE \d+ END" due to data type mismatch: .*"BOOLEAN" type, '
     r'however .* has the type "([^"]*)"'
 )
 
@@ -91,7 +92,8 @@ def _fragment(raised: PySparkException) -> str:
 def first_line(text: str) -> str:
     """Return what Spark says first of an error of a rule."""
     # Spark's own last advice is to turn ANSI mode off, which nobody can do here, and nobody should
-    return text.strip().partition("\n")[0].partition(" SQLSTATE")[0].partition(" If necessary set ")[0]
+    said = text.strip().partition("\n")[0].partition(" SQLSTATE")[0].partition(" If necessary set ")[0]
+    return said.replace(f", `{READ_BY}`", "")  # a column of ours is no hint
 
 
 def _fix(rule: Rule) -> str:

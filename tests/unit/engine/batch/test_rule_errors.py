@@ -65,6 +65,10 @@ def test_a_rule_that_is_no_condition_is_told_in_its_own_words() -> None:
     assert (found.code, found.where) == ("E757", str(SOMEWHERE))
     assert found.what == "rule sound of lab.samples is no condition: id is BIGINT"
     assert "CASE WHEN" not in found.render()
+    # behind others that take rows out, or are asked of what is read, its mark is another bit
+    second = card("id", Raised(said.replace("ELSE 1 END", "ELSE 4 END")))
+    assert second is not None
+    assert second.render() == found.render()
     assert card("value", Raised(said)) is None  # some other expression of the table: its query's
 
 
@@ -77,3 +81,11 @@ def test_nobody_is_told_to_turn_ansi_off() -> None:
     assert found is not None
     assert "ansi" not in found.render()
     assert "try_divide" in (found.fix or "")
+
+
+def test_no_column_of_ours_is_a_hint() -> None:
+    said = "[UNRESOLVED_COLUMN] A column with name `idd` cannot be resolved. Did you mean one of: [`id`, `wc_read_by`]."
+    found = card("idd > 1", Raised(said, "idd"))
+    assert found is not None
+    assert "wc_read_by" not in found.render()
+    assert "[`id`]" in found.render()
