@@ -96,6 +96,7 @@ class _Done:
     """What a group that was committed came to."""
 
     rows: int
+    earlier: int
     warnings: tuple[str, ...]
 
 
@@ -165,6 +166,7 @@ class _Attempt:
             )
         self.done = _Done(
             sum(manifest.rows for manifest in written.manifests),
+            len({manifest.label for manifest in written.manifests} - {batch.label for batch in self.group.batches}),
             tuple(said for verdict in verdicts.values() for said in verdict.warnings),
         )
         if self.held is not None:
@@ -483,6 +485,7 @@ class _Attempt:
             self.group,
             None if self.claim is None else self.claim.number,
             rows=self.done.rows if self.done else 0,
+            earlier=self.done.earlier if self.done else 0,
             seconds=time.perf_counter() - self.begun,
             timings=self.spent,
             warnings=self.done.warnings if self.done else (),
