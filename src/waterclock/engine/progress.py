@@ -19,12 +19,14 @@ _TAKEN_OVER = "E750"  # the claim was killed before its data came
 class GroupReport:
     """What came of one group: the rows of its labels, the seconds of each step, and the error if there was one.
 
+    `earlier`: how many done labels a look back made again with it; their rows are among `rows`.
     `is_repeat`: that another runner has the batch was told before, at an earlier look.
     """
 
     group: Group
     claim: int | None
     rows: int = 0
+    earlier: int = 0
     seconds: float = 0.0
     timings: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()

@@ -65,7 +65,13 @@ class Shop:
         return told
 
     def done(
-        self, table: str, *days: int, rows: int = 10, schema: Mapping[str, Any] | None = None, **measures: Any
+        self,
+        table: str,
+        *days: int,
+        rows: int = 10,
+        version: int | None = None,
+        schema: Mapping[str, Any] | None = None,
+        **measures: Any,
     ) -> None:
         """Record batches as done, or as made again, read as the planner binds them."""
         for number in days:
@@ -77,7 +83,7 @@ class Shop:
             result = BatchResult(
                 label=day(number),
                 end=end,
-                version=number,
+                version=number if version is None else version,
                 rows=rows,
                 bytes=1234,
                 digest=f"{rows}:{number}:7",

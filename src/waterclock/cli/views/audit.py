@@ -161,7 +161,7 @@ def _made(found: Found, table: Table) -> list[tuple[str, str]]:
         ("took", f"{seconds_words(sum(made.timings.values()))}{f' ({spent})' if spent else ''}"),
         ("now was", instant_words(current.now, table.cadence.zone)),
         ("code", f"{current.code[:12]}, {'as today' if found.code_is_current else 'older than today'}"),
-        ("claim", f"{current.claim}, table version {made.version}"),
+        ("claim", f"{current.claim}, table version {made.version}" if made.version >= 0 else str(current.claim)),
         ("slice", made.slice_path),
         ("digest", made.digest or "not known yet"),
     ]
@@ -194,6 +194,8 @@ def _counted(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _measure(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
     return ", ".join(f"{name}: {of}" for name, of in value.items()) if isinstance(value, Mapping) else str(value)
 
 

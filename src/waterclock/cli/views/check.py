@@ -158,11 +158,13 @@ _NOUNS = {
 def _kinds(flow: Flow | None) -> dict[str, int]:
     if flow is None:
         return dict.fromkeys(_NOUNS, 0)
+    from waterclock.dpl.resolve.connections import PROJECT
+
     kinds = Counter(table.kind.value for table in flow.tables.values())
     return {kind: kinds[kind] for kind in ("collect", "transform", "publish")} | {
         "view": len(flow.views),
         "function": len(flow.functions),
-        "connection": len(flow.connections),
+        "connection": len(flow.connections.keys() - {PROJECT}),  # nobody said that one
     }
 
 

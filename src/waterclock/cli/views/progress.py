@@ -118,7 +118,9 @@ class Progress:
                 self._left = max(0, self._left - len(report.group.batches))
             if report.is_repeat:
                 return
-            self._say(self._finished_line(report), *(self._warning_line(warning) for warning in report.warnings))
+            told = [self._earlier_line(report.earlier)] if report.earlier else []
+            told += [self._warning_line(warning) for warning in report.warnings]
+            self._say(self._finished_line(report), *told)
 
     def said(self, message: str) -> None:
         """Print something a person should know."""
@@ -193,6 +195,11 @@ class Progress:
         mark = (f"{_DONE_GLYPHS[0 if has_glyphs(self.to) else 1]} ", "ok.loud")
         rows = f"{count_words(report.rows, 'row'):>14}  {seconds_words(report.seconds):>9}"
         return Text.assemble(mark, name, labels, rows)
+
+    def _earlier_line(self, count: int) -> Text:
+        return Text(
+            f"  with {count_words(count, 'earlier label')}, whose rows had changed at the source", style="quiet"
+        )
 
     def _warning_line(self, warning: str) -> Text:
         look = LOOKS[State.WARNED]

@@ -370,12 +370,16 @@ def told(error: pymysql.Error, name: str, where: str) -> WaterclockError:
             transient=True,
         )
     if code in _UNWRITABLE | _NO_RIGHT:
+        is_of_rights = code in _NO_RIGHT
+        mend = "free some space, or see that the server may be written"
+        if is_of_rights:  # without one, no server tells that a database is not there
+            mend = "see that url names the right database, or give its user the right"
         return WaterclockError(
             "E821",
-            "the database gives no right to it" if code in _NO_RIGHT else "the database cannot be written",
+            "the database gives no right to it" if is_of_rights else "the database cannot be written",
             where=where,
             why=f"{name}: {said}; the transaction was undone",
-            fix="free some space, or give the connection's user the right; then run again",
+            fix=f"{mend}; then run again",
         )
     return WaterclockError(
         "E813",

@@ -396,10 +396,13 @@ def _only_of_each(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
             yield Wrong(
                 "E394", name, f"{name} is said without FOR EACH", why, "say FOR EACH schema.table, or leave it out"
             )
-    if places := places_in([str(options.get("path", path))]):
-        why = "without FOR EACH there is no row that it could be of"
-        fix = f"say FOR EACH schema.table, a table that has {places[0]}"
-        yield Wrong("E392", "path" if "path" in options else "", f"the path names {places[0]}", why, fix)
+    texts = {"path" if "path" in options else "": str(options.get("path", path))}
+    texts |= {name: str(value) for name, value in options.items() if name.startswith("params.")}
+    for name, text in texts.items():
+        if places := places_in([text]):
+            what = f"{name if name.startswith('params.') else 'the path'} names {places[0]}"
+            why = "without FOR EACH there is no row that it could be of"
+            yield Wrong("E392", name, what, why, f"say FOR EACH schema.table, a table that has {places[0]}")
 
 
 def _wrong_each(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:

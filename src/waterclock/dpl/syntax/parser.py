@@ -271,6 +271,7 @@ class _Reader:
             return no_word(self.cursor.span(self.cursor.peek(1)), beginning)
         known, both = [*clause_words(kind), *_POSITIONAL[kind]], f"{word.upper} {self.cursor.peek(1).upper}"
         fix = _SUBCLAUSES.get(word.upper) or did_you_mean(word.upper, known) or did_you_mean(both, known)
+        fix = fix or did_you_mean(word.upper, _SUBCLAUSES)
         return self.cursor.here().refuse("E205", f"unknown clause {self.cursor.here().text}", fix=fix)
 
     def _query(self, kind: StatementKind) -> None:

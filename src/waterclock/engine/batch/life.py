@@ -96,6 +96,7 @@ class _Done:
     """What a group that was committed came to."""
 
     rows: int
+    earlier: int
     warnings: tuple[str, ...]
 
 
@@ -165,6 +166,7 @@ class _Attempt:
             )
         self.done = _Done(
             sum(manifest.rows for manifest in written.manifests),
+            len({manifest.label for manifest in written.manifests} - {batch.label for batch in self.group.batches}),
             tuple(said for verdict in verdicts.values() for said in verdict.warnings),
         )
         if self.held is not None:
@@ -367,8 +369,7 @@ class _Attempt:
         verdicts: Mapping[datetime, Verdict],
         version: int,
     ) -> list[BatchResult]:
-        ends = {piece.label: piece.end for piece in bound.again}
-        ends |= {batch.label: batch.window.end for batch in self.group.batches}
+        ends = {it.label: it.end for it in bound.again} | {it.label: it.window.end for it in self.group.batches}
         stands = {batch.label: batch.stands_from for batch in self.group.batches}
         set_aside = {**notes.set_aside(), **({"left_out": list(notes.left_out)} if notes.left_out else {})}
         return [
@@ -403,8 +404,7 @@ class _Attempt:
     def _sifted(self, manifest: Manifest) -> Mapping[str, Any]:
         if self.held is not None:
             return {**self.held.result.measures, "released": self._released_by()}
-        found = self.sifted.get(manifest.label)
-        return {} if found is None else measures_of(found)
+        return {} if (found := self.sifted.get(manifest.label)) is None else measures_of(found)
 
     def close_after(self, raised: Exception) -> WaterclockError | None:
         """Close the claim of an attempt that raised; gives None where its data turns out to have been committed."""
@@ -483,6 +483,7 @@ class _Attempt:
             self.group,
             None if self.claim is None else self.claim.number,
             rows=self.done.rows if self.done else 0,
+            earlier=self.done.earlier if self.done else 0,
             seconds=time.perf_counter() - self.begun,
             timings=self.spent,
             warnings=self.done.warnings if self.done else (),

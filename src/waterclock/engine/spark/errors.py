@@ -62,6 +62,7 @@ _OF_APIS = "E84"
 _STEP = re.compile(r"ValueError: wc\.stateful: (?P<what>[^|\n]*) \| (?P<why>[^|\n]*) \|")
 _OF_CONDITIONS = ("watermark", "closed_by_hand")
 _MOST_WHY = 400
+_MOST_PROPOSED = 5  # names, by Spark
 _MOST_FRAMES = 3
 
 
@@ -217,9 +218,9 @@ def _suggestion(error: BaseException, condition: str) -> str | None:
     parameters: dict[str, str] = getattr(error, "getMessageParameters", dict)() or {}
     if "objectName" in parameters and "proposal" in parameters:
         known = [part.replace("`", "").strip() for part in parameters["proposal"].split(",")]
-        return did_you_mean(
-            parameters["objectName"].replace("`", ""), known, otherwise=f"known: {', '.join(known[:3])}"
-        )
+        more = ", ..." if len(known) >= _MOST_PROPOSED else ""  # whether there are others it does not say
+        otherwise = f"known: {', '.join(known)}{more}"
+        return did_you_mean(parameters["objectName"].replace("`", ""), known, otherwise=otherwise)
     if condition.startswith(("UNRESOLVED_ROUTINE", "UNRESOLVABLE_TABLE_VALUED_FUNCTION")):
         name = parameters.get("routineName") or parameters.get("name") or ""
         return did_you_mean(name.strip("`"), _functions())

@@ -64,6 +64,8 @@ def test_windows_that_changed_alone_are_collected_again_and_each_change_once(
     tiny.shop("INSERT INTO orders VALUES (11, 5, '2020-01-01 13:00:00', '2020-01-04 09:00:00')")  # beyond the LOOKBACK
 
     assert claimed(tiny, "shop.orders", 5) == [list(labels(2, 4))]
+    told = [(each.rows, each.earlier) for each in tiny.heard.finished_ if each.group.table == "shop.orders"]
+    assert told[-1] == (3, 1), "two rows of an earlier day, and one of its own"
     assert last_look(tiny, "shop.orders") == {labels(2)[0]: "changed up to 2020-01-04 09:00:00Z"}
     assert claimed(tiny, "shop.orders", 6) == [list(labels(5))], "what was taken once is not taken again"
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tests.unit.cli.conftest import Shop, day
 from waterclock.batches.audit_trail import Audit, Cell, Link
-from waterclock.cli.views.audit import _print_links, _source_pairs, print_batches
+from waterclock.cli.views.audit import _measure, _print_links, _source_pairs, print_batches
 from waterclock.cli.views.theme import make_console, theme
 from waterclock.ledger.read import status
 from waterclock.ledger.store.schema import AnyRow
@@ -38,6 +38,14 @@ def test_a_batch_tells_who_made_it_from_what_by_which_code_and_when(busy_shop: S
     assert "as today" in lines
     assert "make 0.5" in lines
     assert "digest   10:18:7" in lines
+
+
+def test_a_delivery_has_no_version_and_columns_left_out_are_named(busy_shop: Shop) -> None:
+    assert _measure(["modified_at", "note"]) == "modified_at, note"
+    busy_shop.done("out.by_country", 17, version=-1)
+    delivered = busy_shop.ask("audit", "out.by_country@2024-11-17").stdout
+    assert "■ done" in delivered
+    assert "table version" not in delivered
 
 
 def test_a_batch_is_looked_up_without_those_beside_it(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

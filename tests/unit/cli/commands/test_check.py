@@ -23,7 +23,7 @@ def break_two_files(project: Path) -> None:
 def test_a_sound_project_is_summed_up_in_one_line(fresh: Path) -> None:
     found = ask("check", "--project", str(fresh))
     assert found.exit_code == 0
-    assert found.stdout == "no errors: 3 collects, 3 transforms, 1 publish, 4 connections in env dev\n"
+    assert found.stdout == "no errors: 3 collects, 3 transforms, 1 publish, 3 connections in env dev\n"
 
 
 def test_warnings_are_shown_and_counted_and_fail_nothing(fresh: Path) -> None:

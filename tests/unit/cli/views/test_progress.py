@@ -70,6 +70,15 @@ def test_a_finished_group_is_one_line_with_rows_and_time(progress: Progress, out
     assert "2\u2009526 rows" in second
 
 
+@pytest.mark.parametrize(("earlier", "said"), [(1, "1 earlier label"), (2, "2 earlier labels")])
+def test_earlier_labels_that_were_made_with_a_group_are_told_for_their_rows_are_counted(
+    progress: Progress, out: io.StringIO, earlier: int, said: str
+) -> None:
+    with progress.shown():
+        progress.finished(GroupReport(group("raw.a", "2013-01-04"), 1, rows=111, earlier=earlier))
+    assert out.getvalue().splitlines()[1] == f"  with {said}, whose rows had changed at the source"
+
+
 def test_a_failed_group_says_what_failed_and_a_warned_one_what_was_warned(progress: Progress, out: io.StringIO) -> None:
     with progress.shown():
         progress.finished(GroupReport(group("raw.a", "2013-01-01"), 1, error=BROKEN))

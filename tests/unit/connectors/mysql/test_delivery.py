@@ -497,6 +497,7 @@ def test_a_user_without_the_right_is_told(database: MysqlDatabase, folder: Path)
     with pytest.raises(WaterclockError, match="no right") as refused:
         guest.deliver(database.unit, [delivery(folder, ("b", 2), claim=2, label_text="20130102000000")])
     assert refused.value.code == "E821"
+    assert refused.value.fix == "see that url names the right database, or give its user the right; then run again"
 
 
 def test_a_server_that_is_away_is_told_as_passing(database: MysqlDatabase, folder: Path) -> None:

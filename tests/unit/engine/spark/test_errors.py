@@ -290,3 +290,9 @@ def test_names_that_spark_proposes_are_told_once_and_without_quotes() -> None:
     raised = SparkError(said, "UNRESOLVED_COLUMN", objectName="`nope`", proposal="`c`.`name`, `o`.`id`")
     told = to_error(raised, where=WHERE)
     assert (told.what, told.fix) == ("`nope` cannot be resolved.", "known: c.name, o.id")
+
+
+def test_names_that_spark_proposes_are_not_passed_off_as_all_there_are() -> None:
+    proposal = "`amount`, `at`, `memo`, `order_id`, `timelabel`"
+    raised = SparkError("[UNRESOLVED_COLUMN] x", "UNRESOLVED_COLUMN", objectName="`kafka_offset`", proposal=proposal)
+    assert to_error(raised, where=WHERE).fix == "known: amount, at, memo, order_id, timelabel, ..."
