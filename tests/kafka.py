@@ -417,8 +417,7 @@ def _format(folder: Path, properties: dict[str, str], *how: str, cluster: str = 
         "kafka.tools.StorageTool",
         "format",
         *how,
-        "-t",
-        cluster or _identity(),
+        f"--cluster-id={cluster or _identity()}",  # some begin with a dash
         "-c",
         str(folder / "server.properties"),
     ]

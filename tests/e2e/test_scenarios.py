@@ -274,6 +274,7 @@ def test_scenario_l_a_failed_run_leaves_readers_the_last_good_version(tiny: Tiny
     assert tiny.rows("SELECT x FROM marts.n") == [(2.0,)]
 
 
+@pytest.mark.soak
 def test_scenario_m_a_reader_during_refreshes_always_sees_a_whole_version(tiny: Tiny, spark: SparkSession) -> None:
     tiny.source("orders", ORDERS, [(n, n, "2020-01-01 12:00:00") for n in range(100)])
     tiny.declare("COLLECT shop.orders (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.orders EVERY DAY;")

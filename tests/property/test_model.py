@@ -21,7 +21,7 @@ from waterclock.planner.prerequisites import newest_tick, to_make
 
 FLOWS = int(os.environ.get("WATERCLOCK_MODEL_FLOWS", "200"))
 FIRST = int(os.environ.get("WATERCLOCK_MODEL_SEED", "0"))
-CHUNK = 10
+CHUNK = 5
 
 
 @pytest.mark.sampled(1)

@@ -108,6 +108,8 @@ def _follow_renames(work: Workplace) -> None:
     work.lake = replace(work.lake, folders=work.former.folders)
     if not work.former.tables:
         return
+    for name in {*work.former.tables, *work.former.tables.values()}:  # a new table may have taken an old name
+        work.forget_schemas(name)
     moment = work.ledger.keeping.moment()
     if not any(moment.continues(head) for _, head in heads(work.lake.root)):
         export_ledger(work.ledger, work.lake.root)

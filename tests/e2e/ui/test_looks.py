@@ -94,14 +94,14 @@ def axe() -> str:
     return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("theme", "size"),
-    [  # contrasts hang on the theme, places on the size: each once every day
+    [  # contrasts hang on the theme, places on the size
         pytest.param("light", WIDE, id="light-wide"),
         pytest.param("dark", NARROW, id="dark-narrow"),
-        pytest.param("dark", WIDE, id="dark-wide", marks=pytest.mark.soak),
-        pytest.param("light", NARROW, id="light-narrow", marks=pytest.mark.soak),
+        pytest.param("dark", WIDE, id="dark-wide"),
+        pytest.param("light", NARROW, id="light-narrow"),
     ],
 )
 def test_every_screen_is_without_findings(

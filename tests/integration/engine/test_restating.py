@@ -103,6 +103,7 @@ def wanted(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tin
     return clean(tmp_path_factory.mktemp("wanted"), spark, OTHER)
 
 
+@pytest.mark.soak
 @pytest.mark.sampled(1)
 def test_a_restated_merge_label_and_all_that_read_it_end_as_in_a_clean_run(
     done: Tiny, wanted: Tiny, tmp_path: Path, *, is_long: bool

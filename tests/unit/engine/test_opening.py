@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from tests.tiny import CONNECTIONS, day
 from waterclock.connectors.registry import capabilities
@@ -14,6 +15,7 @@ from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.runner import Runner
 from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.store.schema import schemas
 
 ARRIVING = "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY 1 MINUTE BY ARRIVAL TIME;"
 LOOKED_AT = "COLLECT web.plans (id BIGINT) FROM land.acme.plans EVERY 1 MINUTE;"
@@ -97,3 +99,20 @@ def test_each_statement_is_kept_when_a_run_first_takes_it_up(root: Path) -> None
     with Ledger.open(f"sqlite:///{root / '.waterclock' / 'ledger.db'}") as ledger:
         texts = {name: [each.statement for each in ledger.past.codes(name)] for name in ("web.clicks", "web.plans")}
     assert texts == {"web.clicks": [ARRIVING.replace("1 MINUTE", "5 MINUTES"), ARRIVING], "web.plans": [LOOKED_AT]}
+
+
+def test_what_a_watch_knows_of_columns_goes_with_the_table_that_is_renamed(root: Path) -> None:
+    (root / "flows" / "flow.dpl").write_text(CONNECTIONS + ARRIVING)
+    with open_workplace(load_project(root, capabilities=capabilities())) as work:
+        apply_flow(work, day(5))
+        version = {"table_name": "web.clicks", "side": "table", "version": 1, "label": day(4), "claim": 1, "at": day(5)}
+        with work.ledger.declared.database.write() as write:
+            write.execute(sa.insert(schemas), {**version, "columns": {"id": "BIGINT"}})
+        assert len(work.schemas_of("web.clicks")) == 1
+        (root / "flows" / "flow.dpl").write_text(
+            CONNECTIONS + ARRIVING.replace("web.clicks PARTITIONED (id BIGINT)", "web.hits PARTITIONED (id BIGINT)")
+            .replace("BY ARRIVAL TIME;", "BY ARRIVAL TIME WAS web.clicks;")
+        )  # fmt: skip
+        work.project = load_project(root, capabilities=capabilities())
+        apply_flow(work, day(5))
+        assert (len(work.schemas_of("web.hits")), work.schemas_of("web.clicks")) == (1, ())

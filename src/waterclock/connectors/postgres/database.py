@@ -232,12 +232,18 @@ def told(error: psycopg.Error, name: str, where: str) -> WaterclockError:
             transient=True,
         )
     if state.startswith(_UNWRITABLE):
+        is_of_rights = state == "42501"
+        mend = (
+            "give the connection's user the right"
+            if is_of_rights
+            else "free some space there, or see that it may be written"
+        )
         return WaterclockError(
             "E821",
-            "the database cannot be written" if state != "42501" else "the database gives no right to it",
+            "the database gives no right to it" if is_of_rights else "the database cannot be written",
             where=where,
             why=f"{name}: {said}; the transaction was undone",
-            fix="free some space, or give the connection's user the right; then run again",
+            fix=f"{mend}; then run again",
         )
     return WaterclockError(
         "E813",

@@ -122,6 +122,7 @@ def assert_delivered(tiny: Tiny) -> None:
     assert by_label == sorted(tuple(map(str, row)) for row in rows["appended"])
 
 
+@pytest.mark.soak
 def test_every_destination_holds_what_its_table_holds_after_every_step_of_a_history(tiny: Tiny) -> None:
     for number, (days, again) in enumerate(HISTORY, 3):
         fill(tiny, days)

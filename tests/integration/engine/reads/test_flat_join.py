@@ -128,6 +128,7 @@ def lacking(tiny: Tiny, table: str) -> list[object]:
     return [json.loads(row["measures"]).get("without parent") for row in sorted(kept, key=lambda row: row["timelabel"])]
 
 
+@pytest.mark.soak
 def test_facts_whose_parent_is_not_there_are_counted(sold: Tiny) -> None:
     # the payer of s2 is nobody, which is no parent that lacks
     assert lacking(sold, "marts.sales") == [None, None, {"raw.shops": 1, "dim.customer (buyer)": 1}]
