@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.integration.engine.test_setting_aside import replayed
 from tests.tiny import Tiny, day, described, labels
 from waterclock.cli.actions.release import released
 from waterclock.engine.batch import input_rules
@@ -18,10 +19,8 @@ from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import AsOf
 from waterclock.faults import striking
 from waterclock.operations.opening import reading
-from waterclock.operations.replaying import labels_set_aside
-from waterclock.planner.plan import RECOMPUTE
 from waterclock.storage.slices.inventory import leaves
-from waterclock.timelabel.label import instant_of, label_of
+from waterclock.timelabel.label import instant_of
 from waterclock.ui.pages.table_quality import table_quality
 
 if TYPE_CHECKING:
@@ -206,16 +205,6 @@ def test_what_is_read_is_set_aside_dropped_or_told_of_before_the_query_sees_it(
     with tiny.opened() as work:
         left = [leaf.path for leaf in leaves(work.folder(work.flow.tables["sales.daily"])) if leaf.label is None]
     assert not left
-
-
-def replayed(tiny: Tiny, table: str) -> list[str]:
-    """Ask for a replay as the command does; give the labels that it asks for."""
-    with reading(tiny.root, None, None) as at:
-        found = labels_set_aside(at, table, None)
-        assert at.ledger is not None
-        for name, of_table in found.items():
-            at.ledger.decisions.request_restate(name, of_table, RECOMPUTE, who="ann")
-        return [label_of(label) for of_table in found.values() for label in of_table]
 
 
 FEW: list[Row] = [(1, 5, "DE", 1), (2, -1, "DE", 1), (3, 7, "FR", 2), (4, None, "FR", 2), (5, 8, "DE", 2)]

@@ -200,7 +200,7 @@ def _unknown(cursor: Cursor) -> WaterclockError:
     return cursor.here().refuse(
         "E205",
         f"{word.text} says nothing of a column",
-        why="of a column can be said: KEY, NOT NULL, EXPECT (...), REFERENCES, RETIRE, TAGS, COMMENT",
+        why="of a column can be said: KEY, NOT NULL, HIDDEN, EXPECT (...), REFERENCES, RETIRE, TAGS, COMMENT",
         fix=did_you_mean(word.upper, known, otherwise="put a comma before the next column"),
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import DECLARED
+from waterclock.batches.former_names import folder_of
 from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
@@ -136,7 +137,7 @@ def set_starts(database: Database, starts: Mapping[str, datetime], *, who: str) 
 
 def location_of(table: Table) -> str:
     """Return the folder of a table, relative to the storage; a publish keeps its stage apart from all tables."""
-    return f"{'publish' if table.kind is Kind.PUBLISH else 'tables'}/{table.name.replace('.', '/')}"
+    return f"publish/{table.name.replace('.', '/')}" if table.kind is Kind.PUBLISH else folder_of(table.name)
 
 
 def _check_project(known: str | None, flow: Flow) -> None:

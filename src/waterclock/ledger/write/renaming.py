@@ -90,24 +90,13 @@ _LACKED = sa.select(revisions.c.table_name, revisions.c.label, revisions.c.claim
 _OF_INPUTS = sa.select(revisions.c.table_name, revisions.c.label, revisions.c.claim, revisions.c.measures).where(
     sa.cast(revisions.c.measures, sa.Text).like(f'%"{INPUTS_FOUND}":%')
 )
-_SAY_OF_INPUTS = (
-    sa.update(revisions)
-    .where(
-        revisions.c.table_name == sa.bindparam("of"),
-        revisions.c.label == sa.bindparam("at"),
-        revisions.c.claim == sa.bindparam("by"),
-    )
-    .values(measures=sa.bindparam("now_"))
+_OF_REVISION = sa.update(revisions).where(
+    revisions.c.table_name == sa.bindparam("of"),
+    revisions.c.label == sa.bindparam("at"),
+    revisions.c.claim == sa.bindparam("by"),
 )
-_SAY_LACKED = (
-    sa.update(revisions)
-    .where(
-        revisions.c.table_name == sa.bindparam("of"),
-        revisions.c.label == sa.bindparam("at"),
-        revisions.c.claim == sa.bindparam("by"),
-    )
-    .values(source=sa.bindparam("now_"))
-)
+_SAY_OF_INPUTS = _OF_REVISION.values(measures=sa.bindparam("now_"))
+_SAY_LACKED = _OF_REVISION.values(source=sa.bindparam("now_"))
 _CODES_OF = sa.select(codes.c.code, codes.c.labels).where(codes.c.table_name == sa.bindparam("of"))
 # a first batch that was killed has no code yet but its claim's
 _HELD = sa.union(
