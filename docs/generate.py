@@ -142,7 +142,7 @@ find it: a QUERY can cast it.
 By changes a plain table is followed by a replication slot of the collect's own, which is named in the ledger before it
 is made. The first batch, and the one after a new text of `snapshot`, take all rows as of the slot's beginning; the
 others peek what was committed since, up to the end of the log or of the window, and move the slot on behind the commit.
-wal2json decodes the log where it loses nothing, else pgoutput, by a publication of the slot's name. NULL is a value,
+pgoutput decodes the log, by a publication of the slot's name, or wal2json where pgoutput cannot. NULL is a value,
 also in a TEMPORAL. See [replicate a database](../howto/replicate-a-database.md).
 
 Publishing brings rows by COPY, with a row of `waterclock_deliveries`, in one transaction. Modes are those of

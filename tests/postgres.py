@@ -113,13 +113,33 @@ def _end(made: Server, pid: int) -> None:
         shutil.rmtree(made.folder, ignore_errors=True)
 
 
-def needs_wal2json() -> None:
-    """Skip the test where the server cannot decode its log by wal2json; on CI it fails then."""
+def needs_wal2json(at: Server | None = None) -> None:
+    """Have a server (this process's own) trust wal2json; skip the test where it has none, on CI it fails then."""
     folder = _programs()
     if folder is None or not (folder.parent / "lib" / "wal2json.so").exists():
         if os.environ.get("CI"):
             pytest.fail("wal2json is not installed; bin/_servers installs it")
         pytest.skip("wal2json is not installed: bin/_servers says what to install")
+    trust(at or server(), "pgoutput, test_decoding, wal2json")
+
+
+def trust(at: Server, libraries: str | None) -> None:
+    """Set which output plugins a server trusts (None: those of a server that nobody has set up).
+
+    Nothing where the server trusts all of them, as those before the minor releases of late 2026 do.
+    """
+    if not asks_for_trust(at):
+        return
+    value = "DEFAULT" if libraries is None else libraries
+    at.run(f"ALTER SYSTEM SET output_plugin_libraries = {value}")
+    at.run("SELECT pg_reload_conf()")
+    default = "pgoutput, test_decoding"
+    wait_until(lambda: at.run("SHOW output_plugin_libraries") == [(libraries or default,)])
+
+
+def asks_for_trust(at: Server) -> bool:
+    """Tell whether a server knows output plugins that it does not trust."""
+    return bool(at.run("SELECT 1 FROM pg_settings WHERE name = 'output_plugin_libraries'"))
 
 
 def drop_all_slots() -> None:

@@ -271,8 +271,9 @@ CHANGES: Mapping[str, Code] = {
     ),
     "E861": Code(
         "a server that is not set up for changes",
-        "It needs wal_level = logical, a free replication slot, a user with REPLICATION, and wal2json or the right to "
-        "make a publication of the table. A standby is asked again until it is promoted.",
+        "It needs wal_level = logical, a free replication slot, a user with REPLICATION, and the right to make a "
+        "publication of the table, or wal2json, which newer servers must trust (output_plugin_libraries). A standby is "
+        "asked again until it is promoted.",
     ),
     "E862": Code(
         "a table whose changes are not told",

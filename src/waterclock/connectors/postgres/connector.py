@@ -62,7 +62,7 @@ CAPABILITIES = Capabilities(
         "partitions": Option("number", help="in how many parts a big result is read side by side; by its size"),
         "change_slack": Option("number", help="seconds by which a change may be seen later than it says; 3600"),
         "decoder": Option(
-            choices=("wal2json", "pgoutput"), help="BY CHANGES: the output plugin; what keeps all values"
+            choices=("wal2json", "pgoutput"), help="BY CHANGES: the output plugin; pgoutput where it can be used"
         ),
         "snapshot": Option(help="BY CHANGES: a text; a new one has the next batch take the table whole once more"),
         LOG_LIMIT: Option(

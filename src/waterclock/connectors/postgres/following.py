@@ -39,7 +39,7 @@ from waterclock.connectors.postgres.logical import (
 )
 from waterclock.connectors.postgres.servers_log import LogPlace, place_of, require_same_log
 from waterclock.connectors.postgres.slots import (
-    NoPlugin,
+    Begun,
     Slot,
     SlotState,
     advance,
@@ -53,8 +53,15 @@ from waterclock.connectors.postgres.slots import (
     require_published,
     require_whole,
     state_of,
+    untrusted_while_read,
 )
-from waterclock.connectors.postgres.table_facts import TableFacts, facts_of, require_followable, require_same
+from waterclock.connectors.postgres.table_facts import (
+    TableFacts,
+    UnfitDecoder,
+    facts_of,
+    require_followable,
+    require_same,
+)
 from waterclock.connectors.postgres.types import columns_of, refuse_unsaid
 from waterclock.connectors.values import Times
 from waterclock.errors import WaterclockError
@@ -108,15 +115,8 @@ class Following:
                 there, matched = self._columns(connection)
             plugins = self._plugins(there, matched)
             name = request.name()
-            for number, plugin in enumerate(plugins):
-                self._require(facts, matched, request.keys, plugin)
-                table = f"{quoted(facts.schema)}.{quoted(facts.name)}"
-                try:
-                    start = held.enter_context(begun(self.database, self.where, Slot(name, plugin), table))
-                    break
-                except NoPlugin:
-                    if number == len(plugins) - 1:
-                        raise
+            table = f"{quoted(facts.schema)}.{quoted(facts.name)}"
+            start = self._begun(held, facts, matched, request.keys, [Slot(name, plugin) for plugin in plugins], table)
             connection = held.enter_context(self.database.reading(self.where, snapshot=start.snapshot))
             require_as_of(connection, table, self.where)
             now = facts_of(connection, self.unit)
@@ -141,13 +141,35 @@ class Following:
         return ChangesRead(whole, noted, name, (start.position, start.at), said=self._unbounded(state))
 
     def _plugins(self, there: Sequence[SqlColumn], matched: Matched) -> list[str]:
-        """Return the decoders to be tried: wal2json unless it would lose numbers, and what the server has else."""
+        """Return the decoders to be tried: pgoutput, which every server trusts; wal2json unless it loses numbers."""
         said = self.unit.options.get("decoder")
         if said is not None:
             return [str(said)]
         taken = {each.source for each in matched.taken}
         loses = any(it.name in taken and it.kind in wal2json.LOSES and not it.is_array for it in there)
-        return ["pgoutput"] if loses else ["wal2json", "pgoutput"]
+        return ["pgoutput"] if loses else ["pgoutput", "wal2json"]
+
+    def _begun(
+        self,
+        held: ExitStack,
+        facts: TableFacts,
+        matched: Matched,
+        keys: Sequence[str],
+        slots: Sequence[Slot],
+        table: str,
+    ) -> Begun:
+        """Make the first of the slots that the server makes; where it makes none, the error says what the first lacks.
+
+        Raises  E861, E862
+        """
+        refused: list[UnfitDecoder] = []
+        for slot in slots:
+            try:
+                self._require(facts, matched, keys, slot.plugin)
+                return held.enter_context(begun(self.database, self.where, slot, table))
+            except UnfitDecoder as error:
+                refused.append(error)
+        raise refused[0]
 
     def _unbounded(self, state: SlotState | None) -> tuple[str, ...]:
         with self.database.opened(self.where) as connection:
@@ -346,14 +368,17 @@ class _reading_log:  # noqa: N801 - it is read as a statement
             return
         if isinstance(error, ValueError | KeyError | UnicodeDecodeError):
             raise unreadable(error, self._followed) from error
+        where = self._followed.extract.where
+        if untrusted := untrusted_while_read(error, self._followed.slot, where):
+            raise untrusted from error
         if is_in_use(error):
             raise WaterclockError(
                 "E866",
                 f"the replication slot {self._followed.slot.name} is being read",
-                where=self._followed.extract.where,
+                where=where,
                 why=str(error).strip(),
                 fix="it is tried again; see in pg_stat_activity who reads it, if that does not end",
                 transient=True,
             ) from error
         if has_lost_log(error):
-            raise gone_while_read(self._followed.slot, str(error).strip(), self._followed.extract.where) from error
+            raise gone_while_read(self._followed.slot, str(error).strip(), where) from error

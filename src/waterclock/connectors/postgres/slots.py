@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from waterclock.batches.kept_logs import Kept, Stands
 from waterclock.connectors.postgres.database import Database, quoted
 from waterclock.connectors.postgres.log_changes import position_of, position_text
-from waterclock.connectors.postgres.table_facts import AGAIN
+from waterclock.connectors.postgres.table_facts import AGAIN, UnfitDecoder
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ SELECT confirmed_flush_lsn, coalesce(wal_status, 'lost'), active,
   pg_wal_lsn_diff(pg_current_wal_flush_lsn(), restart_lsn)
 FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()"""
 _NO_PLUGIN, _NO_RIGHT, _IN_USE = "58P01", "42501", "55006"
+_TRUSTED = "output_plugin_libraries"  # of every version since its minor releases of late 2026
 _LOST = frozenset({"55000", "58P01", "42704"})  # invalidated, its files removed, dropped with its publication
 
 
@@ -74,7 +75,7 @@ def begun(database: Database, where: str, slot: Slot, table: str) -> Iterator[Be
     """Make a slot, and lend its snapshot until the block ends; the slot stays, whatever becomes of the block.
 
     The server waits for the transactions that are open now. `table` is the table as SQL takes it.
-    Raises  E861 where the server is not set up for it, or gives no right
+    Raises  E861 where the server is not set up for it, or gives no right; as UnfitDecoder where another plugin may do
     """
     with ExitStack() as held:
         connection = held.enter_context(database.opened(where))
@@ -107,20 +108,24 @@ def _create(walker: Any, where: str, slot: Slot) -> tuple[int, str]:
     statement = f"CREATE_REPLICATION_SLOT {quoted(slot.name)} LOGICAL {quoted(slot.plugin)} EXPORT_SNAPSHOT"
     result = walker.pgconn.exec_(statement.encode())
     if result.status != ExecStatus.TUPLES_OK:
-        state = (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
-        said = (result.error_field(DiagnosticField.MESSAGE_PRIMARY) or b"the server broke off").decode()
-        _refuse(state, said, where, slot.plugin)
+        state, said, hint = (
+            (result.error_field(field) or b"").decode()
+            for field in (
+                DiagnosticField.SQLSTATE,
+                DiagnosticField.MESSAGE_PRIMARY,
+                DiagnosticField.MESSAGE_HINT,
+            )
+        )
+        if _is_distrust(state, hint):
+            raise _untrusted(slot, said, where, UnfitDecoder)
+        _refuse(state, said or "the server broke off", where, slot.plugin)
     return position_of(result.get_value(0, 1).decode()), result.get_value(0, 2).decode()
-
-
-class NoPlugin(WaterclockError):
-    """The server does not have the output plugin."""
 
 
 def _refuse(state: str, said: str, where: str, plugin: str) -> NoReturn:
     if state == _NO_PLUGIN:
-        fix = "install it at the server (Debian: postgresql-…-wal2json), or say OPTIONS (decoder 'pgoutput')"
-        raise NoPlugin("E861", f"the server has no {plugin}", where=where, why=said, fix=fix)
+        fix = "install it at the server (Debian: postgresql-…-wal2json), or use OPTIONS (decoder 'pgoutput')"
+        raise UnfitDecoder("E861", f"the server has no {plugin}", where=where, why=said, fix=fix)
     fixes = {
         _NO_RIGHT: "ALTER ROLE … REPLICATION for the connection's user",
         "53400": "drop slots that nobody needs (pg_replication_slots), or raise max_replication_slots at the server",
@@ -157,13 +162,13 @@ def _publish(connection: Connection, where: str, slot: Slot, table: str) -> None
     try:
         connection.execute(f"CREATE PUBLICATION {quoted(slot.publication)} FOR TABLE {table}")
     except psycopg.errors.InsufficientPrivilege as error:
-        raise WaterclockError(
+        raise UnfitDecoder(
             "E861",
             f"the server gives no right to publish {table}",
             where=where,
-            why=f"pgoutput tells of what a publication names: {error.diag.message_primary}",
+            why=f"pgoutput decodes what a publication names: {error.diag.message_primary}",
             fix=f"make the connection's user the owner of {table}, with CREATE on the database;"
-            " or install wal2json at the server, and say OPTIONS (decoder 'wal2json')",
+            " or install wal2json at the server, and use OPTIONS (decoder 'wal2json')",
         ) from error
 
 
@@ -236,6 +241,36 @@ def gone_while_read(slot: Slot, said: str, where: str) -> WaterclockError:
         why=f"{said}; changes since the last batch cannot be read any more, and none is passed over unseen",
         fix=AGAIN,
     )
+
+
+def _is_distrust(state: str | None, hint: str | None) -> bool:
+    """Tell whether the server refused an output plugin that its setting does not list; messages may be translated."""
+    return state == _NO_RIGHT and _TRUSTED in (hint or "")
+
+
+def _untrusted(slot: Slot, said: str, where: str, kind: type[WaterclockError], more: str = "") -> WaterclockError:
+    listed = ", ".join(dict.fromkeys(("pgoutput", "test_decoding", slot.plugin)))
+    return kind(
+        "E861",
+        f"the server does not trust {slot.plugin}",
+        where=where,
+        why=f"its setting {_TRUSTED} does not list it: {said}",
+        fix=f"in the server's postgresql.conf set {_TRUSTED} = '{listed}' (and what else it listed), then run SELECT"
+        f" pg_reload_conf() there{more}",
+    )
+
+
+def untrusted_while_read(error: BaseException, slot: Slot, where: str) -> WaterclockError | None:
+    """Make the error for a slot that its server does not decode any more; None where it refused for another reason."""
+    said = getattr(error, "diag", None)
+    if said is None or not _is_distrust(said.sqlstate, said.message_hint):
+        return None
+    more = (
+        "; then run again: no change is lost, as the slot keeps the log until then. Without that line, OPTIONS (decoder"
+        " 'pgoutput') takes the table whole once more, and rows that changed several times are known by their last"
+        " values only"
+    )
+    return _untrusted(slot, str(said.message_primary), where, WaterclockError, more)
 
 
 def mark_of_publication(connection: Connection, slot: Slot, table: int) -> str | None:

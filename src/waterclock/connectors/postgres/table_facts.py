@@ -40,6 +40,10 @@ _KINDS = {
 _ALIKE = frozenset({"text", "varchar"})
 
 
+class UnfitDecoder(WaterclockError):
+    """This output plugin cannot decode the table's changes at this server; another one may."""
+
+
 @dataclass(frozen=True, slots=True)
 class FollowedColumn:
     """A column. `number` is the server's own and stays with it; `is_filled`: rows that were there have values of it.
@@ -120,7 +124,8 @@ def facts_of(connection: Connection, unit: Unit) -> TableFacts:
 def require_followable(facts: TableFacts, unit: Unit, keys: Sequence[str], taken: Iterable[str], plugin: str) -> None:
     """Refuse what the log would not tell: keys that it does not name, values that it does not hold.
 
-    `keys` and `taken` are columns as the table spells them. Raises  E862
+    `keys` and `taken` are columns as the table spells them.
+    Raises  E862; as UnfitDecoder where the other plugin would tell them
     """
     named = {each.name for each in facts.columns if facts.is_whole or each.is_identity}
     unknown = [key for key in keys if key not in named]
@@ -138,7 +143,9 @@ def require_followable(facts: TableFacts, unit: Unit, keys: Sequence[str], taken
             unit,
             f"generates {', '.join(generated)}",
             "pgoutput leaves generated columns out",
-            "leave the column off the list, and compute it in a TRANSFORM; or install wal2json at the server",
+            "leave the column off the list, and compute it in a TRANSFORM; or use OPTIONS (decoder 'wal2json'), which"
+            " needs wal2json at the server",
+            kind=UnfitDecoder,
         )
 
 
@@ -181,7 +188,7 @@ def require_same(facts: TableFacts, before: Mapping[str, Any], unit: Unit, taken
             raise _changed(unit, f"is asked for {each.name}, which was left out before", why)
     if altered := _altered_with_rows(facts, before, wanted):
         why = "the server wrote all rows anew, and the log does not tell of it"
-        raise _changed(unit, f"was written anew with another {', '.join(altered)}", why)
+        raise _changed(unit, f"was written anew with another {' or '.join(altered)}", why)
 
 
 def _was_called_otherwise(facts: TableFacts, before: Mapping[str, Any]) -> bool:
@@ -191,9 +198,10 @@ def _was_called_otherwise(facts: TableFacts, before: Mapping[str, Any]) -> bool:
 
 
 def _altered_with_rows(facts: TableFacts, before: Mapping[str, Any], wanted: Collection[str]) -> list[str]:
-    """Name the columns that were altered while all rows were written anew: their values may be others.
+    """Name the columns that may have been altered while all rows were written anew, so that their values are others.
 
-    VACUUM FULL, CLUSTER and TRUNCATE write a new file as well, and alter no column.
+    VACUUM FULL, CLUSTER and TRUNCATE write a new file as well, and alter no column. Servers since the minor releases of
+    late 2026 mark the columns behind an altered one as well, and nothing tells them apart.
     """
     if before.get("file", facts.file) == facts.file:
         return []
@@ -205,8 +213,10 @@ def _altered_with_rows(facts: TableFacts, before: Mapping[str, Any], wanted: Col
     ]
 
 
-def _refused(unit: Unit, what: str, why: str, fix: str) -> WaterclockError:
-    return WaterclockError("E862", f"{unit.path} {what}", where=str(unit), why=why, fix=fix)
+def _refused(
+    unit: Unit, what: str, why: str, fix: str, kind: type[WaterclockError] = WaterclockError
+) -> WaterclockError:
+    return kind("E862", f"{unit.path} {what}", where=str(unit), why=why, fix=fix)
 
 
 def _changed(unit: Unit, what: str, why: str) -> WaterclockError:

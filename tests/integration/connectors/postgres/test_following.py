@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.postgres import drop_all_slots, needs_wal2json
+from tests.postgres import asks_for_trust, drop_all_slots, needs_wal2json, server, trust
 from tests.replicas import FLOW, Replicated, past_all_windows
 from waterclock.connectors.postgres import following
 from waterclock.connectors.postgres.connector import PostgresCollector
@@ -72,6 +72,78 @@ def test_every_kind_of_change_comes_to_what_the_source_holds(tmp_path: Path, spa
     it.replicate()
     assert it.replica() == it.source() == []
     assert len(it.slots()) == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "role", "is_trusted", "expected"),
+    [
+        ("id int PRIMARY KEY, big text", None, True, "pgoutput"),
+        ("id int PRIMARY KEY, big text", "poor", True, "wal2json"),
+        ("id int PRIMARY KEY, big text", "poor", False, "the server gives no right to publish"),
+        ("id int PRIMARY KEY, big text, twice int GENERATED ALWAYS AS (id * 2) STORED", None, True, "wal2json"),
+        ("id int PRIMARY KEY, big text, twice int GENERATED ALWAYS AS (id * 2) STORED", None, False, "generates twice"),
+        ("id int PRIMARY KEY, big text, price float8", "poor", True, "the server gives no right to publish"),
+    ],
+)
+def test_wal2json_decodes_only_what_pgoutput_cannot(
+    tmp_path: Path, spark: SparkSession, columns: str, role: str | None, is_trusted: bool, expected: str
+) -> None:
+    needs_wal2json()
+    if not is_trusted:
+        if not asks_for_trust(server()):
+            pytest.skip("this server trusts every output plugin: it is older than the minor releases of late 2026")
+        trust(server(), None)
+    it = Replicated.begun(tmp_path, spark, columns)
+    if role is not None:
+        name = f"{role}_{it.schema}"
+        it.sql(f"CREATE ROLE {name} LOGIN REPLICATION; GRANT USAGE ON SCHEMA {it.schema} TO {name}")
+        it.sql(f"GRANT SELECT ON ALL TABLES IN SCHEMA {it.schema} TO {name}")
+        toml = it.tiny.root / "waterclock.toml"
+        toml.write_text(toml.read_text().replace("postgres@", f"{name}@"))
+    it.sql("INSERT INTO orders (id, big) VALUES (1, 'b')")
+    outcome = it.run()
+    made = it.at.run("SELECT plugin FROM pg_replication_slots")
+    if not outcome.failed:
+        assert made == [(expected,)]
+        it.sql("UPDATE orders SET big = 'c'")
+        it.replicate()
+        assert it.replica("id, big") == [(1, "c")]
+        return
+    (failed,) = outcome.failed
+    assert failed.error is not None
+    assert expected in failed.error.what
+    assert "wal2json" in str(failed.error.fix)
+    assert made == []
+
+
+def test_a_slot_of_wal2json_that_the_server_does_not_decode_any_more_goes_on_without_loss(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    needs_wal2json()
+    if not asks_for_trust(server()):
+        pytest.skip("this server trusts every output plugin: it is older than the minor releases of late 2026")
+    it = Replicated.begun(tmp_path, spark, flow=TEMPORAL, options=" OPTIONS (decoder 'wal2json')")
+    it.sql("INSERT INTO orders VALUES (1, 'a', 1, 'b')")
+    it.replicate()
+    trust(it.at, None)
+    for name in ("b", "c"):
+        it.sql("UPDATE orders SET name = %s", name)
+    (failed,) = it.run().failed
+    assert failed.error is not None
+    assert (failed.error.code, failed.error.what) == ("E861", "the server does not trust wal2json")
+    assert "output_plugin_libraries = 'pgoutput, test_decoding, wal2json'" in str(failed.error.fix)
+    assert "no change is lost" in str(failed.error.fix)
+    needs_wal2json()
+    it.retry()
+    it.replicate()
+    versions = it.tiny.rows("SELECT name FROM shop.orders ORDER BY rec_eff_time")
+    assert versions == [("a",), ("b",), ("c",)]
+    trust(it.at, None)
+    it.declare(TEMPORAL, " OPTIONS (decoder 'pgoutput')")
+    it.sql("UPDATE orders SET name = 'd'")
+    it.replicate()
+    assert it.at.run("SELECT plugin FROM pg_replication_slots") == [("pgoutput",)]
+    assert it.tiny.rows("SELECT name FROM shop.orders WHERE rec_is_current") == [("d",)]
 
 
 def test_each_change_is_a_version_from_its_commit_on(tmp_path: Path, spark: SparkSession) -> None:

@@ -88,7 +88,7 @@ def test_a_slot_whose_log_the_server_removed_is_told_and_moves_nothing(own: Serv
 @pytest.mark.soak
 @pytest.mark.parametrize("plugin", ["pgoutput", "wal2json"])
 def test_a_slot_that_others_made_anew_or_moved_is_not_taken_for_ours(own: Server, plugin: str) -> None:
-    postgres.needs_wal2json()
+    postgres.needs_wal2json(own)
     it = Follower(plugin, at=own)
     it.sql("UPDATE t SET a = 'x'")
     it.read()

@@ -10,8 +10,14 @@ import pytest
 
 from tests.postgres import server
 from waterclock.connectors.postgres.database import Database
-from waterclock.connectors.postgres.slots import NoPlugin, Slot, begun
-from waterclock.connectors.postgres.table_facts import TableFacts, facts_of, require_followable, require_same
+from waterclock.connectors.postgres.slots import Slot, begun
+from waterclock.connectors.postgres.table_facts import (
+    TableFacts,
+    UnfitDecoder,
+    facts_of,
+    require_followable,
+    require_same,
+)
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place, Unit
 
@@ -86,7 +92,7 @@ def test_the_key_is_among_what_is_told_of_a_delete(here: Here) -> None:
         ("ALTER TABLE t ADD extra int", None),
         ("ALTER TABLE t DROP b", None),
         ("ALTER TABLE t ALTER v TYPE text", None),
-        ("ALTER TABLE t ALTER a TYPE varchar(90) USING left(a, 1)", "was written anew with another a"),
+        ("ALTER TABLE t ALTER a TYPE varchar(90) USING left(a, 1)", "was written anew with another a{behind}"),
         ("ALTER TABLE t ADD extra int DEFAULT 5", "has a new column extra, with values"),
         ("ALTER TABLE t ADD extra serial", "has a new column extra, with values"),
         ("ALTER TABLE t RENAME a TO c", "calls its column a c now"),
@@ -105,7 +111,10 @@ def test_what_is_altered_beside_the_log_is_told(here: Here, change: str, what: s
         return
     with pytest.raises(WaterclockError) as refused:
         require_same(facts, before, unit(), taken, "wal2json")
-    assert (refused.value.code, refused.value.what) == ("E863", f"t {what}")
+    # newer servers mark the columns behind an altered one as well
+    said = {f"t {what.format(behind=behind)}" for behind in ("", " or b or v")}
+    assert refused.value.code == "E863"
+    assert refused.value.what in said
     assert "snapshot" in str(refused.value.fix)
 
 
@@ -113,7 +122,7 @@ def test_a_server_that_makes_no_slot_says_why(here: Here) -> None:
     here.sql("CREATE TABLE t (id int PRIMARY KEY)")
     at, role = server(), f"r_{here.schema}"
     table = f'"{here.schema}".t'
-    with pytest.raises(NoPlugin), begun(here.database, "t", Slot("waterclock_none", "no_such_plugin"), table):
+    with pytest.raises(UnfitDecoder), begun(here.database, "t", Slot("waterclock_none", "no_such_plugin"), table):
         pass
     at.run(f"CREATE ROLE {role} LOGIN")
     try:
