@@ -6,7 +6,7 @@ import gc
 import os
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ TOGETHER = (
     "tests/integration/temporal/",
     "tests/integration/ui/",  # their shop of sixty days is filled once
 )
+MOST_SKIP_LINES = 5
 MOST_SECONDS_OF_A_UNIT_TEST = (
     2.0  # of CPU, its processes' too: what takes longer is marked slow, and left out of bin/check
 )
@@ -134,6 +135,31 @@ def pytest_collection_finish() -> None:
     """Leave the tests and what they imported out of Python's garbage collection: it took 4 % of all CPU."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say in five lines at most what was skipped, each with what would bring it."""
+    reasons = Counter(skip_reason(report) for report in terminalreporter.stats.get("skipped", ()))
+    for line in skip_lines(reasons):
+        terminalreporter.write_line(line, yellow=True)
+
+
+def skip_reason(report: Any) -> str:
+    """Return why a test was skipped, without the place at which it was."""
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return str(reason).removeprefix("Skipped: ")
+
+
+def skip_lines(reasons: Mapping[str, int]) -> list[str]:
+    """Return five lines at most: the commonest reasons first, the last line for all that have none of their own."""
+    ranked = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
+    own = ranked if len(ranked) <= MOST_SKIP_LINES else ranked[: MOST_SKIP_LINES - 1]
+    lines = [f"skipped {count:5d}: {reason}" for reason, count in own]
+    if rest := ranked[len(own) :]:
+        lines.append(
+            f"skipped {sum(count for _, count in rest):5d}: for {len(rest)} other reasons, which pytest -rs lists"
+        )
+    return lines
 
 
 def pytest_unconfigure() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,8 +22,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
+from threading import Timer
 from types import TracebackType
 from typing import Self
 
@@ -32,8 +33,11 @@ from waterclock.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 ELIDED = "..."
+PATIENCE = 300
+"""Seconds that a command of a page may take; its shell is ended then."""
 SCREEN = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 
+_END = "-- end --\n"
 _QUOTED = re.compile(r'"[^"$`\\]*"|\'[^\']*\'')
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MASKS = tuple(
@@ -96,6 +100,7 @@ class Shell:
             stderr=subprocess.STDOUT,
             text=True,
             cwd=ROOT,
+            start_new_session=True,
             env=os.environ | SCREEN | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         )
 
@@ -105,7 +110,7 @@ class Shell:
     def __exit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, at: TracebackType | None
     ) -> None:
-        self._shell.kill()
+        os.killpg(self._shell.pid, signal.SIGKILL)
         self._shell.communicate()
 
     def run(self, command: str) -> tuple[str, ...]:
@@ -126,9 +131,24 @@ class Shell:
     def _by_bash(self, command: str) -> str:
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
-        self._shell.stdin.write(f"{{ {command}\n}} </dev/null\necho; echo '-- end --'\n")
+        self._shell.stdin.write(f"{{ {command}\n}} </dev/null\necho; echo '{_END.strip()}'\n")
         self._shell.stdin.flush()
-        return "".join(takewhile(lambda line: line != "-- end --\n", self._shell.stdout))
+        # the whole session: a command that waits holds the shell's output open
+        ended = Timer(PATIENCE, os.killpg, (self._shell.pid, signal.SIGKILL))
+        ended.start()
+        try:
+            printed = list(self._lines())
+        finally:
+            ended.cancel()
+        assert printed[-1:] == [_END], f"the shell ended, or had to be ended after {PATIENCE} s, at: {command}"
+        return "".join(printed[:-1])
+
+    def _lines(self) -> Iterator[str]:
+        assert self._shell.stdout is not None
+        for line in self._shell.stdout:
+            yield line
+            if line == _END:
+                return
 
     def _here(self, words: list[str]) -> str:
         with chdir(self._by_bash("pwd").strip()):

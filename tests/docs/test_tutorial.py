@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.docs.console import ROOT, Command, commands_of, differences, plain_call, session
+from tests.docs import console
+from tests.docs.console import ROOT, Command, Shell, commands_of, differences, plain_call, session
 from tests.receiving import free_port
 
 
@@ -16,7 +18,8 @@ from tests.receiving import free_port
 )
 def test_a_page_that_is_run_prints_what_it_says(page: str, tmp_path: Path) -> None:
     commands = commands_of((ROOT / "docs" / page).read_text(encoding="utf-8"))
-
+    if shutil.which("curl") is None and any("curl " in command.text for command in commands):
+        pytest.skip("curl is not installed: bin/_servers says what to install")
     wrong = []
     with session(tmp_path, is_warm=True, port=str(free_port())) as shell:
         for command in commands:
@@ -25,6 +28,13 @@ def test_a_page_that_is_run_prints_what_it_says(page: str, tmp_path: Path) -> No
                 wrong.append("\n".join([f"$ {command.text}", *(f"- {line}" for line in missing), *printed]))
     assert commands
     assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.slow
+def test_a_command_that_never_ends_is_ended_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "PATIENCE", 0.5)
+    with Shell({}) as shell, pytest.raises(AssertionError, match=r"at: until no-such-command; do sleep 0\.2; done"):
+        shell.run("until no-such-command; do sleep 0.2; done")
 
 
 def test_a_command_has_the_lines_below_it() -> None:
