@@ -97,3 +97,4 @@ def test_a_tick_is_kept_when_what_was_read_is_restated() -> None:
     life.rest()
     assert life.closing_ticks()[label] == tick
     assert life.made[label] == tuple(row for row in life.made[label] if row.at and row.at >= label + timedelta(hours=1))
+    life.ledger.close()

@@ -154,7 +154,7 @@ def mutations(draw: st.DrawFn) -> str:
 def test_no_text_makes_the_compiler_crash_or_hang(text: str) -> None:
     flow, errors = compiled(text)
     assert (flow is None) == bool(errors)
-    assert all(error.where and error.code.startswith(("E1", "E2", "E3", "E832")) for error in errors)
+    assert all(error.where and error.code.startswith(("E1", "E2", "E3", "E830", "E832")) for error in errors)
     assert all(error.excerpt and "^" in error.excerpt for error in errors)
 
 

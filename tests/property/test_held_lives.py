@@ -28,3 +28,4 @@ def test_what_is_held_is_seen_by_nobody_and_comes_out_once(seed: int, report: bo
     done = life.commits
     life.replay()
     assert (life.look(), life.commits) == (False, done), "a second replay does nothing"
+    life.ledger.close()

@@ -27,6 +27,7 @@ def test_each_row_is_in_one_window_or_late_or_its_window_is_open(flow: Flow, see
     life.rest()
     assert life.commits == done, "a second run does nothing"
     assert counts["in"] > counts["late"] > 0, counts
+    life.ledger.close()
 
 
 @pytest.mark.sampled(1)
@@ -44,4 +45,5 @@ def test_the_steps_of_the_clock_change_nothing(flow: Flow, seed: int) -> None:
         life.rest()
         life.check()
         ends.append((life.lake, {name: life.ticks(name) for name in LENGTHS}))
+        life.ledger.close()
     assert ends[0] == ends[1] == ends[2]

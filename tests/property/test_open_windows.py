@@ -53,6 +53,7 @@ def test_a_view_shows_each_window_once_as_of_every_tick(flow: Flow, seed: int) -
         assert (table, shown.boundary) == (table, life.newest_state(table))
         assert life.shown(table, shown, life.now, None) == life.expected_now(table, shown)
     assert counts["answered"] > counts["refused"] / 6, counts
+    life.ledger.close()
 
 
 def ask(life: Life, counts: Counter[str]) -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.ledgers import Desk, desk, table
+from tests.ledgers import Clock, Desk, desk, table
 from waterclock.engine import ledger_export
 from waterclock.engine.ledger_export import chain_of, export_ledger, heads
 from waterclock.errors import WaterclockError
@@ -14,10 +15,11 @@ from waterclock.storage.exports import export_names, read_export
 
 
 @pytest.fixture
-def opened() -> Desk:
+def opened() -> Iterator[Desk]:
     at_desk = desk()
     at_desk.apply(table("a.rows", partitioned=True))
-    return at_desk
+    yield at_desk
+    at_desk.ledger.close()
 
 
 def live(at_desk: Desk, label: int) -> None:
@@ -94,10 +96,10 @@ def test_an_export_that_was_cut_off_is_noticed(opened: Desk, tmp_path: Path) -> 
 def test_another_ledger_does_not_follow_the_exports_of_the_first(opened: Desk, tmp_path: Path) -> None:
     live(opened, 1)
     export_ledger(opened.ledger, str(tmp_path))
-    other = desk()
-    other.clock.pass_by(days=3)
-    with Ledger.open("sqlite://", clock=other.clock) as ledger:
-        ledger.past.begin_run(who="ann", command="run", now=other.clock.at)
+    clock = Clock()
+    clock.pass_by(days=3)
+    with Ledger.open("sqlite://", clock=clock) as ledger:
+        ledger.past.begin_run(who="ann", command="run", now=clock.at)
         assert export_ledger(ledger, str(tmp_path)).follows is None
 
 

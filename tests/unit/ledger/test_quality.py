@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+
 from tests.counting import calls_of
-from tests.ledgers import day, desk, result, table
+from tests.ledgers import Desk, day, desk, result, table
 from waterclock.batches.facts import BatchStatus
 
 
-def test_labels_of_which_rows_are_set_aside_are_found_until_none_is() -> None:
-    at = desk()
+@pytest.fixture
+def at() -> Iterator[Desk]:
+    made = desk()
+    yield made
+    made.ledger.close()
+
+
+def test_labels_of_which_rows_are_set_aside_are_found_until_none_is(at: Desk) -> None:
     at.apply(table("raw.a", partitioned=True))
     claim = at.claim("raw.a", 0, 1)
     at.ledger.claims.record_done(
@@ -18,8 +28,7 @@ def test_labels_of_which_rows_are_set_aside_are_found_until_none_is() -> None:
     assert at.ledger.reads.set_aside("raw.a") == {}
 
 
-def test_held_labels_are_found_with_the_claim_that_sealed_them() -> None:
-    at = desk()
+def test_held_labels_are_found_with_the_claim_that_sealed_them(at: Desk) -> None:
     at.apply(table("raw.a", partitioned=True))
     at.done("raw.a", 0)
     failed, held = at.claim("raw.a", 1), at.claim("raw.a", 2)
@@ -32,8 +41,7 @@ def test_held_labels_are_found_with_the_claim_that_sealed_them() -> None:
     assert at.ledger.reads.held("raw.a") == {day(2): held.number}
 
 
-def test_slices_of_which_rows_are_set_aside_are_read_alone_whatever_the_history() -> None:
-    at = desk()
+def test_slices_of_which_rows_are_set_aside_are_read_alone_whatever_the_history(at: Desk) -> None:
     at.apply(table("raw.a", partitioned=True))
     at.done("raw.a", *range(50))
     claim = at.claim("raw.a", 50, 60)

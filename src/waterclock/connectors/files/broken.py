@@ -21,6 +21,7 @@ from waterclock.connectors.files.misfits import MISFIT, REFUSED
 from waterclock.connectors.files.reading_options import Reading
 from waterclock.connectors.files.xml_documents import first_fault
 from waterclock.connectors.files.zips import is_member, told_name
+from waterclock.connectors.json_depth import require_depth
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import is_there
 from waterclock.flow.checks import keeps_unread
@@ -170,6 +171,7 @@ def _looked_at_json(path: str, reading: Reading, types: Mapping[str, str]) -> It
     for number, line in _numbered(path, reading):
         try:
             document = json.loads(line)
+            require_depth(line)
         except (ValueError, RecursionError) as error:
             if not reading.keeps_unread:
                 yield number, f"it is no JSON: {error}" if isinstance(error, ValueError) else "it is nested too deep"
@@ -185,7 +187,9 @@ def _looked_at_json(path: str, reading: Reading, types: Mapping[str, str]) -> It
 def _looked_at_document(path: str, reading: Reading) -> Iterator[tuple[int, str | None]]:
     with text_of(path, reading.encoding) as file:
         try:
-            json.load(file)
+            text = file.read()
+            json.loads(text)
+            require_depth(text)
         except json.JSONDecodeError as error:
             yield error.lineno, f"it is no JSON: {error}"
         except RecursionError:

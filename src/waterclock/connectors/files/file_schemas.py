@@ -23,6 +23,7 @@ from waterclock.connectors.files.json_records import found_in
 from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.connectors.files.reading_options import Reading, wrong_of_xml
 from waterclock.connectors.files.xml_documents import columns_in, refuse_entities
+from waterclock.connectors.json_depth import require_depth
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import each_of, look, opened
 from waterclock.flow.declarations import Columns
@@ -317,6 +318,7 @@ def json_documents(path: str, reading: Reading) -> Iterator[dict[str, Any]]:
             for text in texts:
                 try:
                     parsed = json.loads(text) if text.strip() else None
+                    require_depth(text)
                 except (ValueError, RecursionError):
                     continue
                 for document in parsed if isinstance(parsed, list) else [parsed]:

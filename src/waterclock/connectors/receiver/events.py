@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from waterclock.connectors.json_depth import require_depth
 from waterclock.spark_sql import column_name
 
 RECEIVED, REQUEST, EVENT, HEADERS, RAW = "_received", "_request", "_event", "_headers", "_raw"
@@ -122,6 +123,7 @@ def _one(text: str, at: int, number: int) -> int:
     end: int
     try:
         event, end = _scan(text, at)
+        require_depth(text[at:end])
         if end - at >= _LONG:
             _STRICT.raw_decode(text, at)
     except StopIteration as nothing:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from waterclock.connectors.json_depth import require_depth
+
 _BLANK = re.compile(r"[ \t\n\r]*")
 _HERE = "\u0000the records"
 _LINES = str.maketrans("\n\r", "  ")  # between tokens alone: a text of JSON holds no bare line feed
@@ -137,12 +139,14 @@ def _records(text: str, at: int) -> Iterator[tuple[Any, str, int]]:
     """Yield each record, its text on one line, and where it ends."""
     if text[at] == "{":
         record, end = _DECODER.raw_decode(text, at)
+        require_depth(text[at:end])
         yield record, text[at:end].translate(_LINES), end
         return
     at = _skip(text, at + 1)
     while text[at] != "]":
         record, end = _DECODER.raw_decode(text, at)
         line = text[at:end]
+        require_depth(line)
         yield record, line if "\n" not in line and "\r" not in line else line.translate(_LINES), end
         at = _next(text, end, "]")
 

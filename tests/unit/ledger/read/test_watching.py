@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import partial
 
+import pytest
+
 from tests.ledgers import ZERO, Desk, day, desk, result, table
 from tests.unit.ledger.read.test_states import statements_of
 from waterclock.batches.watching import AtWork, LabelRows
@@ -96,8 +98,11 @@ def test_each_question_is_one_statement_for_any_number_of_tables(at_desk: Desk) 
     assert past.began(names)["raw.t3"] == ZERO
 
 
-def test_that_a_table_had_begun_is_known_from_its_oldest_label_whatever_its_history() -> None:
+def test_that_a_table_had_begun_is_known_from_its_oldest_label_whatever_its_history(
+    request: pytest.FixtureRequest,
+) -> None:
     at, steps = desk(), []
+    request.addfinalizer(at.ledger.close)
     at.apply(table("raw.a", partitioned=True), table("raw.b", partitioned=True))
     raw = at.ledger._database._engine.raw_connection().driver_connection
     assert raw is not None

@@ -211,9 +211,12 @@ def test_a_state_that_was_rewritten_is_read_at_its_new_version(at_desk: Desk) ->
     assert at_desk.ledger.reads.versions("a.state") == {day(2): 9}
 
 
-def test_an_older_ledger_that_holds_what_json_does_not_is_taken_up_whole(at_desk: Desk) -> None:
+def test_an_older_ledger_that_holds_what_json_does_not_is_taken_up_whole(
+    at_desk: Desk, request: pytest.FixtureRequest
+) -> None:
     """A file holds NaN and NUL, a server does not: moving there loses nothing that stands beside them."""
     older = desk()
+    request.addfinalizer(older.ledger.close)
     older.apply(table("a.rows", partitioned=True))
     older.done("a.rows", 0, 1)
     with older.ledger._database.write() as write:

@@ -1,0 +1,28 @@
+"""How deep JSON may be nested."""
+
+from __future__ import annotations
+
+import pytest
+
+from waterclock.connectors.json_depth import MOST_LEVELS, require_depth
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * MOST_LEVELS + "]" * MOST_LEVELS,
+        "[" + "{}," * 5000 + "{}]",
+        '["' + "[" * 5000 + '", "\\"' + "{" * 5000 + '"]',
+        '"' + '\\"' * 100_000 + "[" * 2000,
+    ],
+)
+def test_what_spark_reads_is_not_too_deep(text: str) -> None:
+    require_depth(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * (MOST_LEVELS + 1) + "]" * (MOST_LEVELS + 1), '{"]": ' * (MOST_LEVELS + 1) + "1" + "}" * 1001]
+)
+def test_one_level_more_is_too_deep(text: str) -> None:
+    with pytest.raises(RecursionError):
+        require_depth(text)
