@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from tests.conftest import skip_lines, skip_reason
+from tests.conftest import SUITES, skip_lines, skip_reason
 
 
 def test_each_reason_has_a_line_with_its_count() -> None:
@@ -21,3 +21,8 @@ def test_more_than_five_reasons_share_the_last_line() -> None:
 
 def test_a_reason_is_said_without_its_place() -> None:
     assert skip_reason(SimpleNamespace(longrepr=("tests/a.py", 3, "Skipped: no curl"))) == "no curl"
+
+
+def test_cases_of_a_suite_that_do_not_apply_are_counted_as_one() -> None:
+    report = SimpleNamespace(longrepr=(str(SUITES / "suite.py"), 3, "Skipped: it does not take MERGE"))
+    assert "nothing is missing" in skip_reason(report)
