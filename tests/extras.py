@@ -63,12 +63,11 @@ def import_packages(extra: str) -> list[str]:
     in_extra = re.compile(rf"extra == ['\"]{re.escape(extra)}['\"]")
     lines = [line for line in metadata.requires("waterclock") or () if in_extra.search(line)]
     wanted = {plain_name(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in lines}
-    modules = {
-        plain_name(package): module
-        for module, packages in metadata.packages_distributions().items()
-        for package in packages
-        if not module.startswith("_")
-    }
+    modules: dict[str, str] = {}
+    for module, packages in sorted(metadata.packages_distributions().items()):
+        for package in map(plain_name, packages):
+            if package not in modules or plain_name(module) == package:  # some packages contain several modules
+                modules[package] = module
     missing = sorted(wanted - modules.keys())
     if missing or not wanted:
         sys.exit(f"{extra}: {', '.join(missing) or 'any package'} is missing")
