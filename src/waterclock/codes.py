@@ -80,6 +80,12 @@ LANGUAGE: Mapping[str, Code] = {
         "A quote, backtick or comment is never closed, or the file is not UTF-8. Reading goes on behind the next "
         "semicolon, so that other errors are reported too.",
     ),
+    "E279": Code(
+        "text that Spark reads differently",
+        "The checks and Spark would split this text into different tokens, so a check could miss what Spark runs. The "
+        "usual causes are an unclosed quotation, a letter that only looks like an ASCII letter, or x:// outside of "
+        "quotes.",
+    ),
     "E202": Code(
         "an unknown statement",
         "A statement begins with CREATE CONNECTION, FUNCTION or VIEW, COLLECT, TRANSFORM, PUBLISH or GRANT.",

@@ -14,7 +14,7 @@ from waterclock.dpl.query.references import find_references
 from waterclock.dpl.resolve.views import nearest_table
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import QuerySaid
-from waterclock.dpl.syntax.tokens import statements_of
+from waterclock.dpl.syntax.tokens import refuse_touching, statements_of
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Query, Read, TableReference
@@ -42,7 +42,12 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
         ]
     if errors:
         raise ProjectErrors(errors)
+    source = statements[0].source
     span = source.span(0, len(source.text))
+    try:
+        refuse_touching(source, statements[0].tokens)
+    except WaterclockError as error:
+        raise ProjectErrors([error]) from None
     found = find_references(QuerySaid(span, statements[0].tokens))
     errors = [error for error in found.errors if error.code != _ANSWERS_DIFFER]
     errors.extend(_calls_of_java(statements[0].tokens, source))

@@ -16,6 +16,8 @@ SESSION_CONFS: Mapping[str, str] = MappingProxyType(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
         "spark.sql.caseSensitive": "false",
+        # Spark would put variables of the environment, secrets among them, into texts that say ${env:NAME}
+        "spark.sql.variable.substitute": "false",
         # Parquet statistics of INT96 are useless, and delta-rs reads microseconds
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",

@@ -115,6 +115,7 @@ class Texts:
         tokens = statements[0].tokens if statements else []
         if not tokens:
             raise source.span(0, 1).refuse("E204", "this text is empty")
+        source = statements[0].source
         return Cursor(source, words_of(source, tokens), tokens, self.variables)
 
     def table_name(self, source: SourceText) -> tuple[str, Span]:

@@ -62,6 +62,7 @@ def parse_clause(word: str, text: str, source: SourceText, *, variables: Mapping
     statements, errors = statements_of(source)
     if errors:
         raise errors[0]
+    source = statements[0].source if statements else source
     whole = source.span(0, max(len(text), 1))
     if len(statements) > 1:
         raise statements[1].span.refuse("E204", "a semicolon stands inside of an argument", fix="leave it out")

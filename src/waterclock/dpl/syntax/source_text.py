@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,12 +17,20 @@ _WIDEST = 120
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text and where its first character stands: a whole file, or a clause's text inside a Python file."""
+    """A text and where its first character stands: a whole file, or a clause's text inside a Python file.
+
+    `original` is the text with its comments, where `text` has blanks in their place; excerpts show it.
+    """
 
     file: str
     text: str
     line: int = 1
     column: int = 1
+    original: str | None = None
+
+    def without_comments(self, text: str) -> SourceText:
+        """Return this source with a text of the same length and lines, whose comments are blanks."""
+        return self if text == self.text else replace(self, text=text, original=self.original or self.text)
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -61,7 +69,9 @@ class SourceText:
         first = self._starts[row]
         last = self._starts[row + 1] - 1 if row + 1 < len(self._starts) else len(self.text)
         cut = max(0, start - first - _WIDEST // 2) if last - first > _WIDEST else 0
-        line = self.text[first + cut : min(last, first + cut + _WIDEST)].rstrip("\r").replace("\t", " ")
+        line = (
+            (self.original or self.text)[first + cut : min(last, first + cut + _WIDEST)].rstrip("\r").replace("\t", " ")
+        )
         number = str(self.line + row)
         indent = start - first - cut
         carets = "^" * max(1, min(end, last) - start)

@@ -13,6 +13,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.syntax.source_text import SourceText, Span
+from waterclock.dpl.syntax.spark_lexer import differences, without_comments
 from waterclock.errors import WaterclockError
 
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
@@ -68,7 +69,11 @@ def dialect() -> Dialect:
 
 
 def statements_of(source: SourceText) -> tuple[list[RawStatement], list[WaterclockError]]:
-    """Cut a file into statements. What cannot be read is reported, and reading goes on behind the next semicolon."""
+    """Cut a file into statements. What cannot be read is reported, and reading goes on behind the next semicolon.
+
+    The sources of the statements have blanks in place of comments, so that every text cut from them, which Spark may
+    run, is made of the tokens that are checked. E279 for what Spark would read otherwise all the same.
+    """
     try:
         return _split(source, dialect().tokenize(source.text))
     except TokenError:
@@ -141,8 +146,17 @@ def _touching(source: SourceText, start: int, end: int) -> WaterclockError:
 
 def _split(source: SourceText, tokens: Sequence[Token]) -> tuple[list[RawStatement], list[WaterclockError]]:
     """Cut tokens at semicolons, and report where one is missing: there, too, the next statement is read by itself."""
+    source = source.without_comments(without_comments(source.text, tokens))
     found: list[RawStatement] = []
-    errors: list[WaterclockError] = []
+    errors = [
+        source.span(each.start, each.end).refuse(
+            "E279",
+            "Spark reads this text differently than the checks do",
+            why=each.reason,
+            fix="quote names with unusual characters in backticks, and put blanks between words",
+        )
+        for each in differences(source.text, tokens)
+    ]
     start = 0
     for index, token in enumerate(tokens):
         is_end = token.token_type is TokenType.SEMICOLON

@@ -66,7 +66,7 @@ U, U_F = "(SELECT * EXCEPT (`f`, `g`) FROM <u>)", "(SELECT * EXCEPT (`g`) FROM <
         ("SELECT v.* FROM s.u JOIN s.v", "SELECT v.* FROM <u> AS `u` JOIN <v> AS `v`"),
         ("SELECT * FROM s.u", f"SELECT * FROM {U} AS `u`"),
         ("SELECT * FROM s.u x", f"SELECT * FROM {U} x"),
-        ("SELECT 'f' AS t, * FROM s.u -- f", f"SELECT 'f' AS t, * FROM {U} AS `u` -- f"),
+        ("SELECT 'f' AS t, * FROM s.u -- f", f"SELECT 'f' AS t, * FROM {U} AS `u`     "),
         ("SELECT f, * FROM s.u", f"SELECT f, * EXCEPT (`u`.`f`) FROM {U_F} AS `u`"),
         ("SELECT F, * EXCEPT (a) FROM s.u", f"SELECT F, * EXCEPT (a, `u`.`f`) FROM {U_F} AS `u`"),
         ("SELECT * EXCEPT (f) FROM s.u", f"SELECT * EXCEPT (f) FROM {U_F} AS `u`"),

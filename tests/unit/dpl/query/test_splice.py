@@ -45,7 +45,7 @@ SELECT id FROM raw.orders LATERAL VIEW explode(tags) t AS tag
 SELECT id FROM plain_raw_orders AS `orders` LATERAL VIEW explode(tags) t AS tag
 
 SELECT /*+ BROADCAST(orders) */ id, 'raw.orders' AS s /* raw.orders */ FROM raw.orders, range(3)
-SELECT /*+ BROADCAST(orders) */ id, 'raw.orders' AS s /* raw.orders */ FROM plain_raw_orders AS `orders`, range(3)
+SELECT /*+ BROADCAST(orders) */ id, 'raw.orders' AS s                  FROM plain_raw_orders AS `orders`, range(3)
 
 WITH orders AS (SELECT * FROM raw.orders) SELECT * FROM orders
 WITH orders AS (SELECT * FROM plain_raw_orders AS `orders`) SELECT * FROM orders

@@ -14,7 +14,7 @@ def texts(source: SourceText) -> list[str]:
 
 def test_statements_end_at_semicolons_outside_of_strings_and_comments() -> None:
     source = SourceText("a.dpl", "A ';' b; -- c;\nD /* ; */ \"e;\" `f;` r'\\';; ;G")
-    assert texts(source) == ["A ';' b", "D /* ; */ \"e;\" `f;` r'\\'", "G"]
+    assert texts(source) == ["A ';' b", "D         \"e;\" `f;` r'\\'", "G"]
 
 
 @pytest.mark.parametrize(
