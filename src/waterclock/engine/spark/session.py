@@ -286,6 +286,7 @@ def _opened(said: SparkSettings, work_folder: Path, *, lasts: bool) -> tuple[Spa
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.extraJavaOptions": _java_options(work_folder, lasts=lasts),
+        "spark.executorEnv.PYTHONSAFEPATH": "1",  # else workers import from the working folder, whoever owns it
         "spark.executorEnv.TZ": "UTC",  # a Python function is given times of its process's zone
         "spark.driver.memory": said.memory,
         "spark.ui.enabled": "false",
