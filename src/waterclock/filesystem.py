@@ -23,6 +23,7 @@ from typing import IO, TypeVar, cast
 from waterclock import object_files as objects
 from waterclock.errors import WaterclockError
 from waterclock.object_stores import Store, is_remote, store_of
+from waterclock.ownership import make_private_folder
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -201,7 +202,13 @@ def flush_folder(folder: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it; in an object store there is nothing to make."""
+    """Create a folder that other users cannot read, and those above it; an object store has no folders to create."""
+    if not is_remote(path):
+        make_private_folder(path)
+
+
+def make_delivery_folder(path: Path) -> None:
+    """Create a folder for delivered files with the rights of the user's umask, and those above it."""
     if not is_remote(path):
         path.mkdir(parents=True, exist_ok=True)
 

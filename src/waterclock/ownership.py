@@ -42,6 +42,11 @@ def foreign_writer(status: os.stat_result, place: int | str) -> str | None:
     return None
 
 
+def cache_folder() -> Path:
+    """Return the folder in which Waterclock keeps what it can compute again for this user."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "waterclock"
+
+
 def make_private_folder(path: Path) -> None:
     """Create a folder that other users cannot read, and missing folders above it. An existing folder stays as it is."""
     if path.is_dir():
@@ -57,12 +62,12 @@ def make_private_folder(path: Path) -> None:
         path.chmod(_FOLDER | shared | stat.S_ISGID)
 
 
-def create_private_file(path: Path) -> int:
-    """Create a file that other users cannot read; return its descriptor, open for writing.
+def create_private_file(path: Path, flags: int = 0) -> int:
+    """Create a file that other users cannot read; return its descriptor, open for writing, with more `flags` of open.
 
     Raises  FileExistsError where the name exists, as a link too
     """
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE)
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, _FILE)
     if (shared := _shared_mode(path.parent)) is not None:
         os.fchmod(descriptor, _FILE | shared & 0o666)
     return descriptor
@@ -71,20 +76,20 @@ def create_private_file(path: Path) -> int:
 def require_private_folder(path: Path, *, why: str, fix: str) -> Path:
     """Create a folder for this user alone, and return it.
 
-    Raises  E931 where it is a link, belongs to another user, or can be read by one
+    Raises  E931 where it is a link or belongs to another user; OSError where it cannot be created
     """
     make_private_folder(path.parent)
     with suppress(FileExistsError):  # a link or a file, as the next lines report
         path.mkdir(_FOLDER, exist_ok=True)
     status = path.lstat()
-    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077:
-        return path
     if not stat.S_ISDIR(status.st_mode):
         found = "is no folder"
     elif status.st_uid != os.geteuid():
         found = f"belongs to {_user_name(status.st_uid)}"
     else:
-        found = "can be opened by other users"
+        if status.st_mode & 0o077:
+            path.chmod(_FOLDER)
+        return path
     raise WaterclockError("E931", f"the folder {path} {found}", where=str(path), why=why, fix=fix)
 
 
