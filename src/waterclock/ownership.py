@@ -11,7 +11,8 @@ import grp
 import os
 import pwd
 import stat
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from waterclock.errors import WaterclockError
@@ -100,20 +101,35 @@ def open_below(root: Path | str, relative: str) -> int:
     Raises  OSError with ELOOP where a part of the path is a link, EINVAL where it is no plain file
     """
     *folders, name = Path(relative).parts
+    with _folder_below(root, folders) as at:
+        # without O_NONBLOCK a named pipe would wait for a writer
+        descriptor = _open_at(name, os.O_NONBLOCK, at)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "no plain file", relative)
+    return descriptor
+
+
+def remove_below(root: Path | str, relative: str) -> None:
+    """Remove a file below a folder, if it is there; no link on the way is followed."""
+    *folders, name = Path(relative).parts
+    with suppress(FileNotFoundError), _folder_below(root, folders) as at:
+        os.unlink(name, dir_fd=at)
+
+
+@contextmanager
+def _folder_below(root: Path | str, folders: Sequence[str]) -> Iterator[int]:
+    if ".." in folders:
+        raise OSError(errno.EINVAL, "a path with ..", "/".join(folders))
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for folder in folders:
             below = _open_at(folder, os.O_DIRECTORY, at)
             os.close(at)
             at = below
-        # without O_NONBLOCK a named pipe would wait for a writer
-        descriptor = _open_at(name, os.O_NONBLOCK, at)
+        yield at
     finally:
         os.close(at)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "no plain file", relative)
-    return descriptor
 
 
 def _open_at(name: str, flags: int, at: int) -> int:
