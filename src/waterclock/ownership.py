@@ -50,15 +50,18 @@ def cache_folder() -> Path:
 
 def make_private_folder(path: Path) -> None:
     """Create a folder that other users cannot read, and missing folders above it. An existing folder stays as it is."""
-    if path.is_dir():
-        return
-    make_private_folder(path.parent)
     try:
         path.mkdir(_FOLDER)
-    except FileExistsError:
+    except FileNotFoundError:
+        if path.parent == path:
+            raise
+        make_private_folder(path.parent)
+        make_private_folder(path)
+        return
+    except OSError:  # a folder that exists may be reported by another error, as one on a read-only file system
         if not path.is_dir():
             raise
-        return  # another process created it
+        return
     if (shared := _shared_mode(path.parent)) is not None:
         path.chmod(_FOLDER | shared | stat.S_ISGID)
 
