@@ -18,6 +18,7 @@ from waterclock.codes_of_schemas import RENAMES, SCHEMAS, SCHEMAS_AT_WORK, SCHEM
 from waterclock.codes_of_secrets import SECRETS
 from waterclock.codes_of_specs import SPECS
 from waterclock.codes_of_state import STATE, STATE_AT_WORK
+from waterclock.codes_of_trust import TRUST
 from waterclock.codes_of_watching import WATCHING, WATCHING_BY_WATERMARK, WATCHING_COMMANDS
 from waterclock.errors import Code
 from waterclock.temporal.refusals import REFUSALS
@@ -479,6 +480,7 @@ CLI: Mapping[str, Code] = {
     **LINEAGE,
     **WATCHING_COMMANDS,
     **SECRETS,
+    **TRUST,
     **WATCHING_BY_WATERMARK,
     "E999": Code(
         "a defect of Waterclock",

@@ -26,6 +26,7 @@ from waterclock.connectors.receiver.spool import sync_folder
 from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
+from waterclock.ownership import make_private_folder
 from waterclock.secrets import Secrets
 from waterclock.ui.guard import LOOPBACK
 
@@ -183,7 +184,7 @@ class _Served:
 
 def _made(folder: Path) -> Path:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         probe = folder / f".probe-{threading.get_native_id()}"
         probe.touch()
         probe.unlink()

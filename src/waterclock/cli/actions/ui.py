@@ -16,6 +16,7 @@ from waterclock.cli.views.theme import console
 from waterclock.dpl.config.file_name import FILE
 from waterclock.errors import ProjectErrors
 from waterclock.operations.opening import open_project
+from waterclock.project_trust import require_trusted_folder
 from waterclock.timelabel.zone import parse_instant
 from waterclock.ui.live import LiveProject
 from waterclock.ui.serving import serving
@@ -26,12 +27,13 @@ def show_pages(
 ) -> int:
     """Serve the pages and give the exit code; a project with errors is served too, and shows them.
 
-    Raises  E244 where there is no project, E909 where nothing can listen there
+    Raises  E244 where there is no project, E909 where nothing can listen there, E930 where another user can change it
     """
     if is_run:
         return carry_out(open_project(folder, env), Asked(command="ui --run", watch_seconds=30, pages=listen))
     if not (folder / FILE).is_file():
         open_project(folder, env)  # says that there is none
+    require_trusted_folder(folder.resolve())
     _refuse_words(folder, env, now)
     to = console()
     live = LiveProject(folder.resolve(), env, now)

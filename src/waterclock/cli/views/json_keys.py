@@ -326,6 +326,10 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "host": "where they are served",
             "port": "at which port",
         },
+        "trust": {
+            "trusted": "list of the folders whose projects run although another user can change them",
+            "list": "the file of this user that lists them; WATERCLOCK_TRUST may name more",
+        },
         "warm": {
             "archive": "the file that later starts of Spark take",
             "bytes": "its size",

@@ -25,6 +25,7 @@ from waterclock.connectors.files.markers import has_marker
 from waterclock.connectors.files.originals import RAW, keeps_times, rows_of_files
 from waterclock.connectors.files.originals import TYPES as RAW_TYPES
 from waterclock.connectors.files.origins import told_apart, with_file_names
+from waterclock.connectors.files.own_copies import name_as_landed
 from waterclock.connectors.files.places import folder_of, landing_of, reach
 from waterclock.connectors.files.reading_options import ROOM, Reading, reading_of, wrong_raw, wrong_reading
 from waterclock.connectors.files.writing import wrong_writing
@@ -197,7 +198,8 @@ class FilesCollector:
         """Name the file, line and column that Spark stumbled over."""
         from waterclock.connectors.files.broken import explain
 
-        return explain(error, self._reading(unit), told_apart(columns)[0])
+        found = explain(error, self._reading(unit), told_apart(columns)[0])
+        return None if found is None else name_as_landed(found, self._reading(unit))
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
         """All complete files of the unit, new and archived, oldest first; and what is left alone."""
@@ -310,7 +312,7 @@ class FilesCollector:
         by_label: dict[datetime | None, Sequence[Item]] = {label: taken for label, taken in items.items()}  # noqa: C416
         landing = self._landing(unit)
         has_times = keeps_times(landing.folder, landing.archive)
-        collected = rows_of_files(spark, by_label, columns, has_times=has_times)
+        collected = rows_of_files(spark, by_label, columns, landing.folder, has_times=has_times)
         positions = {label: [_listed(item) for item in taken] for label, taken in by_label.items()}
         source = {label_of(label): of for label, of in positions.items() if label is not None}
         return replace(collected, source={"items": positions.get(None, source)})
@@ -346,7 +348,8 @@ class FilesCollector:
         return Collected(spark.range(0).select(*fields, label), source={"items": []}, is_empty=True)
 
     def _reading(self, unit: Unit) -> Reading:
-        return replace(reading_of(unit.options), room=self._landing(unit).archive / ROOM)
+        landing = self._landing(unit)
+        return replace(reading_of(unit.options), room=landing.archive / ROOM, landing=landing.folder)
 
     def _landing(self, unit: Unit) -> land.Landing:
         return landing_of(self.setting, unit)

@@ -18,6 +18,7 @@ from waterclock.flow.capabilities import Capabilities, Option, Wrong
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.flow.origins import TYPES
+from waterclock.ownership import make_private_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,7 +127,7 @@ class ReceiverCollector:
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
         """All files of events, new and archived, oldest first; and the segments that are damaged."""
         folder = self._folder(unit)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         listing = self._files().arrivals(_landed(unit), taken)
         return Listing(listing.items, (*listing.reports, *map(_report, self._damaged(folder))))
 
@@ -138,7 +139,7 @@ class ReceiverCollector:
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
         """Read files of events into one frame by one scan, each row with the label its file was taken by."""
-        self._folder(unit).mkdir(parents=True, exist_ok=True)
+        make_private_folder(self._folder(unit))
         collected = self._files().read_items(spark, _landed(unit), items, columns, zone)
         return replace(collected, left_out=tuple(name for name in collected.left_out if name not in OWN))
 

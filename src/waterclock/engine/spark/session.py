@@ -20,6 +20,7 @@ from waterclock.engine.spark.java import find_java
 from waterclock.engine.spark.jvm import JvmLog, end_of, not_started, require_user, start_jvm
 from waterclock.engine.spark.settings import SparkSettings
 from waterclock.errors import WaterclockError
+from waterclock.ownership import make_private_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -272,7 +273,7 @@ def _opened(said: SparkSettings, work_folder: Path, *, lasts: bool) -> tuple[Spa
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_py4js)  # what it raises is told as an error of ours
     try:
-        work_folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(work_folder)
     except OSError as error:
         raise WaterclockError(
             "E704",
@@ -286,6 +287,7 @@ def _opened(said: SparkSettings, work_folder: Path, *, lasts: bool) -> tuple[Spa
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.extraJavaOptions": _java_options(work_folder, lasts=lasts),
+        "spark.executorEnv.PYTHONSAFEPATH": "1",  # else workers import from the working folder, whoever owns it
         "spark.executorEnv.TZ": "UTC",  # a Python function is given times of its process's zone
         "spark.driver.memory": said.memory,
         "spark.ui.enabled": "false",
@@ -355,5 +357,5 @@ def _scratch_folder(work_folder: Path) -> Path:
     folder = work_folder / "tmp"
     if "," in str(folder):
         return Path(tempfile.gettempdir())
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     return folder

@@ -15,6 +15,7 @@ from waterclock.errors import nearest
 from waterclock.ledger import refusals
 from waterclock.ledger.store import postgres
 from waterclock.ledger.store.backend import parse_url, telling
+from waterclock.ownership import make_private_folder
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -83,7 +84,7 @@ class _File:
     def empty_draft(self) -> str:
         for path in _files_of(self._draft):
             path.unlink(missing_ok=True)
-        self._draft.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self._draft.parent)
         return f"sqlite:///{self._draft}"
 
     def put_draft(self, at: datetime, *, replaces: bool) -> str | None:
