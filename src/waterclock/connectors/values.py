@@ -13,7 +13,7 @@ from waterclock.connectors.local_times import instants_in
 from waterclock.connectors.misfits import FIRST_MICROS, LAST_MICROS, Misfit
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import EPOCH
-from waterclock.timelabel.zone import resolve_local
+from waterclock.timelabel.zone import nominal_zone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,9 +113,9 @@ def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
 
 def instant_of(value: object, times: Times) -> datetime | None:
     """Read a value as an instant; None for one that is no time."""
-    if isinstance(value, datetime):
-        return _in_utc(value, times)
     try:
+        if isinstance(value, datetime):
+            return _in_utc(value, times)
         if isinstance(value, str):
             return _in_utc(datetime.fromisoformat(value.strip()), times)
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -180,7 +180,9 @@ def _is_of_the_calendar(read: pa.Array) -> bool:
 
 
 def _in_utc(value: datetime, times: Times) -> datetime:
-    return resolve_local(value, times.zone) if value.tzinfo is None else value.astimezone(UTC)
+    """Return the instant in UTC. Raises OverflowError where it is beyond the years 1 to 9999."""
+    aware = value if value.tzinfo is not None else value.replace(tzinfo=nominal_zone(times.zone), fold=0)
+    return aware.astimezone(UTC)
 
 
 def _converted(convert: Callable[[Any], Any], value: object) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -48,13 +49,14 @@ LOOKED_AT_AGAIN = (
 
 
 @pytest.fixture
-def asked(shop: stocks.Stocks) -> tuple[TestClient, list[str]]:
+def asked(shop: stocks.Stocks) -> Iterator[tuple[TestClient, list[str]]]:
     live, said = LiveProject(shop.folder, now="2026-11-21T01:30Z"), list[str]()
     page = TestClient(create_app(live), base_url="http://localhost")
     page.get("/")
     assert live._ledger is not None
     sa.event.listen(live._ledger._database._engine, "before_cursor_execute", lambda *told: said.append(told[2]))
-    return page, said
+    yield page, said
+    live.close()
 
 
 @pytest.mark.parametrize("path", LOOKED_AT_AGAIN)
@@ -74,7 +76,8 @@ def test_what_a_page_remembers_is_of_one_state_of_the_ledger_and_one_minute(
 ) -> None:
     now = ["2026-11-21T01:30Z"]
     monkeypatch.setattr("waterclock.ui.live.now_of", lambda _, flow, ledger: now_of(now[0], flow, ledger))
-    page = TestClient(create_app(LiveProject(shop.folder)), base_url="http://localhost")
+    live = LiveProject(shop.folder)
+    page = TestClient(create_app(live), base_url="http://localhost")
     first = page.get("/grid.json").json()
     assert page.get("/grid.json").json() == first
     now[0] = "2026-11-22T01:30Z"
@@ -83,6 +86,7 @@ def test_what_a_page_remembers_is_of_one_state_of_the_ledger_and_one_minute(
     with shop.ledger() as ledger:
         ledger.decisions.retry("raw.prices", [stocks.NOW.replace(day=20, hour=0, minute=0)], who="ann")
     assert page.get("/grid.json").json()["counts"]["failed"] == 1
+    live.close()
 
 
 def test_all_that_a_page_loads_beside_itself_is_kept_by_the_browser(page: TestClient) -> None:
@@ -103,7 +107,8 @@ def test_a_grid_of_500_tables_and_90_labels_is_less_than_100_kilobytes(
         for n in range(500)
     )
     shop = stocks.make(tmp_path / "wide", flow=flow)
-    at = LiveProject(shop.folder, now="2026-12-21T01:30Z").look()
+    with closing(LiveProject(shop.folder, now="2026-12-21T01:30Z")) as live:
+        at = live.look()
     by = Cadence(Period(TimeUnit.DAY))
     axis = Axis.over(by, (stocks.FIRST, stocks.FIRST + timedelta(days=90)))
     drawn = [Ribbon(name, tuple(pieces(axis, n))) for n, name in enumerate(at.flow.order)]

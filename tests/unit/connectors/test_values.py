@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 
 import pyarrow as pa
@@ -139,6 +139,22 @@ def test_what_is_read_at_once_is_what_one_by_one_comes_to(some: list[object], ty
 @given(st.lists(_VALUES, max_size=3))
 def test_many_instants_are_those_of_each(some: list[object]) -> None:
     assert instants(some, NEW_YORK).to_pylist() == [instant_of(value, NEW_YORK) for value in some]
+
+
+@pytest.mark.parametrize(
+    ("value", "zone"),
+    [
+        ("9999-12-31 23:59:59.1", NEW_YORK),
+        ("9999-12-31T23:59:59-05:00", NEW_YORK),
+        (datetime(9999, 12, 31, 23, 59), NEW_YORK),  # noqa: DTZ001 (its zone is the source's)
+        (datetime(9999, 12, 31, 23, 59, tzinfo=timezone(timedelta(hours=-5))), NEW_YORK),
+        ("0001-01-01 00:00", Times("Asia/Tokyo")),
+    ],
+)
+def test_a_time_that_is_beyond_the_calendar_in_utc_is_no_time(value: object, zone: Times) -> None:
+    assert instant_of(value, zone) is None
+    with pytest.raises(Misfit):
+        column([value], "TIMESTAMP", zone)
 
 
 def test_plain_texts_of_times_are_read_at_once() -> None:
