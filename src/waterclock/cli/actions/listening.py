@@ -22,11 +22,13 @@ _LOOPBACK = "127.0.0.1"
 _TEXT = "text/plain; charset=utf-8"
 
 
-def address_of(said: str) -> tuple[str, int]:
-    """Read where to listen: `9090`, or `0.0.0.0:9090`.
+def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
+    """Read where to listen: `9090`, or `0.0.0.0:9090`; `unix:/path`, where that is possible, has the port 0.
 
     Raises  E909 for what is neither
     """
+    if may_be_socket and said.startswith("unix:/"):
+        return said, 0
     host, _, port = said.rpartition(":")
     if not port.isdecimal() or not 0 <= int(port) <= 65535:
         raise WaterclockError(

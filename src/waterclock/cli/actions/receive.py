@@ -27,7 +27,7 @@ from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
 from waterclock.secrets import Secrets
-from waterclock.ui.guard import LOOPBACK
+from waterclock.served_hosts import LOOPBACK
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import warnings
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -77,6 +78,7 @@ class Sessions:
         self._refusal: WaterclockError | None = None
         self._log: JvmLog | None = None
         self._lock = threading.Lock()
+        self._opened: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 
     @classmethod
     def of(cls, session: SparkSession) -> Sessions:
@@ -130,11 +132,17 @@ class Sessions:
         """Return a fresh session that shares the JVM and nothing else (about a millisecond)."""
         root = self.root()
         if connect.is_remote(root) and not self._is_foreign:
-            return connect.another(self._settings)
-        session = root.newSession()
-        if self._is_foreign:
-            _set(session, self._settings.confs)
+            session = connect.another(self._settings)
+        else:
+            session = root.newSession()
+            if self._is_foreign:
+                _set(session, self._settings.confs)
+        self._opened.add(session)
         return session
+
+    def opened(self) -> list[SparkSession]:
+        """Return the sessions of `own` that are still in use."""
+        return list(self._opened)
 
     def release(self, session: SparkSession) -> None:
         """Give a session of `own` back: a server keeps what it knows of one until then."""
@@ -166,6 +174,17 @@ class Sessions:
 
         gateway = SparkContext._gateway  # noqa: SLF001 - it alone knows the process
         return end_of(None if gateway is None else gateway.proc, self._log)
+
+    def kill(self) -> None:
+        """End the JVM that was started here, whatever it does; the next `root` starts another."""
+        root = self._root
+        if root is None or self._is_borrowed or connect.is_remote(root):
+            return
+        from pyspark.sql import SparkSession
+
+        self._root = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001 - as `_forget`
+        _end_jvm()
 
     def close(self) -> None:
         """Stop Spark, if it was started here."""
@@ -240,9 +259,9 @@ def _end_jvm() -> None:
     gateway = SparkContext._gateway  # noqa: SLF001 - there is no public way to part with a JVM
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
     if gateway is not None:
-        gateway.shutdown()
-        gateway.proc.kill()
+        gateway.proc.kill()  # first: one that is busy would not answer
         gateway.proc.wait()
+        gateway.shutdown()
 
 
 def open_session(
