@@ -52,6 +52,10 @@ _COMPILE_LATE = (
 # what of Hadoop's confs is about object stores
 _OF_STORES = ("spark.hadoop.fs.s3", "spark.hadoop.fs.AbstractFileSystem.s3", "spark.hadoop.mapreduce.outputcommitter.")
 
+# Whoever reaches the ports of Spark's RPC and block manager could have it run code. Spark makes a secret for each
+# session by itself; as a conf it would stand in the command line of the JVM. A cluster's secret is its owner's to set.
+_FOR_THIS_MACHINE = {"spark.authenticate": "true", "spark.driver.bindAddress": "127.0.0.1"}
+
 # executors are JVMs of their own, on machines that may be anywhere
 _FOR_A_CLUSTER = {"spark.executor.extraJavaOptions": "-Duser.timezone=UTC"}
 
@@ -314,7 +318,7 @@ def _opened(said: SparkSettings, work_folder: Path, *, lasts: bool) -> tuple[Spa
         # Delta's SQL parser passes by the newer way of binding :name values, which then stay unbound
         "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
         **SESSION_CONFS,
-        **({} if said.is_local else _FOR_A_CLUSTER),
+        **(_FOR_THIS_MACHINE if said.is_local else _FOR_A_CLUSTER),
         **({"spark.jars.packages": ",".join(said.packages)} if said.packages else {}),
         **said.confs,
     }
