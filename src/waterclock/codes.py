@@ -410,6 +410,15 @@ ENGINE: Mapping[str, Code] = {
         "Spark refuses the query",
         "The place is the one in your file. Spark's own name of the condition is given, and a way to mend it if known.",
     ),
+    "E731": Code(
+        "a query that was stopped",
+        "A query of the pages may take as long as WATERCLOCK_UI_QUERY_SECONDS says, 60 seconds unless it is set. It is "
+        "stopped earlier where its reader leaves the page.",
+    ),
+    "E732": Code(
+        "too many queries",
+        "Queries of the pages run one after another, and few may wait. `waterclock query` starts a Spark of its own.",
+    ),
     "E740": Code(
         "not as expected",
         "A rule, a key or a NOT NULL does not hold for the batch. It was audited before it was committed, so nothing "

@@ -26,6 +26,7 @@ _BREAKS = str.maketrans("\r\n", "  ")
 _GZIP = 31
 _LONG = 900  # what is shorter holds no number that Spark's reader finds too long
 _LONG_NAME = 40_000
+MOST_KEYS = 1_000  # of an event, at all levels: each may become a column, and Spark takes minutes for thousands
 _SIMPLE: set[str] = set()  # keys that are their columns' names: most are, and all events have the same ones
 _MOST_KNOWN = 10_000
 
@@ -126,6 +127,8 @@ def _one(text: str, at: int, number: int) -> int:
         require_depth(text[at:end])
         if end - at >= _LONG:
             _STRICT.raw_decode(text, at)
+        if text.count(":", at, end) > MOST_KEYS:
+            _require_few_keys(event, number)
     except StopIteration as nothing:
         raise RefusedError(f"event {number} is no JSON: nothing begins at sign {nothing.value + 1}") from None
     except RecursionError:
@@ -138,6 +141,21 @@ def _one(text: str, at: int, number: int) -> int:
         raise RefusedError(f"event {number} is no JSON object")
     _check_names(event, number)
     return end
+
+
+def _require_few_keys(event: Any, number: int) -> None:
+    """Refuse an event with too many keys. Those of the objects of one array count once; it takes one pass."""
+    places: dict[tuple[int, str], int] = {}
+    left: list[tuple[int, Any]] = [(0, event)]
+    while left:
+        place, value = left.pop()
+        if isinstance(value, list):
+            left.extend((place, each) for each in value)
+        elif isinstance(value, dict):
+            for key, inner in value.items():
+                left.append((places.setdefault((place, key), len(places) + 1), inner))
+            if len(places) > MOST_KEYS:
+                raise RefusedError(f"event {number} has more than {MOST_KEYS} keys")
 
 
 def _check_names(event: Mapping[str, Any], number: int) -> None:
