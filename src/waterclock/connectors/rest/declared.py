@@ -42,15 +42,15 @@ _FORMATS = ("iso", "date", "seconds", "milliseconds")
 
 OF_ADDRESS = {
     "url": Option(is_required=True, help="where the API is, as https://api.example.com/v1"),
-    "auth.token": Option(help="a bearer token, as a secret"),
-    "auth.key": Option(help="a key, as a secret"),
+    "auth.token": Option(is_secret=True, help="a bearer token, as a secret"),
+    "auth.key": Option(is_secret=True, help="a key, as a secret"),
     "auth.header": Option(help="the header that bears the key; X-API-Key"),
     "auth.param": Option(help="the parameter that bears the key, instead of a header"),
     "auth.user": Option(help="the user of basic authentication"),
-    "auth.password": Option(help="their password, as a secret"),
-    "auth.token_url": Option(help="where tokens are had by OAuth client credentials"),
+    "auth.password": Option(is_secret=True, help="their password, as a secret"),
+    "auth.token_url": Option(is_address=True, help="where tokens are had by OAuth client credentials"),
     "auth.client_id": Option(help="the client's id there"),
-    "auth.client_secret": Option(help="the client's secret, as a secret"),
+    "auth.client_secret": Option(is_secret=True, help="the client's secret, as a secret"),
     "auth.scope": Option(help="the scope that is asked for"),
     "auth.client_in": Option(choices=("header", "body"), help="where id and secret of the client stand; header"),
     "headers.*": Option(help="a header of each request"),
@@ -313,7 +313,7 @@ def _wrong_address(options: Mapping[str, Any]) -> Iterator[Wrong]:
     token_url = options.get("auth.token_url")
     if isinstance(token_url, str) and "://" in token_url:
         parts = urlsplit(token_url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.password:
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
             fix = "as in https://login.example.com/token, without a user"
             yield Wrong("E314", "auth.token_url", "auth.token_url is no address of the web", "", fix)
     rate = options.get("rate")
@@ -345,14 +345,6 @@ def _wrong_auth(options: Mapping[str, Any]) -> Iterator[Wrong]:
             "leave one of them out",
         )
     for kind in kinds:
-        if not isinstance(options[kind], Secret):
-            yield Wrong(
-                "E313",
-                kind,
-                f"{kind} is written out",
-                "it would stand in version control, in plans and in logs",
-                f"name it: {kind} SECRET 'name', in the project file {{ secret = \"name\" }}",
-            )
         missing = [name for name in _AUTH[kind] if name not in options]
         if missing:
             yield Wrong("E313", kind, f"{kind} is said without {missing[0]}", "", f"say {missing[0]} too")
