@@ -94,11 +94,11 @@ _WRITING_OPTIONS = {
 
 # those of `object_stores.OPTIONS`, for the buckets of `path` and `archive`
 _STORE_OPTIONS = {
-    "endpoint": Option(help="the URL of an object store that is not AWS's own"),
+    "endpoint": Option(is_address=True, help="the URL of an object store that is not AWS's own"),
     "region": Option(help="the bucket's region; AWS_REGION"),
     "access_key_id": Option(help="who asks; AWS_ACCESS_KEY_ID, or the machine's role"),
-    "secret_access_key": Option(help="their key, as a secret; AWS_SECRET_ACCESS_KEY"),
-    "session_token": Option(help="the token of passing credentials, as a secret; AWS_SESSION_TOKEN"),
+    "secret_access_key": Option(is_secret=True, help="their key, as a secret; AWS_SECRET_ACCESS_KEY"),
+    "session_token": Option(is_secret=True, help="the token of passing credentials, as a secret; AWS_SESSION_TOKEN"),
     "virtual_hosted_style_request": Option("flag", help="whether the bucket stands in the host's name; false"),
 }
 

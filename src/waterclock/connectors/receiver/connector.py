@@ -47,9 +47,13 @@ def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable
 
 CAPABILITIES = Capabilities(
     type="receiver",
+    secret_code="E333",  # noqa: S106 - the code of an error
     connection_options={
         "path": Option(is_required=True, help="the folder of this machine that events are written to"),
-        "token": Option(help="what senders say as `Authorization: Bearer`, as a secret; none, for this machine alone"),
+        "token": Option(
+            is_secret=True,
+            help="what senders say as `Authorization: Bearer`, as a secret; none, for this machine alone",
+        ),
         "max_body": Option("number", help="the bytes that a request may hold, unpacked; 1048576, 16777216 at most"),
         "max_waiting": Option("number", help="the bytes of requests that wait for the disk at once; 67108864"),
         "headers": Option(help="the request's headers to keep, with commas between: a column _headers; none"),

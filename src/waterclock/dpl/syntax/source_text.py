@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from waterclock.credentials import hide_credentials
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
 
@@ -64,14 +65,16 @@ class SourceText:
         return self.span(start, max(meta.get("end", start) for meta in metas) + 1)
 
     def excerpt(self, start: int, end: int) -> str:
-        """Return the line of `start` with its number, and carets below `start:end` as far as that line goes."""
+        """Return the line of `start` with its number, and carets below `start:end` as far as that line goes.
+
+        Credentials in the line are hidden: an excerpt goes to terminals, logs and pages.
+        """
         row = bisect_right(self._starts, start) - 1
         first = self._starts[row]
         last = self._starts[row + 1] - 1 if row + 1 < len(self._starts) else len(self.text)
         cut = max(0, start - first - _WIDEST // 2) if last - first > _WIDEST else 0
-        line = (
-            (self.original or self.text)[first + cut : min(last, first + cut + _WIDEST)].rstrip("\r").replace("\t", " ")
-        )
+        shown = hide_credentials((self.original or self.text)[first:last])
+        line = shown[cut : cut + _WIDEST].rstrip("\r").replace("\t", " ")
         number = str(self.line + row)
         indent = start - first - cut
         carets = "^" * max(1, min(end, last) - start)

@@ -58,13 +58,15 @@ def require_known(url: str) -> None:
 
     Raises  E403 for an unknown kind or option, E424 where its driver is not installed
     """
-    if not url.startswith("sqlite:"):
-        postgres.create_engine(parse_url(url)).dispose()
+    if not url.startswith("sqlite:///"):
+        parsed = parse_url(url)
+        if parsed.get_backend_name() != "sqlite":
+            postgres.create_engine(parsed).dispose()
 
 
 def shown(url: str) -> str:
     """Return a ledger's URL as it may be shown, without its password."""
-    return url if url.startswith("sqlite:") else parse_url(url).render_as_string()
+    return url if url.startswith("sqlite:///") else refusals.shown(parse_url(url))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ class _Schema:
 
     @property
     def name(self) -> str:
-        return self.url.render_as_string()
+        return refusals.shown(self.url)
 
     def is_taken(self) -> bool:
         with opened(self.url) as engine:
