@@ -42,7 +42,7 @@ CAPABILITIES = {
         },
         collects=frozenset({Batching.ARRIVAL_TIME}),
         tells=frozenset({"file", "row"}),
-        secret_code="E333",  # noqa: S106 - the code of an error
+        secret_code="E333",
     ),
     "sqlite": Capabilities(
         "sqlite",
