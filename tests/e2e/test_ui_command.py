@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -57,7 +59,7 @@ class Browser:
 
     def status(self, address: str) -> int:
         try:
-            with self.opener.open(address, timeout=10) as answer:
+            with self.opener.open(address, timeout=60) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code
@@ -66,7 +68,7 @@ class Browser:
         return self.status(self.address + path)
 
     def told(self, path: str) -> Any:
-        with self.opener.open(self.address + path, timeout=10) as answer:
+        with self.opener.open(self.address + path, timeout=60) as answer:
             return json.load(answer)
 
 
@@ -187,6 +189,25 @@ def test_a_run_in_the_pages_is_watched_and_leads_to_sparks_own_page(tmp_path: Pa
         assert made["is_going_on"]
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
+
+
+ENDLESS = "SELECT count(*) FROM range(10000000000) a CROSS JOIN range(10000000000) b WHERE a.id * 7 + b.id * 3 = 5"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_first_sigterm_ends_it_under_a_query(project: Path) -> None:
+    with running("ui", "--listen", "0", "--project", str(project)) as process:
+        pages = Browser(address_told(process))
+        assert pages.told("query.json?q=SELECT+1+AS+a")["texts"] == [["1"]]  # Spark has started
+        asking = threading.Thread(target=pages.asked, args=(f"query.json?q={quote(ENDLESS)}",), daemon=True)
+        asking.start()
+        time.sleep(3)
+        assert asking.is_alive()
+        begun = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert time.monotonic() - begun < 20
 
 
 def seen(pages: Browser, path: str, what: Callable[[Any], Any]) -> Any:

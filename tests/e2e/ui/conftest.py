@@ -23,15 +23,18 @@ WIDE = (1280, 960)
 SOON = 5_000  # a live page looks every three seconds
 
 
-SERVED: dict[str, Served] = {}  # by host and port
+SERVED: list[Served] = []
 
 
 @contextmanager
 def pages_of(folder: Path, now: str = NOW) -> Iterator[str]:
     """Serve a folder's pages, which `opened` opens by a one-time link; gives their address."""
     with serving(LiveProject(folder, now=now), "127.0.0.1", 0) as served:
-        SERVED[urlsplit(served.address).netloc] = served
-        yield served.address
+        SERVED.append(served)
+        try:
+            yield served.address
+        finally:
+            SERVED.remove(served)
 
 
 @dataclass
@@ -102,7 +105,8 @@ def opened(browser: Browser, closed_world: World) -> Iterator[Callable[..., Page
                 service_workers="block",
             )
             stack.callback(context.close)
-            context.request.get(SERVED[urlsplit(address).netloc].new_link())  # the session's cookie is the context's
+            for served in SERVED:  # the cookies are the context's
+                context.request.get(served.new_link())
             page = context.new_page()
             page.set_default_timeout(SOON)
             closed_world.watch(page)
