@@ -145,6 +145,11 @@ LANGUAGE: Mapping[str, Code] = {
         "Types are Spark SQL's, as far as a Delta table can hold them: not INTERVAL, VARIANT, TIME and collated text. "
         "A query may use them on the way to its columns.",
     ),
+    "E267": Code(
+        "a text that is nested too deeply",
+        "A query or an expression is read to 100 levels of brackets, of CASE and of operators in a row, so that no "
+        "text ends the process that reads it.",
+    ),
     "E220": Code(
         "an expression that cannot be read",
         "An expression of a header is TRUE or FALSE for a row (or a batch) and asks no other table.",

@@ -64,6 +64,17 @@ class SourceText:
         start = min(meta["start"] for meta in metas)
         return self.span(start, max(meta.get("end", start) for meta in metas) + 1)
 
+    @cached_property
+    def _shown_lines(self) -> dict[int, str]:
+        return {}
+
+    def _shown(self, first: int, last: int) -> str:
+        """Return a line as it may be shown; many errors of one line look for its credentials once."""
+        line = self._shown_lines.get(first)
+        if line is None:
+            line = self._shown_lines[first] = hide_credentials((self.original or self.text)[first:last])
+        return line
+
     def excerpt(self, start: int, end: int) -> str:
         """Return the line of `start` with its number, and carets below `start:end` as far as that line goes.
 
@@ -73,8 +84,7 @@ class SourceText:
         first = self._starts[row]
         last = self._starts[row + 1] - 1 if row + 1 < len(self._starts) else len(self.text)
         cut = max(0, start - first - _WIDEST // 2) if last - first > _WIDEST else 0
-        shown = hide_credentials((self.original or self.text)[first:last])
-        line = shown[cut : cut + _WIDEST].rstrip("\r").replace("\t", " ")
+        line = self._shown(first, last)[cut : cut + _WIDEST].rstrip("\r").replace("\t", " ")
         number = str(self.line + row)
         indent = start - first - cut
         carets = "^" * max(1, min(end, last) - start)
