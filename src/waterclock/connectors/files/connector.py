@@ -88,6 +88,10 @@ _WRITING_OPTIONS = {
     "compression": Option(choices=("none", "gzip", "bz2", "zstd"), help="the files' compression; none"),
     "header": Option("flag", help="whether a CSV file begins with its columns' names; true unless said"),
     "delimiter": Option(help="what parts the fields of a CSV file; a comma"),
+    "formulas": Option(
+        choices=("keep", "escape"),
+        help="escape: texts of a CSV file that a spreadsheet takes for formulas have an apostrophe before them; keep",
+    ),
     TIMELABEL: Option("flag", help="whether a label's file has it as its last column; true unless said"),
 }
 

@@ -310,6 +310,7 @@ def writing_of(unit: Unit) -> Writing:
         has_header=bool(options.get("header", True)),
         delimiter=str(options.get("delimiter", ",")),
         has_timelabel=bool(options.get(TIMELABEL, True)),
+        escapes_formulas=options.get("formulas") == "escape",
     )
 
 
