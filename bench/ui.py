@@ -38,6 +38,7 @@ from waterclock.ui.live import LiveProject
 from waterclock.ui.serving import serving
 
 END = datetime(2026, 11, 20, tzinfo=UTC)
+TOKENS: dict[str, str] = {}  # by the address of a server
 
 
 def main() -> None:
@@ -130,14 +131,15 @@ def every_page(folder: Path, rounds: int) -> Iterator[list[str]]:
 @contextmanager
 def served(folder: Path, now: str) -> Iterator[str]:
     with serving(LiveProject(folder, now=now), "127.0.0.1", 0) as found:
-        yield found.address.rstrip("/")
+        TOKENS[root := found.address.rstrip("/")] = found.guard.token
+        yield root
 
 
 def looked(root: str, address: str) -> tuple[float, int]:
     """Ask for a page; give the CPU that it took, and the bytes that were sent."""
     begun = time.process_time()
     connection = HTTPConnection(urlsplit(root).netloc, timeout=120)
-    connection.request("GET", address, headers={"Accept-Encoding": "gzip"})
+    connection.request("GET", address, headers={"Accept-Encoding": "gzip", "Authorization": f"Bearer {TOKENS[root]}"})
     answer = connection.getresponse()
     sent = len(answer.read())
     connection.close()
@@ -158,7 +160,10 @@ def change(folder: Path, turn: int) -> None:
 
 def until_seen(browser: Browser, address: str) -> float:
     """Open the page in a window that has kept nothing; give the seconds until a row is seen."""
-    context = browser.new_context(viewport={"width": 1280, "height": 960})
+    token = next(token for root, token in TOKENS.items() if address.startswith(root))
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 960}, extra_http_headers={"Authorization": f"Bearer {token}"}
+    )
     page = context.new_page()
     begun = time.perf_counter()
     page.goto(address, wait_until="commit")

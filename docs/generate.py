@@ -61,7 +61,7 @@ Formats are told by the ending: `csv`, `tsv`, `json`, `jsonl`, `ndjson`, `parque
 `.bz2` or `.zst` where the format has it; `avro` and `xlsx`, `xlsm`, `xlsb`, `xls`, `ods`, which need
 `pip install 'waterclock[avro]'` and `'waterclock[excel]'`; `txt`, `dat` and `fwf` where their `positions` are declared;
 and `zip` around any of them. Names that begin with `.` or `_`, or end like a download in progress (`.part`, `.tmp`,
-...), are not looked at. Misnamed, half-written and damaged files are left where they are and reported.
+...), are not looked at. Misnamed, half-written and damaged files, and links, are left where they are and reported.
 
 The stamp is the *last second that the file holds*. So the folder's clock is its newest complete stamp plus one second,
 and a window is read once that clock has reached its end. Files that a commit took are moved to the archive, which

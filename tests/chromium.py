@@ -37,6 +37,6 @@ def chromium() -> str:
     return found
 
 
-def launch(playwright: Playwright) -> Browser:
-    """Start it without a window, and without a word to anybody outside."""
-    return playwright.chromium.launch(executable_path=chromium(), args=list(_QUIET))
+def launch(playwright: Playwright, *more: str) -> Browser:
+    """Start it without a window, and without a word to anybody outside; `more` are arguments of Chromium."""
+    return playwright.chromium.launch(executable_path=chromium(), args=[*_QUIET, *more])

@@ -21,7 +21,7 @@ from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
 from waterclock.storage.lake import Lake
 from waterclock.ui.live import LiveProject
-from waterclock.ui.serving import serving
+from waterclock.ui.serving import Served, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -51,10 +51,11 @@ def main() -> None:
                 path: str,
                 height: int,
                 act: Callable[[Page], object] = lambda _: None,
-                at: str = served.address,
+                of: Served = served,
             ) -> None:
                 page = browser.new_page(viewport={"width": 1280, "height": height}, color_scheme="light")
-                page.goto(at.rstrip("/") + path)
+                page.goto(of.new_link())
+                page.goto(of.address.rstrip("/") + path)
                 act(page)
                 page.wait_for_timeout(500)
                 page.screenshot(path=HERE / f"ui-{name}.png")
@@ -67,7 +68,7 @@ def main() -> None:
             sold = sales.make(Path(folder) / "sales")
             sold.live()
             with serving(LiveProject(sold.folder, now=sales.NOW), "127.0.0.1", 0) as measured:
-                take("quality", "/tables/raw.sales/quality", 1150, at=measured.address)
+                take("quality", "/tables/raw.sales/quality", 1150, of=measured)
 
 
 def why_blocked(page: Page) -> None:

@@ -18,6 +18,7 @@ from waterclock.codes_of_schemas import RENAMES, SCHEMAS, SCHEMAS_AT_WORK, SCHEM
 from waterclock.codes_of_secrets import SECRETS
 from waterclock.codes_of_specs import SPECS
 from waterclock.codes_of_state import STATE, STATE_AT_WORK
+from waterclock.codes_of_trust import TRUST
 from waterclock.codes_of_watching import WATCHING, WATCHING_BY_WATERMARK, WATCHING_COMMANDS
 from waterclock.errors import Code
 from waterclock.temporal.refusals import REFUSALS
@@ -143,6 +144,11 @@ LANGUAGE: Mapping[str, Code] = {
         "a type that no table stores",
         "Types are Spark SQL's, as far as a Delta table can hold them: not INTERVAL, VARIANT, TIME and collated text. "
         "A query may use them on the way to its columns.",
+    ),
+    "E267": Code(
+        "a text that is nested too deeply",
+        "A query or an expression is read to 100 levels of brackets, of CASE and of operators in a row, so that no "
+        "text ends the process that reads it.",
     ),
     "E220": Code(
         "an expression that cannot be read",
@@ -409,6 +415,15 @@ ENGINE: Mapping[str, Code] = {
         "Spark refuses the query",
         "The place is the one in your file. Spark's own name of the condition is given, and a way to mend it if known.",
     ),
+    "E731": Code(
+        "a query that was stopped",
+        "A query of the pages may take as long as WATERCLOCK_UI_QUERY_SECONDS says, 60 seconds unless it is set. It is "
+        "stopped earlier where its reader leaves the page.",
+    ),
+    "E732": Code(
+        "too many queries",
+        "Queries of the pages run one after another, and few may wait. `waterclock query` starts a Spark of its own.",
+    ),
     "E740": Code(
         "not as expected",
         "A rule, a key or a NOT NULL does not hold for the batch. It was audited before it was committed, so nothing "
@@ -479,6 +494,7 @@ CLI: Mapping[str, Code] = {
     **LINEAGE,
     **WATCHING_COMMANDS,
     **SECRETS,
+    **TRUST,
     **WATCHING_BY_WATERMARK,
     "E999": Code(
         "a defect of Waterclock",

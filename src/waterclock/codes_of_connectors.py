@@ -163,8 +163,8 @@ OF_APIS: Mapping[str, Code] = {
     ),
     "E843": Code(
         "pages that do not end",
-        "An API names a page as the next one that was read before, gives the same one over and over, or names one at "
-        "another host. Nothing was taken of it.",
+        "An API names a page as the next one that was read before, gives the same one over and over, or names one that "
+        "is not below the connection's url. Nothing was taken of it.",
     ),
     "E844": Code(
         "an API that refuses our credentials",
@@ -338,6 +338,11 @@ MYSQL_AT_WORK: Mapping[str, Code] = {
     ),
 }
 APIS_AT_WORK: Mapping[str, Code] = {
+    "E877": Code(
+        "a request that would leave its API",
+        "A request goes to the scheme, host and port of the connection's url and below its path, as the credentials go "
+        "along. A value of a row, such as `..`, or a path leads elsewhere once a server decodes it. Nothing was sent.",
+    ),
     "E879": Code(
         "an answer that is not kept as it came",
         "What an API answered is kept page by page with its checksum, and a collect that goes on, or a batch that is "

@@ -16,4 +16,9 @@ SECRETS: Mapping[str, Code] = {
         "the library of a secret store is not installed",
         "The keyring and Vault are asked by libraries that are extras of Waterclock.",
     ),
+    "E923": Code(
+        "a token that could be guessed",
+        "Whoever sends the token of the pages, of the receiver or of the metrics is let in. It has 20 characters or "
+        "more, as random as a program makes them.",
+    ),
 }

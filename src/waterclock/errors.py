@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from waterclock.printable import printable
+
 
 @dataclass(frozen=True, slots=True)
 class Code:
@@ -50,7 +52,7 @@ class WaterclockError(Exception):
         return (_rebuild, (type(self), self.to_dict()))
 
     def render(self) -> str:
-        """Return the error as plain text, one part a line."""
+        """Return the error as plain text, one part a line; control characters in it are escaped."""
         lines = [f"{self.code} {self.what}"]
         if self.where:
             lines.append(f"  {self.where}")
@@ -60,7 +62,7 @@ class WaterclockError(Exception):
             lines.append(f"why  {self.why}")
         if self.fix:
             lines.append(f"fix  {self.fix}")
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error's parts for JSON; parts that are not known are None."""

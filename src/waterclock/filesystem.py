@@ -23,6 +23,7 @@ from typing import IO, TypeVar, cast
 from waterclock import object_files as objects
 from waterclock.errors import WaterclockError
 from waterclock.object_stores import Store, is_remote, store_of
+from waterclock.ownership import create_private_file, make_private_folder
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -201,7 +202,13 @@ def flush_folder(folder: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it; in an object store there is nothing to make."""
+    """Create a folder that other users cannot read, and those above it; an object store has no folders to create."""
+    if not is_remote(path):
+        make_private_folder(path)
+
+
+def make_delivery_folder(path: Path) -> None:
+    """Create a folder for delivered files with the rights of the user's umask, and those above it."""
     if not is_remote(path):
         path.mkdir(parents=True, exist_ok=True)
 
@@ -296,6 +303,28 @@ def _link(path: Path, target: Path) -> bool:
         raise
     except OSError:  # another file system, or one without hard links
         return _copy(path, target)
+    return True
+
+
+def put_copy_if_absent(source: IO[bytes], target: Path) -> bool:
+    """Copy an open file of this machine into a new one of this user, with its times; False where one is there.
+
+    The disk holds the copy when this returns. Who can still write to the source cannot change the copy.
+    """
+    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    try:
+        with os.fdopen(create_private_file(aside), "wb") as sink:
+            shutil.copyfileobj(source, sink, _CHUNK)
+            sink.flush()
+            changed = os.fstat(source.fileno()).st_mtime_ns
+            os.utime(sink.fileno(), ns=(changed, changed))
+            os.fsync(sink.fileno())
+        os.link(aside, target)
+    except FileExistsError:
+        return False
+    finally:
+        aside.unlink(missing_ok=True)
+    flush_folder(target.parent)
     return True
 
 

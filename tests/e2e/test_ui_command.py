@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -47,9 +49,32 @@ def address_told(process: subprocess.Popen[str]) -> str:
     raise AssertionError("no address was told")
 
 
-def asked(address: str, path: str = "/grid.json") -> int:
+class Browser:
+    """Opens a one-time link, and goes on with the cookie that it is given."""
+
+    def __init__(self, link: str) -> None:
+        self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        self.address = link.partition("?")[0]
+        self.entered = self.status(link)
+
+    def status(self, address: str) -> int:
+        try:
+            with self.opener.open(address, timeout=60) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def asked(self, path: str = "grid.json") -> int:
+        return self.status(self.address + path)
+
+    def told(self, path: str) -> Any:
+        with self.opener.open(self.address + path, timeout=60) as answer:
+            return json.load(answer)
+
+
+def asked(address: str, **headers: str) -> int:
     try:
-        with urllib.request.urlopen(address.rstrip("/") + path, timeout=10) as answer:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=10) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
@@ -58,8 +83,7 @@ def asked(address: str, path: str = "/grid.json") -> int:
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_pages_are_served_until_they_are_told_to_end(project: Path, end: signal.Signals) -> None:
     with running("ui", "--listen", "0", "--project", str(project)) as process:
-        address = address_told(process)
-        assert asked(address) == 200
+        assert Browser(address_told(process)).asked() == 200
         process.send_signal(end)
         assert process.wait(10) == 0
 
@@ -68,15 +92,13 @@ def test_the_address_is_told_to_scripts(project: Path) -> None:
     with running("ui", "--listen", "0", "--json", "--project", str(project)) as process:
         assert process.stdout is not None
         told = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
-        assert asked(told["address"]) == 200
+        assert (Browser(told["link"]).asked(), asked(told["address"])) == (200, 401)
         assert told["port"] > 0
 
 
 def test_a_run_that_watches_serves_them_beside_its_work(project: Path) -> None:
     with running("run", "--watch", "--ui", "0", "--project", str(project)) as process:
-        address = address_told(process)
-        with urllib.request.urlopen(f"{address}runs.json", timeout=10) as answer:
-            told = json.load(answer)
+        told = Browser(address_told(process)).told("runs.json")
         assert [(each["command"], each["is_alive"]) for each in told["runners"]] == [("run --watch", True)]
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
@@ -84,14 +106,38 @@ def test_a_run_that_watches_serves_them_beside_its_work(project: Path) -> None:
 
 def test_others_on_the_network_need_the_token(project: Path) -> None:
     where = ("--listen", "0.0.0.0:0", "--project", str(project))
-    with running("ui", *where, WATERCLOCK_UI_TOKEN="s3 cret") as process:
-        address = address_told(process)
-        assert address.endswith("/?token=s3%20cret")
-        here = re.sub(r"0\.0\.0\.0", "127.0.0.1", address.partition("?")[0])
+    with running("ui", *where, WATERCLOCK_UI_TOKEN="s3 cret of a good length") as process:
+        link = address_told(process)
+        assert "s3" not in link
+        port = link.partition("?")[0].rstrip("/").rpartition(":")[2]
+        here = f"http://127.0.0.1:{port}/grid.json"
         assert asked(here) == 401
-        answer = urllib.request.Request(f"{here}grid.json", headers={"Authorization": "Bearer s3 cret"})
-        with urllib.request.urlopen(answer, timeout=10) as found:
-            assert found.status == 200
+        assert asked(here, Authorization="Bearer s3 cret of a good length") == 200
+
+
+def test_a_short_token_starts_no_server(project: Path) -> None:
+    with running("ui", "--listen", "0", "--project", str(project), WATERCLOCK_UI_TOKEN="s3 cret") as process:
+        said, _ = process.communicate(timeout=20)
+    assert (process.returncode, "E923" in said, "s3 cret" in said) == (1, True, False)
+
+
+def test_another_link_opens_another_browser_and_each_opens_one(project: Path, tmp_path: Path) -> None:
+    with running("ui", "--listen", "0", "--project", str(project), XDG_RUNTIME_DIR=str(tmp_path)) as process:
+        first = address_told(process)
+        port = first.partition("?")[0].rstrip("/").rpartition(":")[2]
+        another = [sys.executable, "-m", "waterclock", "ui", "--link", "--listen", port]
+        environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+        done = subprocess.run(another, capture_output=True, text=True, env=environment, timeout=60, check=True)
+        second = done.stdout.strip()
+        assert [Browser(link).asked() for link in (first, second)] == [200, 200]
+        assert [Browser(link).entered for link in (first, second)] == [401, 401]
+        (kept,) = (tmp_path / "waterclock").iterdir()
+        assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+        assert not kept.exists()
+    gone = subprocess.run(another, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    assert (gone.returncode, "E909" in gone.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("words", [("--now", "yesterday"), ("--now", "2026-11-20T05"), ("--env", "nope")])
@@ -116,7 +162,7 @@ def test_a_port_that_is_taken_is_said_to_be(project: Path) -> None:
 def test_a_project_with_errors_is_served_and_shows_them(tmp_path: Path) -> None:
     shop = stocks.make(tmp_path / "shop", flow="TRANSFORM a.b AS SELECT * FROM a.nowhere;\n")
     with running("ui", "--listen", "0", "--project", str(shop.folder)) as process:
-        assert asked(address_told(process), "/") == 503
+        assert Browser(address_told(process)).asked("") == 503
 
 
 def test_no_project_is_a_card_and_not_a_server(tmp_path: Path) -> None:
@@ -135,21 +181,39 @@ def test_a_run_in_the_pages_is_watched_and_leads_to_sparks_own_page(tmp_path: Pa
     with (folder / "waterclock.toml").open("a", encoding="utf-8") as file:
         file.write('\n[env.dev.spark.confs]\n"spark.ui.enabled" = "true"\n"spark.ui.port" = "0"\n')
     with running("ui", "--run", "--listen", "0", "--project", str(folder)) as process:
-        address = address_told(process)
-        run = seen(address, "runs.json", lambda told: told["runs"] and told["runs"][0])
-        spark = seen(address, f"{run['address'][1:]}.json", lambda told: told["spark"])
-        assert asked(spark, "/jobs/") == 200
-        made = seen(address, f"{run['address'][1:]}.json", lambda told: told["batches"] > 0 and told)
+        pages = Browser(address_told(process))
+        run = seen(pages, "runs.json", lambda told: told["runs"] and told["runs"][0])
+        spark = seen(pages, f"{run['address'][1:]}.json", lambda told: told["spark"])
+        assert asked(f"{spark.rstrip('/')}/jobs/") == 200
+        made = seen(pages, f"{run['address'][1:]}.json", lambda told: told["batches"] > 0 and told)
         assert made["is_going_on"]
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
 
 
-def seen(address: str, path: str, what: Callable[[Any], Any]) -> Any:
+ENDLESS = "SELECT count(*) FROM range(10000000000) a CROSS JOIN range(10000000000) b WHERE a.id * 7 + b.id * 3 = 5"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_first_sigterm_ends_it_under_a_query(project: Path) -> None:
+    with running("ui", "--listen", "0", "--project", str(project)) as process:
+        pages = Browser(address_told(process))
+        assert pages.told("query.json?q=SELECT+1+AS+a")["texts"] == [["1"]]  # Spark has started
+        asking = threading.Thread(target=pages.asked, args=(f"query.json?q={quote(ENDLESS)}",), daemon=True)
+        asking.start()
+        time.sleep(3)
+        assert asking.is_alive()
+        begun = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert time.monotonic() - begun < 20
+
+
+def seen(pages: Browser, path: str, what: Callable[[Any], Any]) -> Any:
     """Ask for a page until it tells what is meant."""
     for _ in range(120):
-        with urllib.request.urlopen(address + path, timeout=10) as answer:
-            if found := what(json.load(answer)):
-                return found
+        if found := what(pages.told(path)):
+            return found
         time.sleep(0.5)
     raise AssertionError(f"{path} did not tell it within a minute")

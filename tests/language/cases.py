@@ -34,7 +34,7 @@ CAPABILITIES = {
         "receiver",
         {
             "path": Option(is_required=True, help="the folder"),
-            "token": Option(),
+            "token": Option(is_secret=True),
             "max_body": Option("number"),
             "max_waiting": Option("number"),
             "headers": Option(),
@@ -42,6 +42,7 @@ CAPABILITIES = {
         },
         collects=frozenset({Batching.ARRIVAL_TIME}),
         tells=frozenset({"file", "row"}),
+        secret_code="E333",
     ),
     "sqlite": Capabilities(
         "sqlite",

@@ -44,6 +44,7 @@ from waterclock.cli.commands.show import show
 from waterclock.cli.commands.skip import skip
 from waterclock.cli.commands.spec import spec
 from waterclock.cli.commands.status import status
+from waterclock.cli.commands.trust import trust
 from waterclock.cli.commands.ui import ui
 from waterclock.cli.commands.warm import warm
 from waterclock.cli.commands.withdraw import withdraw
@@ -71,7 +72,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         resume,
     ),
     "Look": (status, alerts, show, query, files, audit, lineage, openlineage, model, runners, ui),
-    "Keep": (maintain, drop, rebuild, ledger, warm),
+    "Keep": (maintain, drop, rebuild, ledger, trust, warm),
 }
 EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C (`run --watch`: 0)."
 

@@ -1,4 +1,4 @@
-"""Finds what a shell may complete: tables and environments of the project at hand. It never fails, and says nothing."""
+"""Completes names of tables and environments in a shell. It executes no file of the project, and reports no error."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ _ENVIRONMENT = "env"
 def tables_from(ctx: Any, incomplete: str) -> list[str]:
     """Return the tables whose names go on from what is typed; a `+` before it (with all upstream) is kept.
 
-    Cost: the project's flow, compiled or as remembered.
+    The names are parsed from the project's files; none of them is executed.
     """
     sign = "+" if incomplete.startswith("+") else ""
     found: list[str] = []
     with suppress(Exception):
-        from waterclock.operations.opening import open_project
+        from waterclock.dpl.declared_names import declared_tables
 
-        flow = open_project(_folder(ctx), ctx.params.get(_ENVIRONMENT)).flow
-        found = sorted(flow.tables)
+        found = declared_tables(_folder(ctx), ctx.params.get(_ENVIRONMENT))
     return [f"{sign}{name}" for name in found if name.startswith(incomplete.removeprefix("+"))]
 
 
@@ -32,9 +31,9 @@ def environments_from(ctx: Any, incomplete: str) -> list[str]:
     with suppress(Exception):
         import tomllib
 
-        from waterclock.dpl.config.file_name import FILE
+        from waterclock.dpl.project_files import read_project_file
 
-        found = sorted(tomllib.loads((_folder(ctx) / FILE).read_text(encoding="utf-8-sig"))[_ENVIRONMENT])
+        found = sorted(tomllib.loads(read_project_file(_folder(ctx).resolve()))[_ENVIRONMENT])
     return [name for name in found if name.startswith(incomplete)]
 
 

@@ -14,19 +14,19 @@ MOST_LEVELS = 1_000
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
-def require_depth(text: str) -> None:
+def require_depth(text: str, most: int = MOST_LEVELS) -> None:
     """See that a JSON text is not nested deeper than Spark reads it; it costs a pass over a text of many brackets.
 
     Raises  RecursionError, as Python's reader does beyond its own limit
     """
-    if text.count("[") + text.count("{") <= MOST_LEVELS:
+    if text.count("[") + text.count("{") <= most:
         return
     depth = 0
     for token in _TOKENS.finditer(text):
         sign = token[0]
         if sign in "[{":
             depth += 1
-            if depth > MOST_LEVELS:
-                raise RecursionError(f"more than {MOST_LEVELS} levels")
+            if depth > most:
+                raise RecursionError(f"more than {most} levels")
         elif sign in "]}":
             depth -= 1

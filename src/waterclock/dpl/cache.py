@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from waterclock.flow.capabilities import Capabilities
+from waterclock.ownership import cache_folder, make_private_folder
 
 _WORTH_IT = 100  # tables; below that compiling is done in the time that the look would take
 _KEPT_SECONDS = 30 * 86_400
@@ -72,7 +73,7 @@ def remember(root: Path, env: str, key: bytes, kept: Kept, tables: int) -> None:
         return
     with suppress(Exception):
         path = _path(root, env)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         with NamedTemporaryFile(dir=path.parent, delete=False) as file:
             try:
                 file.write(key + pickle.dumps(kept, pickle.HIGHEST_PROTOCOL))
@@ -86,9 +87,8 @@ def remember(root: Path, env: str, key: bytes, kept: Kept, tables: int) -> None:
 
 
 def _path(root: Path, env: str) -> Path:
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = hashlib.sha256(f"{root} {env}".encode()).hexdigest()[:32]
-    return folder / "waterclock" / "flows" / name
+    return cache_folder() / "flows" / name
 
 
 def _code() -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.cache import Kept, digest_of, key_of, remember, remembered
 from waterclock.dpl.config.file_name import FILE
+from waterclock.dpl.project_files import read_project_file, read_sources, undecodable
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.alerts import Alerting
 from waterclock.flow.capabilities import Capabilities
@@ -114,8 +115,7 @@ def check_project(
 ) -> tuple[Project | None, tuple[WaterclockError, ...]]:
     """Read and check the project under `root`: the project if all is right, and everything that is wrong."""
     root = root.resolve()
-    file = root / FILE
-    if not file.is_file():
+    if not (root / FILE).is_file():
         return None, (
             WaterclockError(
                 "E244",
@@ -126,7 +126,7 @@ def check_project(
             ),
         )
     with _uncollected():
-        return _check(root, file, env or os.environ.get(_ENV), capabilities, known)
+        return _check(root, env or os.environ.get(_ENV), capabilities, known)
 
 
 @contextmanager
@@ -143,15 +143,16 @@ def _uncollected() -> Iterator[None]:
 
 def _check(
     root: Path,
-    file: Path,
     env: str | None,
     capabilities: Mapping[str, Capabilities],
     known: Known | None,
 ) -> tuple[Project | None, tuple[WaterclockError, ...]]:
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = read_project_file(root)
     except UnicodeDecodeError as error:
-        return None, (_undecodable(FILE, error),)
+        return None, (undecodable(FILE, error),)
+    except WaterclockError as error:
+        return None, (error,)
     # not cached: a flow checked against `known` columns, and one with Python files, whose run may depend on anything
     key = key_of(root, env or "", text, capabilities) if known is None else b""
     project = _remembered(root, env or "", key) if key else None
@@ -169,7 +170,7 @@ def _remembered(root: Path, env: str, key: bytes) -> Project | None:
     kept = remembered(root, env, key)
     if kept is None or not isinstance(kept.project, Project):
         return None
-    sources, errors = _read(root, kept.patterns)
+    sources, errors = read_sources(root, kept.patterns)
     if errors or digest_of(sources) != kept.sources:
         return None
     project = replace(kept.project, sources=sources)
@@ -198,7 +199,7 @@ def _read_anew(
     errors += _unfit(_located(root, config.environment.storage), config)
     errors += secret_place_errors(config)
     errors += _unresolved(root, config)
-    sources, wrong = _read(root, config.files)
+    sources, wrong = read_sources(root, config.files)
     errors += wrong or ([] if sources else [_empty(config)])
     if not sources:  # whatever else would be found wrong is so for want of statements
         return None, (), errors
@@ -362,23 +363,6 @@ def _ledger(root: Path, env: str, said: str | SecretSaid | None, storage: str) -
     return said
 
 
-def _read(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], list[WaterclockError]]:
-    """Return the texts of the project's files, by their names below its root, in the order of those."""
-    files = sorted({path for pattern in patterns for path in root.glob(pattern) if path.is_file()})
-    errors: list[WaterclockError] = []
-    texts: dict[str, str] = {}
-    for path in files:
-        name = path.relative_to(root).as_posix()
-        if path.suffix == ".py":
-            texts[name] = path.read_text(encoding="utf-8", errors="replace")
-            continue
-        try:
-            texts[name] = path.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            errors.append(_undecodable(name, error))
-    return texts, errors
-
-
 def _empty(config: Config) -> WaterclockError:
     return config.place(("project", "files")).refuse(
         "E244",
@@ -408,12 +392,6 @@ def _python(path: Path, root: Path, config: Config) -> tuple[list[Statement], li
     from waterclock.dpl.python.statements import load_python
 
     return load_python(path, root=root, variables=config.variables)
-
-
-def _undecodable(name: str, error: UnicodeDecodeError) -> WaterclockError:
-    line = error.object[: error.start].count(b"\n") + 1
-    column = error.start - (error.object.rfind(b"\n", 0, error.start) + 1) + 1
-    return WaterclockError("E201", "this file is not UTF-8", where=f"{name}:{line}:{column}", fix="save it in UTF-8")
 
 
 def _sorted(errors: list[WaterclockError]) -> tuple[WaterclockError, ...]:

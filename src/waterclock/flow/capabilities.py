@@ -12,12 +12,18 @@ from waterclock.flow.lookbacks import Tells
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A legal option of a connection or unit. `kind` is 'text', 'number' or 'flag'; `choices` are the legal texts."""
+    """A legal option of a connection or unit. `kind` is 'text', 'number' or 'flag'; `choices` are the legal texts.
+
+    `is_secret`: `check` refuses a value that is written out, with the connector's `secret_code`. `is_address`: it
+    refuses a value with a password in it.
+    """
 
     kind: str = "text"
     is_required: bool = False
     choices: tuple[str, ...] = ()
     help: str = ""
+    is_secret: bool = False
+    is_address: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +73,4 @@ class Capabilities:
     copies: bool = False
     each_parameters: Callable[[str, Mapping[str, Any]], tuple[str, ...]] | None = None
     require_path: Callable[[str], object] | None = None
+    secret_code: str = "E313"  # noqa: S105 - the code of an error

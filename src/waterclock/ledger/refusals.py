@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
+from urllib.parse import quote, quote_plus
 
 from waterclock.batches.facts import OpenClaim, Pause
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError, did_you_mean, nearest
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -43,11 +44,22 @@ def more_than(most: int) -> WaterclockError:
     )
 
 
+_KINDS = frozenset(
+    {"sqlite", "postgres", "postgresql", "mysql", "mariadb", "duckdb", "mssql", "oracle", "http", "https", "s3", "file"}
+)
+_SHOWN_OPTIONS = frozenset(
+    {"schema", "host", "hostaddr", "port", "dbname", "user", "application_name", "connect_timeout", "sslmode",
+     "sslrootcert", "sslcert", "sslkey", "target_session_attrs", "service", "options", "gssencmode", "channel_binding"}
+)  # fmt: skip
+_HIDDEN_OPTIONS = ("password", "sslpassword")
+_ESCAPES = "signs of a user or a password such as / ? # @ % and blanks are written as %2F %3F %23 %40 %25 and %20"
+
+
 def no_ledger(url: sa.URL, detail: str) -> WaterclockError:
     """Refuse a database that is something else."""
     return WaterclockError(
         "E401",
-        f"{url.render_as_string()} is not a ledger",
+        f"{shown(url)} is not a ledger",
         why=detail,
         fix="name another file for the ledger, or move this one away",
     )
@@ -80,8 +92,8 @@ def damaged(url: sa.URL, error: Exception) -> WaterclockError:
     """Refuse a file that is no database, or a damaged one."""
     return WaterclockError(
         "E422",
-        f"the ledger {url.render_as_string()} is damaged",
-        why=cause_of(error),
+        f"the ledger {shown(url)} is damaged",
+        why=cause_of(error, url),
         fix="`waterclock ledger rebuild --force` moves it aside and makes it again; where the file is something else, "
         "name another for the ledger in waterclock.toml",
     )
@@ -91,7 +103,7 @@ def newer(url: sa.URL, found: str, known: str) -> WaterclockError:
     """Refuse a ledger that newer code has changed."""
     return WaterclockError(
         "E402",
-        f"{url.render_as_string()} was written by a newer version of waterclock",
+        f"{shown(url)} was written by a newer version of waterclock",
         why=f"its schema is {found}, this version knows {known}",
         fix="install that version or a later one",
     )
@@ -101,7 +113,7 @@ def no_driver(url: sa.URL, error: ImportError) -> WaterclockError:
     """Refuse a server that nothing here can speak to."""
     return WaterclockError(
         "E424",
-        f"the ledger {url.render_as_string()} needs a driver that is not installed",
+        f"the ledger {shown(url)} needs a driver that is not installed",
         why=str(error),
         fix="install waterclock with it: pip install 'waterclock[postgres]'",
     )
@@ -165,7 +177,7 @@ def moved(url: sa.URL, to: str) -> WaterclockError:
     """Refuse to write a ledger that was moved."""
     return WaterclockError(
         "E425",
-        f"the ledger {url.render_as_string()} was moved",
+        f"the ledger {shown(url)} was moved",
         why=f"what is written goes to {to} since then",
         fix=f'set ledger = "{to}" in waterclock.toml, and start the runner again',
     )
@@ -176,7 +188,7 @@ def in_use(url: sa.URL, holders: Sequence[OpenClaim]) -> WaterclockError:
     runners = sorted({holder.runner for holder in holders})
     return WaterclockError(
         "E426",
-        f"the ledger {url.render_as_string()} is in use",
+        f"the ledger {shown(url)} is in use",
         why=f"{len(holders)} {'claim is' if len(holders) == 1 else 'claims are'} open, of {', '.join(runners[:3])}",
         fix="stop the runners; claims of one that is gone are settled by the next run",
     )
@@ -186,19 +198,26 @@ def opened_again(url: sa.URL) -> WaterclockError:
     """Refuse to go on with a move beside another."""
     return WaterclockError(
         "E426",
-        f"the ledger {url.render_as_string()} is in use",
+        f"the ledger {shown(url)} is in use",
         why="another move of it ended meanwhile, and what was written since is not in this copy",
         fix="move it again, one at a time",
     )
 
 
 def unknown_url(url: str) -> WaterclockError:
-    """Refuse a URL that names no known kind of database."""
-    kind = url.partition("://")[0]
+    """Refuse a URL that names no known kind of database, or cannot be read. Nothing of it is shown but a known scheme.
+
+    What is malformed may be a secret as a whole, or hold a piece of one anywhere.
+    """
+    kind = url.partition("://")[0].partition("+")[0].lower()
+    is_kind = kind in _KINDS and "://" in url
+    is_server = is_kind and kind.startswith("postgres")
     return WaterclockError(
         "E403",
-        f"no ledger can be opened at {kind}://…" if "://" in url else f"{kind!r} is no URL of a ledger",
-        why="a ledger lives in a SQLite file or in a PostgreSQL database",
+        f"no ledger can be opened at {kind}://…" if is_kind else "what names the ledger is no URL of one",
+        why=f"its parts cannot be told from each other; {_ESCAPES}"
+        if is_server
+        else "a ledger lives in a SQLite file or in a PostgreSQL database",
         fix="write sqlite:///path/to/ledger.db, or postgresql://user@host/database",
     )
 
@@ -207,7 +226,9 @@ def unknown_option(url: sa.URL, name: str, known: Iterable[str]) -> WaterclockEr
     """Refuse a URL with an option that neither a ledger nor its driver knows."""
     return WaterclockError(
         "E403",
-        f"{url.render_as_string()}: there is no option {name}",
+        f"{shown(url)}: there is no option {name}"
+        if nearest(name, known)
+        else f"{shown(url)}: one of its options is unknown",
         why="a ledger knows schema, and else what libpq knows of a connection",
         fix=did_you_mean(name, known, otherwise="leave it out"),
     )
@@ -378,8 +399,8 @@ def busy(url: sa.URL, error: Exception) -> WaterclockError:
     """Report a lock that did not come free; the same may succeed later."""
     return WaterclockError(
         "E415",
-        f"the ledger {url.render_as_string()} is busy",
-        why=f"another process has held its lock for a minute ({cause_of(error)})",
+        f"the ledger {shown(url)} is busy",
+        why=f"another process has held its lock for a minute ({cause_of(error, url)})",
         fix="end whatever holds the file open in a transaction",
         transient=True,
     )
@@ -390,8 +411,8 @@ def failed(url: sa.URL, error: Exception) -> WaterclockError:
     is_file = url.get_backend_name() == "sqlite"
     return WaterclockError(
         "E416",
-        f"the ledger {url.render_as_string()} cannot be used",
-        why=cause_of(error),
+        f"the ledger {shown(url)} cannot be used",
+        why=cause_of(error, url),
         fix="see that its folder exists, may be written and has space left"
         if is_file
         else "see that its user may create and write tables there, and that the server has space left",
@@ -402,8 +423,8 @@ def away(url: sa.URL, error: Exception, *, may_repeat: bool) -> LedgerAway:
     """Report a server that does not answer, or broke the connection off."""
     found = LedgerAway(
         "E423",
-        f"the ledger {url.render_as_string()} does not answer",
-        why=cause_of(error),
+        f"the ledger {shown(url)} does not answer",
+        why=cause_of(error, url),
         fix="see that its server runs and may be reached, and that host, port, database, user and password are right",
         transient=True,
     )
@@ -453,6 +474,23 @@ def nothing_to_export(url: str) -> WaterclockError:
     )
 
 
-def cause_of(error: Exception) -> str:
-    """Return what a database said, in its own words."""
-    return str(getattr(error, "orig", None) or error)
+def cause_of(error: Exception, url: sa.URL) -> str:
+    """Return what a database said, in its own words, without the credentials of the URL."""
+    text = str(getattr(error, "orig", None) or error)
+    for secret in sorted(_secrets_of(url), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
+def shown(url: sa.URL) -> str:
+    """Return a ledger's URL as it may be shown: without its password, and of its options those that are known."""
+    options = {name: value for name, value in url.query.items() if name in _SHOWN_OPTIONS}
+    options |= {name: "***" for name in _HIDDEN_OPTIONS if name in url.query}
+    return url.set(query=options).render_as_string(hide_password=True).replace("%2A%2A%2A", "***")
+
+
+def _secrets_of(url: sa.URL) -> set[str]:
+    values = [value for name, value in url.query.items() if name not in _SHOWN_OPTIONS]
+    texts = [one for value in values for one in ([value] if isinstance(value, str) else value)]
+    found = [one for one in (str(url.password or ""), *texts) if one]
+    return {form for one in found for form in (one, quote(one, safe=""), quote_plus(one))}

@@ -131,15 +131,15 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
 
 def _stored(folder: Path, env: str | None) -> Known | None:
     """Find where the project's tables are, before it is known whether all of it is right."""
-    from waterclock.dpl.config.file_name import FILE
     from waterclock.dpl.config.model import read_config
     from waterclock.dpl.project import addresses
+    from waterclock.dpl.project_files import read_project_file
     from waterclock.dpl.resolve.schemas import Known
 
     try:
-        config, _ = read_config((folder / FILE).read_text(encoding="utf-8"), env=env)
-    except (OSError, UnicodeDecodeError):
-        return None
+        config, _ = read_config(read_project_file(folder), env=env)
+    except (OSError, UnicodeDecodeError, WaterclockError):
+        return None  # load_project reports it
     if config is None or "://" in config.environment.storage:
         return None
     storage = str(folder / config.environment.storage)

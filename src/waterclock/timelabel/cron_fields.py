@@ -59,11 +59,16 @@ _FIELDS = (
 )
 
 
+_LONGEST = 1000
+
+
 def parse_cron(text: str) -> CronFields:
     """Read the five fields, or a macro such as `@daily`; Sunday is 0, 7 or SUN.
 
     Raises  E104 where a field cannot be read
     """
+    if len(text) > _LONGEST:
+        raise _unreadable(f"{text[:40]}…", f"it has {len(text)} characters", f"at most {_LONGEST}")
     words = _MACROS.get(text.strip().lower(), text).split()
     if len(words) != len(_FIELDS):
         raise _unreadable(text, f"it has {len(words)} fields", "five: minute, hour, day of month, month, day of week")
@@ -114,7 +119,7 @@ def _item_values(text: str, item: str, field: _Field) -> range:
 def _number(text: str, word: str, field: _Field) -> int:
     if word in field.names:
         return field.names.index(word) + (1 if field.low == 1 else 0)
-    if not word.isdigit() or not field.low <= int(word) <= field.high:
+    if not (word.isascii() and word.isdigit()) or not field.low <= int(word) <= field.high:
         raise _unreadable(text, f"the {field.name} {word!r} is not within {field.low}-{field.high}", "a value in it")
     return int(word)
 

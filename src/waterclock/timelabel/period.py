@@ -18,7 +18,7 @@ _SHORT = {
     "YR": "YEAR", "HOURLY": "HOUR", "DAILY": "DAY", "WEEKLY": "WEEK", "MONTHLY": "MONTH", "QUARTERLY": "QUARTER",
     "YEARLY": "YEAR", "ANNUALLY": "YEAR",
 }  # fmt: skip
-_SPAN = re.compile(r"(?:([0-9]+)\s*)?([A-Za-z]+)")
+_SPAN = re.compile(r"(?:([0-9]{1,9})\s*)?([A-Za-z]+)")
 _RULE = "minutes and hours divide a day, so that windows tile it; DAY, WEEK, MONTH, QUARTER, YEAR come one at a time"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
 from uuid import uuid4
 
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -28,7 +31,7 @@ from waterclock.operations.json import json_text
 from waterclock.operations.opening import Reading
 from waterclock.operations.runners import alive
 from waterclock.ui.addresses import At, pages
-from waterclock.ui.asker import Asker
+from waterclock.ui.asker import MOST_WAITING, Asker
 from waterclock.ui.asking import Asked, Told
 from waterclock.ui.guard import Guard, Guarded
 from waterclock.ui.live import LiveProject
@@ -38,6 +41,7 @@ from waterclock.ui.pages.lineage import lineage
 from waterclock.ui.pages.plan import carried_out
 from waterclock.ui.pages.quality import noted
 from waterclock.ui.pages.query import as_csv
+from waterclock.ui.readers import Reader
 from waterclock.ui.rendering import render
 from waterclock.ui.shell import now_words, runners_words, shell
 
@@ -45,23 +49,25 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _LOG = logging.getLogger(__name__)
+_MOST_QUERIES = 2 * MOST_WAITING  # threads of queries: more than may wait, so that the others are refused at once
 _NOT_THERE = {"E511", "E513", "E516", "E517", "E524"}
 
 
-def create_app(live: LiveProject, guard: Guard | None = None, asker: Asker | None = None) -> Guarded:
-    """Return the application of one project; `asker` answers its queries."""
+def create_app(live: LiveProject, guard: Guard, asker: Asker | None = None) -> Guarded:
+    """Return the application of one project behind a guard; `asker` answers its queries."""
     asker = asker or Asker()
+    queries = _Queries(CapacityLimiter(_MOST_QUERIES))
     routes: list[Route | Mount] = []
     for at in pages(asker):
         for path in at.paths:
             twins = {".svg": partial(_svg, live)} if at.page is lineage else {}
-            twins |= {".json": partial(_json, live, at)} if path != "/" else {}
+            twins |= {".json": partial(_json, live, at, queries)} if path != "/" else {}
             for suffix, twin in twins.items():
                 is_of_table = path.endswith("{table}")
                 answer = partial(_named_so, live, at, suffix=suffix, otherwise=twin) if is_of_table else twin
                 routes.append(Route(f"{path}{suffix}", answer))
-            routes.append(Route(path, partial(_html, live, at)))
-    routes.append(Route("/query.csv", partial(_csv, live, asker)))
+            routes.append(Route(path, partial(_html, live, at, queries)))
+    routes.append(Route("/query.csv", partial(_csv, live, asker, queries)))
     routes.append(Route("/plan", partial(_decide, live), methods=["POST"]))
     routes.append(Route("/quality", partial(_keep, live, noted, "Quality"), methods=["POST"]))
     routes.append(Route("/alerts", partial(_keep, live, acknowledged, "Today"), methods=["POST"]))
@@ -74,22 +80,58 @@ def create_app(live: LiveProject, guard: Guard | None = None, asker: Asker | Non
         middleware=[Middleware(GZipMiddleware, minimum_size=1000)],
         exception_handlers={HTTPException: partial(_refused, live), Exception: partial(_broken, live)},
     )
-    return Guarded(app, guard or Guard())
+    return Guarded(app, guard)
 
 
 def _asked(request: Request) -> Asked:
     return Asked.of({**request.query_params, **request.path_params})
 
 
-async def _html(live: LiveProject, at: At, request: Request) -> Response:
+@dataclass(frozen=True, slots=True)
+class _Queries:
+    """Runs queries in threads of their own, so that they take none from pages; one whose reader leaves is stopped."""
+
+    threads: CapacityLimiter
+
+    async def run(self, request: Request, answer: Callable[[Reader], Response]) -> Response:
+        """Return what `answer` gives."""
+        reader = Reader(_name_of_reader(request))
+        working = asyncio.ensure_future(to_thread.run_sync(answer, reader, limiter=self.threads))
+        leaving = asyncio.ensure_future(_left(request))
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            reader.leave()
+        leaving.cancel()
+        return await working
+
+
+async def _left(request: Request) -> None:
+    """Return when the client has closed its connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _name_of_reader(request: Request) -> str:
+    """Return what tells readers apart: the session of a browser, or the token of a script."""
+    credentials = request.headers.get("cookie", "") + request.headers.get("authorization", "")
+    return hashlib.sha256(credentials.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+async def _html(live: LiveProject, at: At, queries: _Queries, request: Request) -> Response:
     _refuse_others(at, request)
     asked = _asked(request)
+    if at.starts_spark:
+        return await queries.run(request, lambda reader: _drawn(live, at, asked.read_by(reader), request))
     return await run_in_threadpool(_drawn, live, at, asked, request)
 
 
-async def _json(live: LiveProject, at: At, request: Request) -> Response:
+async def _json(live: LiveProject, at: At, queries: _Queries, request: Request) -> Response:
     _refuse_others(at, request)
     asked = _asked(request)
+    if at.starts_spark:
+        return await queries.run(
+            request, lambda reader: _told(live, request, lambda: _tell(live, at, live.look(), asked.read_by(reader)))
+        )
     return await run_in_threadpool(_told, live, request, lambda: _tell(live, at, live.look(), asked))
 
 
@@ -183,18 +225,18 @@ def _with_tag(request: Request, body: str, kind: str = "text/html") -> Response:
     return Response(content, media_type=kind, headers=headers)
 
 
-async def _csv(live: LiveProject, asker: Asker, request: Request) -> Response:
+async def _csv(live: LiveProject, asker: Asker, queries: _Queries, request: Request) -> Response:
     _refuse_others(None, request)
     asked = _asked(request)
 
-    def rows() -> Response:
+    def rows(reader: Reader) -> Response:
         try:
-            text = as_csv(live.look(), asked, asker)
+            text = as_csv(live.look(), asked.read_by(reader), asker)
         except WaterclockError as error:
             return _page_of_errors(live, error, "Query", asked, request)
         return Response(text, media_type="text/csv")
 
-    return await run_in_threadpool(rows)
+    return await queries.run(request, rows)
 
 
 def _refuse_others(at: At | None, request: Request) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import Reading, selected
 from waterclock.selection import Labels
+from waterclock.ui.readers import Reader
 
 Told = dict[str, Any]
 """All that a page tells, of types that JSON has."""
@@ -17,11 +18,16 @@ Told = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an address asks for. `selection` and `labels` travel from page to page."""
+    """What an address asks for, and who reads the answer. `selection` and `labels` travel from page to page."""
 
     selection: str = ""
     labels: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
+    reader: Reader | None = None
+
+    def read_by(self, reader: Reader) -> Asked:
+        """Return the same, as one reader asks for it."""
+        return replace(self, reader=reader)
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> Asked:

@@ -6,21 +6,25 @@ was asked for is one of ours) and content security (nothing is loaded from elsew
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Awaitable, Callable, Collection
+import secrets
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+
+from waterclock.access_tokens import WrongTokens, bearer_of, is_same
+from waterclock.served_hosts import ServedHosts
+from waterclock.ui.browser_sessions import BrowserSessions
+from waterclock.ui.one_time_links import OneTimeLinks
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-COOKIE = "waterclock_token"
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
+LINK = "link"
 MOST_BYTES = 64 * 1024
 _SAFE = frozenset({"GET", "HEAD"})
 _HEADERS = {
@@ -32,19 +36,44 @@ _HEADERS = {
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
+_NO_TOKEN = "open a link that `waterclock ui --link` prints, or send `Authorization: Bearer` with the token\n"  # noqa: S105 - words
+_USED_LINK = "this link was used, or is older than an hour: `waterclock ui --link` prints another\n"
+# the browser of a page that links here sends no strict cookie along a redirect: it goes on by itself
+_GO_ON = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><a href="/">Go on</a>\n'
 
 
-@dataclass(frozen=True, slots=True)
+def new_token() -> str:
+    """Return a token that nobody can guess."""
+    return secrets.token_urlsafe(24)
+
+
+@dataclass(slots=True)
 class Guard:
-    """What may come in: for which host names, and with which token; no token is asked for on loopback."""
+    """Lets requests in that have the token, or the session of a browser that opened a one-time link.
 
-    hosts: Collection[str] = field(default_factory=lambda: LOOPBACK)
-    token: str | None = None
+    `place` is the server's port, which the cookie's name holds: browsers send cookies to all ports of a host. Or it is
+    the path of a Unix socket.
+    """
 
-    def refusal(self, request: Request) -> Response | None:
+    token: str = field(default_factory=new_token, repr=False)
+    hosts: ServedHosts = field(default_factory=ServedHosts)
+    place: str = ""
+    wrong: WrongTokens = field(default_factory=WrongTokens)
+    sessions: BrowserSessions = field(default_factory=BrowserSessions)
+    links: OneTimeLinks = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.links = OneTimeLinks(self.token, self.place)
+
+    @property
+    def cookie(self) -> str:
+        """The name of the session's cookie."""
+        return f"waterclock_session_{self.place}" if self.place.isdecimal() else "waterclock_session"
+
+    async def refusal(self, request: Request) -> Response | None:
         """Return the answer to what must not come in, None for what may."""
-        if _host(request.headers.get("host", "")) not in self.hosts:
-            said = "this name is not served here: ask by the address that `waterclock ui` told\n"
+        if not self.hosts.allows(request.headers.get("host", "")):
+            said = "this name is not served here: ask by the address that `waterclock ui` printed\n"
             return PlainTextResponse(said, HTTPStatus.MISDIRECTED_REQUEST)
         if request.method not in _SAFE:
             if request.method != "POST":
@@ -56,19 +85,38 @@ class Guard:
             is_chunked = "transfer-encoding" in request.headers  # then a length that is said as well does not count
             if is_chunked or not _is_small(request.headers.get("content-length", "")):
                 return PlainTextResponse("that is more than a form holds\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        return None if self.token is None else self._without_token(request, self.token)
+        return await self._without_token(request)
 
-    def _without_token(self, request: Request, token: str) -> Response | None:
-        said = request.query_params.get("token")
-        if said is not None and request.method in _SAFE and _is_same(said, token):
-            kept = RedirectResponse(str(request.url.remove_query_params("token").replace(scheme="", netloc="")) or "/")
-            kept.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=request.url.scheme == "https")
-            return kept
-        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if _is_same(bearer, token) or _is_same(request.cookies.get(COOKIE, ""), token):
+    async def _without_token(self, request: Request) -> Response | None:
+        has_session = self.sessions.has(request.cookies.get(self.cookie, ""))
+        code = request.query_params.get(LINK)
+        if code is not None and request.method == "GET":  # HEAD is asked by programs that preview a link
+            if has_session:
+                return RedirectResponse("/", HTTPStatus.SEE_OTHER)
+            if self.links.accept(code):
+                return self._entered(request)
+            return await self._wrong(_USED_LINK)
+        if has_session:
             return None
-        said = "a token is needed: open the address that `waterclock ui` told, or send `Authorization: Bearer`\n"
-        return PlainTextResponse(said, HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
+        sent = bearer_of(request.headers.get("authorization", ""))
+        if sent is None:
+            return _unauthorized(_NO_TOKEN)
+        return None if is_same(sent, self.token) else await self._wrong(_NO_TOKEN)
+
+    def _entered(self, request: Request) -> Response:
+        """Begin a session. The browser goes on to the first page, never to a place that the address names."""
+        is_linked = request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
+        answer = HTMLResponse(_GO_ON) if is_linked else RedirectResponse("/", HTTPStatus.SEE_OTHER)
+        answer.set_cookie(
+            self.cookie, self.sessions.begin(), httponly=True, samesite="strict", secure=request.url.scheme == "https"
+        )
+        answer.headers["Cache-Control"] = "no-store"
+        return answer
+
+    async def _wrong(self, said: str) -> Response:
+        if await self.wrong.delay():
+            return _unauthorized(said)
+        return PlainTextResponse("too many wrong tokens\n", HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": "1"})
 
 
 class Guarded:
@@ -89,16 +137,15 @@ class Guarded:
                 message["headers"] = [*message["headers"], *_encoded(_HEADERS)]
             await send(message)
 
-        request = Request(scope, receive)
-        answer: Callable[[Scope, Receive, Send], Awaitable[None]] = self._guard.refusal(request) or self._app
+        refusal = await self._guard.refusal(Request(scope, receive))
+        if refusal is not None and refusal.status_code >= HTTPStatus.BAD_REQUEST:
+            refusal.headers["Connection"] = "close"  # who is not let in keeps no place
+        answer: Callable[[Scope, Receive, Send], Awaitable[None]] = refusal or self._app
         await answer(scope, receive, bound)
 
 
-def _host(said: str) -> str:
-    try:
-        return urlsplit(f"//{said}").hostname or ""
-    except ValueError:
-        return ""
+def _unauthorized(said: str) -> Response:
+    return PlainTextResponse(said, HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
 
 
 def _is_own(request: Request) -> bool:
@@ -114,10 +161,6 @@ def _is_own(request: Request) -> bool:
 
 def _is_small(length: str) -> bool:
     return length.isascii() and length.isdecimal() and len(length) < 10 and int(length) <= MOST_BYTES
-
-
-def _is_same(said: str, token: str) -> bool:
-    return hmac.compare_digest(said.encode(), token.encode())
 
 
 def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:

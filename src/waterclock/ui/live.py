@@ -23,6 +23,8 @@ from waterclock.planner.links import with_links
 from waterclock.planner.planning import Planner
 from waterclock.ui.memory import Memory
 
+_SECONDS_TO_CLOSE = 3
+
 
 @dataclass(slots=True)
 class LiveProject:
@@ -61,9 +63,12 @@ class LiveProject:
             return Reading(project, ledger, planner, snapshot, now_of(self.now, project.flow, ledger))
 
     def close(self) -> None:
-        """Close the ledger."""
-        with self._lock:
-            self._forget()
+        """Close the ledger. A look that does not end within seconds keeps it open, until the process ends."""
+        if self._lock.acquire(timeout=_SECONDS_TO_CLOSE):
+            try:
+                self._forget()
+            finally:
+                self._lock.release()
 
     def _current(self) -> tuple[Project, Planner]:
         if self._project is None or self._planner is None or stamps_of(self._project) != self._stamps:

@@ -53,7 +53,11 @@ PARAMETERS: Mapping[str, tuple[str, Described]] = {
     "text": ("what is known of it, in place of what was noted before; empty takes that back", _TEXT),
 }
 _JSON, _HTML, _PLAIN = "application/json", "text/html", "text/plain"
-_OUTSIDE = {HTTPStatus.UNAUTHORIZED: "the token is missing", HTTPStatus.MISDIRECTED_REQUEST: "no name of this server"}
+_OUTSIDE = {
+    HTTPStatus.UNAUTHORIZED: "the token is missing",
+    HTTPStatus.MISDIRECTED_REQUEST: "no name of this server",
+    HTTPStatus.TOO_MANY_REQUESTS: "too many wrong tokens at once",
+}
 _WRONG = {
     HTTPStatus.NOT_FOUND: "there is no such thing",
     HTTPStatus.UNPROCESSABLE_ENTITY: "that cannot be asked for",

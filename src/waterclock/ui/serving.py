@@ -3,63 +3,88 @@
 from __future__ import annotations
 
 import os
-import secrets
 import socket
+import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from urllib.parse import quote
+from pathlib import Path
 
 import uvicorn
 
+from waterclock.access_tokens import token_of_environment
 from waterclock.errors import WaterclockError
+from waterclock.served_hosts import ALL_ADDRESSES, hosts_of
 from waterclock.ui.app import create_app
 from waterclock.ui.asker import Asker
-from waterclock.ui.guard import LOOPBACK, Guard
+from waterclock.ui.guard import LINK, Guard, new_token
 from waterclock.ui.live import LiveProject
-from waterclock.ui.slow_clients import SECONDS, bounded
+from waterclock.ui.slow_clients import MOST, SECONDS, bounded
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable
+SOCKET = "unix:"  # the beginning of a host that is the path of a Unix socket
 _SECONDS_TO_END = 3
-_ALL_ADDRESSES = frozenset({"0.0.0.0", "::"})  # noqa: S104 - asked for by the user
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Where pages are served: the address to open, which holds the token where one is asked for."""
+    """Where pages are served, and who may open them."""
 
     host: str
     port: int
-    token: str | None
+    guard: Guard
 
     @property
     def address(self) -> str:
-        """The address to open in a browser."""
-        named = socket.gethostname() if self.host in _ALL_ADDRESSES else self.host
-        host = f"[{named}]" if ":" in named else named
-        return f"http://{host}:{self.port}/{f'?token={quote(self.token)}' if self.token else ''}"
+        """The address of the first page, for those who have the token or a session."""
+        return address_at(self.host, self.port)
+
+    def new_link(self) -> str:
+        """Return a link that opens the pages in one browser."""
+        return link_at(self.host, self.port, self.guard.links.new_code())
+
+
+def address_at(host: str, port: int) -> str:
+    """Return the address of the first page of a server."""
+    if host.startswith(SOCKET):
+        return "http://localhost/"
+    named = socket.gethostname() if host in ALL_ADDRESSES else host
+    return f"http://{f'[{named}]' if ':' in named else named}:{port}/"
+
+
+def link_at(host: str, port: int, code: str) -> str:
+    """Return the link that holds a code."""
+    return f"{address_at(host, port)}?{LINK}={code}"
+
+
+def place_of(host: str, port: int) -> str:
+    """Return what a server's links and cookies are bound to: its port, or the path of its socket."""
+    return host.removeprefix(SOCKET) if host.startswith(SOCKET) else str(port)
 
 
 @contextmanager
-def serving(live: LiveProject, host: str, port: int, *, patience: float = SECONDS) -> Iterator[Served]:
-    """Serve a project's pages; port 0 is any that is free. Elsewhere than on loopback a token is asked for.
+def serving(
+    live: LiveProject, host: str, port: int, *, patience: float = SECONDS, asker: Asker | None = None
+) -> Iterator[Served]:
+    """Serve a project's pages; port 0 is any that is free, a host `unix:/path` is a socket of this user alone.
 
-    The token is that of WATERCLOCK_UI_TOKEN, else a new one for each start. `patience` is the seconds in which a
-    request must have come whole.
-    Raises  E909 where the address cannot be had
+    A token is always asked for: that of WATERCLOCK_UI_TOKEN, else a new one for each start. `patience` is the seconds
+    in which a request must have come whole.
+    Raises  E909 where the address cannot be had, E923 for a short token
     """
-    token = None if host in LOOPBACK else os.environ.get(TOKEN) or secrets.token_urlsafe(24)
+    token = token_of_environment(TOKEN) or new_token()
+    asker = asker or Asker()
     listener = _listener(host, port)
-    served = Served(host, listener.getsockname()[1], token)
-    guard, asker = Guard(_names(host), token), Asker()
+    port = 0 if host.startswith(SOCKET) else listener.getsockname()[1]
+    served = Served(host, port, Guard(token, hosts_of(host), place_of(host, port)))
     config = uvicorn.Config(
-        create_app(live, guard, asker),
+        create_app(live, served.guard, asker),
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_keep_alive=15,
-        limit_concurrency=200,
+        limit_concurrency=2 * MOST,
         timeout_graceful_shutdown=_SECONDS_TO_END,
         h11_max_incomplete_event_size=32 * 1024,
         http=bounded(patience),
@@ -73,41 +98,45 @@ def serving(live: LiveProject, host: str, port: int, *, patience: float = SECOND
         yield served
     finally:
         server.should_exit = True
+        asker.close()  # first, as requests wait for it
         thread.join(_SECONDS_TO_END + 2)
         live.close()
-        asker.close()
         listener.close()
+        if host.startswith(SOCKET):
+            Path(host.removeprefix(SOCKET)).unlink(missing_ok=True)
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    path = host.removeprefix(SOCKET) if host.startswith(SOCKET) else None
+    family = socket.AF_UNIX if path is not None else socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
+        if path is None:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+        else:
+            _remove_left_socket(path)
+            listener.bind(path)
+            Path(path).chmod(0o600)  # nobody can connect before it listens
         listener.listen(128)
     except OSError as error:
         listener.close()
         raise WaterclockError(
-            "E909", f"nothing can listen at {host}:{port}", why=error.strerror or str(error),
-            fix="name another port, or end what has this one",
+            "E909", f"nothing can listen at {path or f'{host}:{port}'}", why=error.strerror or str(error),
+            fix="name another port, or end what has this one" if path is None else "name another path",
         ) from error  # fmt: skip
     return listener
 
 
-def _names(host: str) -> frozenset[str]:
-    """Return the names by which browsers may ask: those of this machine, where all of its addresses are served."""
-    if host in LOOPBACK:
-        return LOOPBACK
-    if host in _ALL_ADDRESSES:
-        own = {socket.gethostname(), socket.getfqdn()}
-        with_addresses = {each for name in own for each in _addresses(name)}
-        return LOOPBACK | own | with_addresses
-    return frozenset({*LOOPBACK, host})
-
-
-def _addresses(name: str) -> list[str]:
-    try:
-        return [str(info[4][0]) for info in socket.getaddrinfo(name, None)]
-    except OSError:
-        return []
+def _remove_left_socket(path: str) -> None:
+    """Remove the socket of a server that was killed: one of this user at which nobody answers."""
+    with suppress(FileNotFoundError):
+        found = os.lstat(path)
+        if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(1)
+            try:
+                probe.connect(path)
+            except ConnectionRefusedError:
+                Path(path).unlink()

@@ -1,29 +1,44 @@
-"""Ends the connections of clients that are too slow: each holds a place that others then do not get.
+"""Ends the connections of clients that are too slow or too many: each holds a place that others then do not get.
 
-uvicorn bounds how long a connection may rest between two requests, and nothing else.
+uvicorn bounds how long a connection may rest between two requests, and nothing else. Where it bounds how many there
+are, it refuses the next one; here the one that has waited longest for its client ends instead.
 """
 
 from __future__ import annotations
 
 import asyncio
+import resource
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 SECONDS = 10.0
+MOST = 200  # connections
 _IS_SENDING = frozenset({h11.IDLE, h11.SEND_BODY})
 
 
 class _Bounded(H11Protocol):
-    """A connection whose requests arrive whole within some seconds, and whose answers are taken."""
+    """A connection whose requests arrive whole within some seconds, and whose answers are taken.
+
+    Where there are `most`, the next one takes the place of the oldest for whose client the server waits: of those that
+    never sent a request, or of those between two requests, whichever are more.
+    """
 
     seconds = SECONDS
+    most = MOST
+    new: dict[_Bounded, None]
+    resting: dict[_Bounded, None]
     _request: asyncio.TimerHandle | None = None
     _answer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Wait for the first request."""
+        if len(self.connections) >= self.most and (most := max(self.new, self.resting, key=len)):
+            oldest = next(iter(most))
+            del most[oldest]
+            oldest.transport.abort()
         super().connection_made(transport)
+        self.new[self] = None
         transport.set_write_buffer_limits(high=0)  # so that whatever is not taken is waited for
         self._request = self.loop.call_later(self.seconds, transport.abort)
 
@@ -35,6 +50,17 @@ class _Bounded(H11Protocol):
         if self.conn.their_state not in _IS_SENDING:
             _end(self._request)
             self._request = None
+            self._is_busy()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        if not self.transport.is_closing() and self.cycle.response_complete:
+            self.resting[self] = None
+
+    def _is_busy(self) -> None:
+        self.new.pop(self, None)
+        self.resting.pop(self, None)
 
     def pause_writing(self) -> None:
         """Wait for the client to take what is written for it."""
@@ -59,6 +85,7 @@ class _Bounded(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
+        self._is_busy()
         _end(self._request)
         _end(self._answer)
         super().connection_lost(exc)
@@ -69,6 +96,11 @@ def _end(timer: asyncio.TimerHandle | None) -> None:
         timer.cancel()
 
 
-def bounded(seconds: float) -> type[asyncio.Protocol]:
-    """Return the protocol of connections that end after so many seconds of waiting for the other side."""
-    return type("Bounded", (_Bounded,), {"seconds": seconds})
+def bounded(seconds: float, most: int = MOST) -> type[asyncio.Protocol]:
+    """Return the protocol of `most` connections that end after so many seconds of waiting for the other side.
+
+    There are no more of them than half of the files that this process may open.
+    """
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    bounds = {"seconds": seconds, "most": min(most, max(files // 2, 1)), "new": {}, "resting": {}}
+    return type("Bounded", (_Bounded,), bounds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,11 +16,25 @@ from playwright.sync_api import Browser, ConsoleMessage, FloatRect, Locator, Pag
 from tests import sales, stocks
 from tests.chromium import launch
 from waterclock.ui.live import LiveProject
-from waterclock.ui.serving import serving
+from waterclock.ui.serving import Served, serving
 
 NOW = "2026-11-21T01:30Z"
 WIDE = (1280, 960)
 SOON = 5_000  # a live page looks every three seconds
+
+
+SERVED: list[Served] = []
+
+
+@contextmanager
+def pages_of(folder: Path, now: str = NOW) -> Iterator[str]:
+    """Serve a folder's pages, which `opened` opens by a one-time link; gives their address."""
+    with serving(LiveProject(folder, now=now), "127.0.0.1", 0) as served:
+        SERVED.append(served)
+        try:
+            yield served.address
+        finally:
+            SERVED.remove(served)
 
 
 @dataclass
@@ -91,6 +105,8 @@ def opened(browser: Browser, closed_world: World) -> Iterator[Callable[..., Page
                 service_workers="block",
             )
             stack.callback(context.close)
+            for served in SERVED:  # the cookies are the context's
+                context.request.get(served.new_link())
             page = context.new_page()
             page.set_default_timeout(SOON)
             closed_world.watch(page)
@@ -116,8 +132,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def shown(filled: Path) -> Iterator[str]:
     """Return the address of the filled project's pages, for tests that only look."""
-    with serving(LiveProject(filled, now=NOW), "127.0.0.1", 0) as served:
-        yield served.address
+    with pages_of(filled) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
@@ -125,8 +141,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the address of the pages of a shop whose sales are measured, for tests that only look."""
     shop = sales.make(tmp_path_factory.mktemp("sales") / "shop")
     shop.live()
-    with serving(LiveProject(shop.folder, now=sales.NOW), "127.0.0.1", 0) as served:
-        yield served.address
+    with pages_of(shop.folder, sales.NOW) as address:
+        yield address
 
 
 @pytest.fixture
@@ -139,7 +155,7 @@ def shop(filled: Path, tmp_path: Path) -> stocks.Stocks:
 def serve() -> Iterator[Callable[..., str]]:
     """Return what serves a folder's pages until the test ends, and gives their address."""
     with ExitStack() as stack:
-        yield lambda folder, now=NOW: stack.enter_context(serving(LiveProject(folder, now=now), "127.0.0.1", 0)).address
+        yield lambda folder, now=NOW: stack.enter_context(pages_of(folder, now))
 
 
 @pytest.fixture(scope="session")

@@ -11,10 +11,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests import stocks
-from tests.e2e.ui.conftest import NOW, World
+from tests.e2e.ui.conftest import World, pages_of
 from waterclock.operations.opening import now_of
-from waterclock.ui.live import LiveProject
-from waterclock.ui.serving import serving
 
 FAILED = datetime(2026, 11, 9, tzinfo=UTC)
 SOON = 4_500  # milliseconds: three seconds, and what a busy machine takes
@@ -155,8 +153,8 @@ def test_a_page_that_could_not_be_shown_comes_by_itself(
 
 def test_a_server_that_is_gone_is_said(filled: Path, opened: Callable[..., Page], closed_world: World) -> None:
     closed_world.forgiven += ["ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "Failed to fetch"]
-    with serving(LiveProject(filled, now=NOW), "127.0.0.1", 0) as served:
-        page = opened(served.address)
+    with pages_of(filled) as address:
+        page = opened(address)
         page.keyboard.press("f")
         expect(page.get_by_role("link", name="Retry inventory + 6 blocked…")).to_be_visible()
         page.keyboard.press("p")

@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests import stocks
+from tests.pages import client_of
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import Guard
 from waterclock.ui.live import LiveProject
@@ -39,8 +40,9 @@ def served() -> Iterator[Callable[..., TestClient]]:
     def serve(folder: Path, *, now: str | None = NOW, guard: Guard | None = None, raises: bool = True) -> TestClient:
         live = LiveProject(folder, now=now)
         opened.append(live)
-        app = create_app(live, guard)
-        return TestClient(app, base_url="http://localhost", raise_server_exceptions=raises)
+        if guard is None:
+            return client_of(live, raises=raises)
+        return TestClient(create_app(live, guard), base_url="http://localhost", raise_server_exceptions=raises)
 
     yield serve
     for live in opened:

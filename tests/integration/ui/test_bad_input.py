@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from tests import stocks
-from waterclock.ui.app import create_app
+from tests.pages import client_of
 from waterclock.ui.live import LiveProject
 
 HERE = {"Origin": "http://localhost"}
@@ -32,7 +32,7 @@ def never_changed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClie
     shop = stocks.make(tmp_path_factory.mktemp("bad") / "shop")
     shop.fill(until=stocks.FIRST + timedelta(days=5))
     live = LiveProject(shop.folder, now="2026-11-21T01:30Z")
-    yield TestClient(create_app(live), base_url="http://localhost")
+    yield client_of(live)
     live.close()
 
 

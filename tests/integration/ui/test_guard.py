@@ -6,6 +6,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests import stocks
+from tests.pages import TOKEN
+from waterclock.access_tokens import WrongTokens
 from waterclock.ui.guard import Guard
 
 PATHS = (
@@ -35,14 +37,17 @@ def test_a_name_that_is_not_ours_is_not_served(page: TestClient) -> None:
 def test_where_a_token_is_asked_for_nothing_is_seen_without_it(
     shop: stocks.Stocks, served: Callable[..., TestClient]
 ) -> None:
-    page = served(shop.folder, guard=Guard(token="s3cret"))
+    guard = Guard(TOKEN, wrong=WrongTokens(seconds=0))
+    page = served(shop.folder, guard=guard)
     for path in (*PATHS, "/static/ui.css", "/tables.json", "/livez"):
         answer = page.get(path)
         assert (answer.status_code, "shop" in answer.text) == (401, False)
-    assert page.get("/", params={"token": "wrong"}).status_code == 401
-    assert page.get("/grid.json", headers={"Authorization": "Bearer s3cret"}).status_code == 200
-    entered = page.get("/", params={"token": "s3cret"}, follow_redirects=False)
-    assert (entered.status_code, entered.headers["location"]) == (307, "/")
+    assert page.get("/", params={"token": TOKEN}).status_code == 401  # an address is kept, logged and sent on
+    assert page.get("/", headers={"Authorization": "Bearer wrong"}).status_code == 401
+    assert page.get("/grid.json", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert page.get("/", params={"link": "wrong"}).status_code == 401
+    entered = page.get("/", params={"link": guard.links.new_code()}, follow_redirects=False)
+    assert (entered.status_code, entered.headers["location"]) == (303, "/")
     assert "HttpOnly" in entered.headers["set-cookie"]
     assert page.get("/").status_code == 200  # by the cookie
 

@@ -17,8 +17,10 @@ from schemathesis.specs.openapi import checks
 from starlette.testclient import TestClient
 
 from tests import stocks
+from tests.pages import TOKEN
 from waterclock.engine.query.query import Answer
 from waterclock.operations.answers import Answered
+from waterclock.served_hosts import ServedHosts
 from waterclock.ui.app import create_app
 from waterclock.ui.asker import Asker
 from waterclock.ui.guard import Guard, Guarded
@@ -35,7 +37,8 @@ KNOWN = [  # what is there to be asked for, by the parameters' names
 ]
 for each, verb in zip(KNOWN, ("recompute", "retry", "recollect", "recompute"), strict=True):
     each |= {"verb": verb, "q": "SELECT 1"}
-HOSTS = frozenset({"localhost", "testserver"})
+HOSTS = ServedHosts(frozenset({"localhost", "testserver"}))
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
 CHECKS = [
     schemathesis.checks.not_a_server_error,
     checks.status_code_conformance,
@@ -67,14 +70,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> stocks.Stocks:
 @pytest.fixture(scope="module")
 def app(shop: stocks.Stocks) -> Iterator[Guarded]:
     live = LiveProject(shop.folder, now="2026-11-21T01:30Z")
-    yield create_app(live, Guard(HOSTS), _NoSpark())
+    yield create_app(live, Guard(TOKEN, HOSTS), _NoSpark())
     live.close()
 
 
 @pytest.fixture(scope="module")
 def known(app: Guarded) -> list[dict[str, str]]:
     """Return what is there to be asked for, by the parameters' names."""
-    run = TestClient(app, base_url="http://localhost").get("/runs.json").json()["runs"][0]["run"]
+    run = TestClient(app, base_url="http://localhost", headers=BEARER).get("/runs.json").json()["runs"][0]["run"]
     return [each | {"run": run} for each in KNOWN]
 
 
@@ -94,7 +97,7 @@ def places(operation: Any, known: dict[str, str]) -> dict[str, dict[str, str]]:
 
 def ask(app: Guarded, case: Case[Any]) -> Any:
     answer = case.call(
-        base_url="http://localhost", app=app, headers={"Origin": "http://localhost"}, allow_redirects=False
+        base_url="http://localhost", app=app, headers={"Origin": "http://localhost", **BEARER}, allow_redirects=False
     )
     case.validate_response(answer, checks=CHECKS)
     return answer
@@ -133,7 +136,9 @@ def test_what_is_there_is_told_as_described(app: Guarded, schema: Any, known: li
 
 def test_a_form_with_the_plans_digest_does_it_as_described(app: Guarded, schema: Any) -> None:
     asked = {"verb": "retry", "t": "raw.inventory", "l": "2026-09-24"}
-    digest = TestClient(app, base_url="http://localhost").get("/plan.json", params=asked).json()["digest"]
+    digest = (
+        TestClient(app, base_url="http://localhost", headers=BEARER).get("/plan.json", params=asked).json()["digest"]
+    )
     operation = schema["/plan"]["POST"]
     for status in (303, 409):  # done, and then there is nothing any more to retry
         case = operation.Case(body={**asked, "digest": digest}, media_type="application/x-www-form-urlencoded")
@@ -144,7 +149,7 @@ def test_every_address_of_json_is_described(app: Guarded) -> None:
     [within] = [each for each in vars(app).values() if hasattr(each, "routes")]
     served = {route.path for route in within.routes if route.path.endswith((".json", ".csv", ".svg"))}
     assert served - {"/openapi.json"} <= set(described()["paths"])
-    assert TestClient(app, base_url="http://localhost").get("/openapi.json").json() == described()
+    assert TestClient(app, base_url="http://localhost", headers=BEARER).get("/openapi.json").json() == described()
 
 
 def test_every_parameter_that_a_page_reads_is_described() -> None:

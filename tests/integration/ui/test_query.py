@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 from starlette.testclient import TestClient
 
+from tests.pages import client_of
 from tests.tiny import Tiny, day
 from waterclock.engine.spark.session import Sessions
-from waterclock.ui.app import create_app
 from waterclock.ui.asker import Asker
 from waterclock.ui.live import LiveProject
 
@@ -24,7 +24,7 @@ def page(tmp_path: Path, spark: SparkSession) -> Iterator[TestClient]:
     tiny.source("orders", "id INTEGER, amount REAL, at TIMESTAMP", rows)
     assert not tiny.run(day(3)).failed
     live, asker = LiveProject(tmp_path), Asker(Sessions.of(spark))
-    yield TestClient(create_app(live, asker=asker), base_url="http://localhost")
+    yield client_of(live, asker=asker)
     live.close()
     asker.close()
 

@@ -11,18 +11,23 @@ from pathlib import Path
 import pytest
 
 from tests import stocks
+from tests.pages import TOKEN
 from waterclock.ui.live import LiveProject
 from waterclock.ui.serving import Served, serving
 
 PATIENCE = 1.5
+BEARER = f"Authorization: Bearer {TOKEN}".encode()
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served") / "shop"
     stocks.make(folder)
-    with serving(LiveProject(Path(folder), now="2026-11-21T01:30Z"), "127.0.0.1", 0, patience=PATIENCE) as found:
-        yield found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WATERCLOCK_UI_TOKEN", TOKEN)
+        live = LiveProject(Path(folder), now="2026-11-21T01:30Z")
+        with serving(live, "127.0.0.1", 0, patience=PATIENCE) as found:
+            yield found
 
 
 def until(is_so: Callable[[], bool], seconds: float = 10) -> bool:
@@ -55,7 +60,9 @@ def is_ended(connection: socket.socket, sent: bytes) -> bool:
 
 
 def request(path: str, *more: bytes) -> bytes:
-    return b"\r\n".join([f"GET {path} HTTP/1.1".encode(), b"Host: localhost", b"Connection: close", *more, b"", b""])
+    return b"\r\n".join(
+        [f"GET {path} HTTP/1.1".encode(), b"Host: localhost", BEARER, b"Connection: close", *more, b"", b""]
+    )
 
 
 def test_fifty_that_never_end_their_request_keep_nobody_out(served: Served) -> None:

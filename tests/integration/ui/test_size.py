@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from tests import stocks
+from tests.pages import client_of
 from waterclock.operations.freshness import Freshness
 from waterclock.operations.opening import now_of
 from waterclock.operations.ribbons import Axis, Piece, Ribbon
@@ -24,7 +25,6 @@ from waterclock.planner.plan import Plan
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import Period, TimeUnit
-from waterclock.ui.app import create_app
 from waterclock.ui.asking import Asked
 from waterclock.ui.live import LiveProject
 from waterclock.ui.pages import grid
@@ -51,7 +51,7 @@ LOOKED_AT_AGAIN = (
 @pytest.fixture
 def asked(shop: stocks.Stocks) -> Iterator[tuple[TestClient, list[str]]]:
     live, said = LiveProject(shop.folder, now="2026-11-21T01:30Z"), list[str]()
-    page = TestClient(create_app(live), base_url="http://localhost")
+    page = client_of(live)
     page.get("/")
     assert live._ledger is not None
     sa.event.listen(live._ledger._database._engine, "before_cursor_execute", lambda *told: said.append(told[2]))
@@ -77,7 +77,7 @@ def test_what_a_page_remembers_is_of_one_state_of_the_ledger_and_one_minute(
     now = ["2026-11-21T01:30Z"]
     monkeypatch.setattr("waterclock.ui.live.now_of", lambda _, flow, ledger: now_of(now[0], flow, ledger))
     live = LiveProject(shop.folder)
-    page = TestClient(create_app(live), base_url="http://localhost")
+    page = client_of(live)
     first = page.get("/grid.json").json()
     assert page.get("/grid.json").json() == first
     now[0] = "2026-11-22T01:30Z"

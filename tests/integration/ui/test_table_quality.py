@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from tests import sales, stocks
-from waterclock.ui.app import create_app
+from tests.pages import client_of
 from waterclock.ui.live import LiveProject
 
 
@@ -136,7 +136,7 @@ def test_a_table_that_never_ran_and_one_without_rules_have_a_page_of_quality(
 def statements(folder: Path, path: str) -> list[int]:
     """Count what a page asks of the ledger when it is looked at for the first time, and again."""
     live, said = LiveProject(folder, now=sales.NOW), list[str]()
-    page = TestClient(create_app(live), base_url="http://localhost")
+    page = client_of(live)
     page.get("/query")  # the ledger is opened and looked at
     assert live._ledger is not None
     sa.event.listen(live._ledger._database._engine, "before_cursor_execute", lambda *told: said.append(told[2]))

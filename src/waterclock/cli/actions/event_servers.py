@@ -108,9 +108,9 @@ class _Uvicorn:
             server_header=False,
             date_header=False,
             timeout_keep_alive=75,
-            limit_concurrency=_MOST_CONNECTIONS,
+            limit_concurrency=2 * _MOST_CONNECTIONS,
             timeout_graceful_shutdown=_SECONDS_TO_END,
-            http=bounded(_PATIENCE),
+            http=bounded(_PATIENCE, _MOST_CONNECTIONS),
             ws="none",
             lifespan="off",
         )

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from waterclock.access_tokens import METRICS_TOKEN, WrongTokens, bearer_of, is_same, token_of_environment
 from waterclock.errors import WaterclockError
 from waterclock.planner.links import with_links
 from waterclock.planner.metrics import metrics_of
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
+from waterclock.served_hosts import hosts_of
 
 if TYPE_CHECKING:
+    from anyio import CapacityLimiter
+    from starlette.applications import Starlette
+    from starlette.requests import Request as HttpRequest
+    from starlette.responses import Response
+
     from waterclock.engine.workplace import Workplace
 
 _LOOPBACK = "127.0.0.1"
 _TEXT = "text/plain; charset=utf-8"
+_PATIENCE = 10.0  # seconds in which a request must have come whole
+_MOST_ANSWERS = 2  # that are worked out at once: they ask the ledger
+_SECONDS_TO_END = 3
 
 
-def address_of(said: str) -> tuple[str, int]:
-    """Read where to listen: `9090`, or `0.0.0.0:9090`.
+def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
+    """Read where to listen: `9090`, or `0.0.0.0:9090`; `unix:/path`, where that is possible, has the port 0.
 
     Raises  E909 for what is neither
     """
+    if may_be_socket and said.startswith("unix:/"):
+        return said, 0
     host, _, port = said.rpartition(":")
     if not port.isdecimal() or not 0 <= int(port) <= 65535:
         raise WaterclockError(
@@ -41,53 +54,104 @@ def address_of(said: str) -> tuple[str, int]:
 def listening(work: Workplace, address: tuple[str, int]) -> Iterator[tuple[str, int]]:
     """Answer `/livez`, `/readyz` and `/metrics` from a thread of its own; gives where.
 
-    Raises  E909 where the address cannot be had
+    `/metrics`, and why the run is not ready, name tables: they need the token of WATERCLOCK_METRICS_TOKEN.
+
+    Raises  E909 where the address cannot be had, E923 for a short token
     """
-    handler = type("_OfThisWork", (_Handler,), {"work": work})
-    try:
-        server = ThreadingHTTPServer(address, handler)
-    except OSError as error:
-        raise WaterclockError(
-            "E909", f"nothing can listen at {address[0]}:{address[1]}", why=error.strerror or str(error),
-            fix="name another port, or end what has this one",
-        ) from error  # fmt: skip
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, name="listening", daemon=True)
+    import uvicorn
+
+    from waterclock.ui.slow_clients import bounded
+
+    token = token_of_environment(METRICS_TOKEN)
+    listener = _bound(address)
+    config = uvicorn.Config(
+        _application(work, address[0], token),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=_SECONDS_TO_END,
+        h11_max_incomplete_event_size=16 * 1024,
+        http=bounded(_PATIENCE),
+        ws="none",
+        lifespan="off",
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listener],), name="listening", daemon=True)
     thread.start()
     try:
-        yield server.server_address[0], int(server.server_address[1])  # type: ignore[misc]
+        yield listener.getsockname()[0], int(listener.getsockname()[1])
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        server.should_exit = True
+        thread.join(_SECONDS_TO_END + 2)
+        listener.close()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    work: Workplace
-    server_version = "waterclock"
-    sys_version = ""
+def _bound(address: tuple[str, int]) -> socket.socket:
+    host, port = address
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise WaterclockError(
+            "E909", f"nothing can listen at {host}:{port}", why=error.strerror or str(error),
+            fix="name another port, or end what has this one",
+        ) from error  # fmt: skip
+    return listener
 
-    def do_GET(self) -> None:
-        """Answer one question."""
-        answer = _ANSWERS.get(self.path.partition("?")[0])
-        if answer is None:
-            self._send(HTTPStatus.NOT_FOUND, "there are /livez, /readyz and /metrics\n")
-            return
-        try:
-            self._send(*answer(self.work))
-        except WaterclockError as error:
-            self._send(HTTPStatus.SERVICE_UNAVAILABLE, f"{error.code} {error.what}\n")
 
-    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - as Python calls it
-        """Say nothing: what runs is told by the run."""
+def _application(work: Workplace, host: str, token: str | None) -> Starlette:
+    from anyio import CapacityLimiter
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.responses import PlainTextResponse
+    from starlette.routing import Route
 
-    def _send(self, status: HTTPStatus, text: str, kind: str = _TEXT) -> None:
-        body = text.encode()
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    hosts, threads, wrong = hosts_of(host), CapacityLimiter(_MOST_ANSWERS), WrongTokens()
+
+    async def answered(request: HttpRequest, answer: Callable[[Workplace], _Answer], *, is_open: bool) -> Response:
+        if not hosts.allows(request.headers.get("host", "")):
+            return PlainTextResponse("this name is not served here\n", HTTPStatus.MISDIRECTED_REQUEST)
+        sent = bearer_of(request.headers.get("authorization", ""))
+        has_token = token is not None and sent is not None and is_same(sent, token)
+        if sent is not None and not has_token and not await wrong.delay():
+            return PlainTextResponse("too many wrong tokens\n", HTTPStatus.TOO_MANY_REQUESTS)
+        if not has_token and not is_open:
+            said = f"a token is needed: Authorization: Bearer, as {METRICS_TOKEN} has it where the run starts\n"
+            return PlainTextResponse(said, HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
+        status, text, kind = await _in_thread(partial(_answer_of, answer, work), threads)
+        if not has_token:
+            text = text if status == HTTPStatus.OK else "not ready\n"  # why names tables, and the ledger's place
+        return PlainTextResponse(text, status, media_type=kind)
+
+    async def refused(_: HttpRequest, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
+        return PlainTextResponse("there are /livez, /readyz and /metrics\n", status)
+
+    def route(path: str, answer: Callable[[Workplace], _Answer], *, is_open: bool) -> Route:
+        async def endpoint(request: HttpRequest) -> Response:
+            return await answered(request, answer, is_open=is_open)
+
+        return Route(path, endpoint)
+
+    routes = [route(path, answer, is_open=path != "/metrics") for path, answer in _ANSWERS.items()]
+    return Starlette(routes=routes, exception_handlers={HTTPException: refused})
+
+
+async def _in_thread(answer: Callable[[], _Answer], threads: CapacityLimiter) -> _Answer:
+    from anyio import to_thread
+
+    return await to_thread.run_sync(answer, limiter=threads)
+
+
+def _answer_of(answer: Callable[[Workplace], _Answer], work: Workplace) -> _Answer:
+    try:
+        return answer(work)
+    except WaterclockError as error:
+        return HTTPStatus.SERVICE_UNAVAILABLE, f"{error.code} {error.what}\n", _TEXT
 
 
 _Answer = tuple[HTTPStatus, str, str]

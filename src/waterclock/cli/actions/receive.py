@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from waterclock.access_tokens import METRICS_TOKEN, require_length, token_of_environment
 from waterclock.cli.actions.event_servers import bound, reached, server_of
 from waterclock.cli.actions.listening import address_of
 from waterclock.cli.stopping import end_at_once, stoppable
@@ -26,8 +27,9 @@ from waterclock.connectors.receiver.spool import sync_folder
 from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
+from waterclock.ownership import make_private_folder
 from waterclock.secrets import Secrets
-from waterclock.ui.guard import LOOPBACK
+from waterclock.served_hosts import LOOPBACK, hosts_of
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
@@ -39,11 +41,13 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
     """Take events until it is stopped, and give the exit code.
 
     Raises  E870 where no table collects from a receiver, E872 where the disk failed, E873 where others than this
-            machine could send without a token, E874 where a folder cannot be written, E909 where nothing can listen
+            machine could send without a token, E874 where a folder cannot be written, E909 where nothing can listen,
+            E923 for a short token
     """
     project = open_project(folder, env)
     host, port = address_of(listen)
     door = door_of(project, is_open=host not in LOOPBACK)
+    door.hosts, door.metrics_token = hosts_of(host), token_of_environment(METRICS_TOKEN)
     address = bound(host, port)
     stop = threading.Event()
     served = _Served(door, address, stop.set)
@@ -94,8 +98,9 @@ def door_of(project: Project, *, is_open: bool) -> Door:
             raise _no_token(connection)
         folder = _made(folder_of(Setting(name, options, project.root, project.root)) / stream)
         headers = tuple(part.strip().lower() for part in str(options.get("headers") or "").split(",") if part.strip())
+        token = str(options["token"]) if options.get("token") else None
         limits = Limits(
-            token=str(options["token"]) if options.get("token") else None,
+            token=token and require_length(token, f"the token of {name}", where=str(connection.place)),
             max_body=int(str(options.get("max_body", MAX_BODY))),
             headers=headers,
             has_raw=bool(options.get("raw", False)),
@@ -183,7 +188,7 @@ class _Served:
 
 def _made(folder: Path) -> Path:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         probe = folder / f".probe-{threading.get_native_id()}"
         probe.touch()
         probe.unlink()

@@ -196,11 +196,13 @@ def _carry_on_again(work: Workplace, progress: Progress) -> None:
 @contextmanager
 def _pages(project: Project, said: str, progress: Progress) -> Iterator[None]:
     """Serve the pages of the project beside the run, and say where."""
+    from waterclock.cli.actions.ui_links import kept_token
     from waterclock.ui.live import LiveProject
     from waterclock.ui.serving import serving
 
-    with serving(LiveProject(project.root, project.env), *address_of(said)) as served:
-        progress.note(f"the pages are at {served.address}")
+    address = address_of(said, may_be_socket=True)
+    with serving(LiveProject(project.root, project.env), *address) as served, kept_token(served):
+        progress.note(f"open the pages by {served.new_link()} (it opens one browser, within an hour)")
         yield
 
 

@@ -10,13 +10,16 @@ from pathlib import Path
 
 from waterclock.cli.actions.listening import address_of
 from waterclock.cli.actions.run import Asked, carry_out
-from waterclock.cli.stopping import stoppable
+from waterclock.cli.actions.ui_links import kept_token, print_link
+from waterclock.cli.stopping import end_at_once, stoppable
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.dpl.config.file_name import FILE
 from waterclock.errors import ProjectErrors
 from waterclock.operations.opening import open_project
+from waterclock.project_trust import require_trusted_folder
 from waterclock.timelabel.zone import parse_instant
+from waterclock.ui.asker import Asker
 from waterclock.ui.live import LiveProject
 from waterclock.ui.serving import serving
 
@@ -26,29 +29,35 @@ def show_pages(
 ) -> int:
     """Serve the pages and give the exit code; a project with errors is served too, and shows them.
 
-    Raises  E244 where there is no project, E909 where nothing can listen there
+    Raises  E244 where there is no project, E909 where nothing can listen there, E930 where another user can change it
     """
     if is_run:
         return carry_out(open_project(folder, env), Asked(command="ui --run", watch_seconds=30, pages=listen))
     if not (folder / FILE).is_file():
         open_project(folder, env)  # says that there is none
+    require_trusted_folder(folder.resolve())
     _refuse_words(folder, env, now)
     to = console()
     live = LiveProject(folder.resolve(), env, now)
     stop = threading.Event()
     with (
-        serving(live, *address_of(listen)) as served,
+        serving(live, *address_of(listen, may_be_socket=True), asker=Asker(is_alone=True)) as served,
+        kept_token(served) as has_kept,
         stoppable(stop.set, told_to=to.file, is_own_process=True),
     ):
         if is_json:
-            print_json({"address": served.address, "host": served.host, "port": served.port})
+            link = served.new_link()
+            print_json({"address": served.address, "link": link, "host": served.host, "port": served.port})
             sys.stdout.flush()
         else:
-            to.print(f"the pages are at {served.address}  (Ctrl-C ends them)", soft_wrap=True)
+            print_link(to, served, has_kept=has_kept)
+            to.print("(Ctrl-C ends them)")
         if is_opened and _has_screen():
-            webbrowser.open(served.address)
+            webbrowser.open(served.new_link())
         while not stop.wait(3600):
             pass
+    if any(thread.name.startswith("AnyIO worker") for thread in threading.enumerate()):
+        end_at_once(0)  # a page waits for a ledger that does not answer: nobody reads it
     return 0
 
 

@@ -10,13 +10,18 @@ from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir
 
 Listen = Annotated[
     str,
-    typer.Option("--listen", metavar="[HOST:]PORT", help="Where to serve; on this machine alone, if no host is said."),
+    typer.Option(
+        "--listen",
+        metavar="[HOST:]PORT",
+        help="Where to serve; on this machine alone, if no host is said; unix:/path is a socket.",
+    ),
 ]
 Run = Annotated[bool, typer.Option("--run", help="Carry out what is due too, as run --watch does.")]
+Link = Annotated[bool, typer.Option("--link", help="Print another one-time link to the pages that run, and end.")]
 Open = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in this machine's browser.")]
 
 
-def ui(
+def ui(  # noqa: PLR0913 - the options of a command
     *,
     project: ProjectDir = HERE,
     env: Env = None,
@@ -24,11 +29,15 @@ def ui(
     listen: Listen = "8899",
     run: Run = False,
     browser: Open = False,
+    link: Link = False,
     json: AsJson = False,
 ) -> None:
     """Serve the project in a browser: the grid, tables, runs, errors, and plans to act on."""
     from waterclock.cli.actions.ui import show_pages
+    from waterclock.cli.actions.ui_links import print_another
 
+    if link:
+        raise typer.Exit(print_another(listen))
     if run and json:
         raise typer.BadParameter("--run tells what happens: it takes no --json", param_hint="--json")
     if run and now is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import traceback
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from waterclock import __version__
 from waterclock.cli.views.error_card import fail
 from waterclock.cli.views.json import folder_noted
 from waterclock.errors import WaterclockError
+from waterclock.ownership import create_private_file, make_private_folder
 
 _LOG = Path(".waterclock") / "log"
 
@@ -40,8 +42,9 @@ def _written(text: str) -> Path:
         folders.insert(0, project / _LOG)
     for folder in folders:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(content, encoding="utf-8")
+            make_private_folder(folder)
+            with os.fdopen(create_private_file(folder / name), "w", encoding="utf-8") as file:
+                file.write(content)
         except OSError:
             continue
         return folder / name

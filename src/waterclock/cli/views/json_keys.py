@@ -322,9 +322,14 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "streams": "the streams that it takes, connection/stream: one is POSTed to at address + stream",
         },
         "ui": {
-            "address": "what to open, with the token where one is asked for; told once, when the pages are served",
+            "address": "the first page, for those who send the token; told once, when the pages are served",
+            "link": "opens the pages in one browser, within an hour",
             "host": "where they are served",
             "port": "at which port",
+        },
+        "trust": {
+            "trusted": "list of the folders whose projects run although another user can change them",
+            "list": "the file of this user that lists them; WATERCLOCK_TRUST may name more",
         },
         "warm": {
             "archive": "the file that later starts of Spark take",

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import IO, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
+from rich.segment import Segment
 from rich.text import Text
 from rich.theme import Theme
 
 from waterclock.operations.states import State
+from waterclock.printable import printable
 
 _NAMED = re.compile(r"  (?=\S[^@]{0,18}  )(?:\S| (?! ))+ {2,}")  # two spaces, a name, two spaces or more
 WIDTH_OF_FILES = 120  # where nobody says how wide a line may be: a pipe, a file, a log
@@ -116,7 +118,18 @@ def mark(state: State, of: Console) -> Text:
 
 
 class _ByWords(Console):
-    """Breaks long lines between words and goes on indented; lines for scripts are not broken, nor is a long word."""
+    """Breaks long lines between words and goes on indented; lines for scripts are not broken, nor is a long word.
+
+    All that is printed comes by here, so this is where texts lose what a terminal would obey.
+    """
+
+    def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the segments of what is printed, with escapes in place of control characters."""
+        for segment in super().render(renderable, options):
+            if segment.control or (segment.text.isascii() and segment.text.isprintable()):
+                yield segment
+            else:
+                yield Segment(printable(segment.text), segment.style)
 
     def print(self, *objects: Any, soft_wrap: bool | None = None, **how: Any) -> None:
         if soft_wrap and self.is_terminal and objects:

@@ -6,8 +6,11 @@ crash between the two it lies in both, and is put away again.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from waterclock.connectors.files.bucket_listing import mark_arrival
 from waterclock.connectors.files.landed_names import is_stamped
@@ -21,10 +24,12 @@ from waterclock.filesystem import (
     is_there,
     make_folder,
     path_below,
+    put_copy_if_absent,
     put_file_if_absent,
     remove_file,
 )
 from waterclock.object_stores import is_remote
+from waterclock.ownership import foreign_writer, open_below, remove_below
 
 
 def archive_items(landing: Landing, items: Sequence[Item]) -> tuple[Report, ...]:
@@ -55,21 +60,49 @@ def _put_away(landing: Landing, item: Item) -> Report | None:
         return None
     target = at(landing.archive, relative)
     try:
-        is_put = _put(item, target)
+        is_put = _put(landing, item, relative, target)
     except FileNotFoundError:
         if is_there(item.path):
             raise
         return None  # another table has put it away meanwhile
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EINVAL):
+            raise
+        return Report(item.path, "a link", "it was exchanged for a link since it was read, and stays")
     if not is_put:
         return Report(item.path, "same name, other content", f"{target} holds something else")
     fault("archive.put")
-    remove_file(item.path)
+    if is_remote(landing.folder):
+        remove_file(item.path)
+    else:
+        remove_below(landing.folder, relative)
     return None
 
 
-def _put(item: Item, target: Path) -> bool:
+def _put(landing: Landing, item: Item, relative: str, target: Path) -> bool:
     make_folder(target.parent)
     if is_remote(target) and not is_stamped(item.name):
         mark_arrival(target, item.stamp)
         fault("archive.marked")
-    return put_file_if_absent(item.path, target, item.size) or is_same_content(item.path, target)
+    if is_remote(landing.folder) or is_remote(target):
+        is_put = put_file_if_absent(item.path, target, item.size)
+    else:
+        with os.fdopen(open_below(landing.folder, relative), "rb") as file:
+            is_put = _put_opened(file, item.path, target)
+    return is_put or is_same_content(item.path, target)
+
+
+def _put_opened(file: IO[bytes], path: str, target: Path) -> bool:
+    """Put an open file into the archive: by a hard link where no other user can change it, else by a copy.
+
+    The owner of a file, a hard link of it and a process that has it open all go on writing to a linked file.
+    """
+    status = os.fstat(file.fileno())
+    if status.st_nlink > 1 or foreign_writer(status, file.fileno()) is not None:
+        return put_copy_if_absent(file, target)
+    if not put_file_if_absent(path, target):
+        return False
+    if target.is_symlink():  # the name was exchanged since the file was opened
+        target.unlink()
+        return put_copy_if_absent(file, target)
+    return True

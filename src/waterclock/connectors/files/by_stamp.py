@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import os
+import stat
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -16,7 +17,7 @@ from itertools import takewhile
 from operator import attrgetter
 from pathlib import Path
 
-from waterclock.connectors.files.landed_names import Candidate, Names, is_date_folder, listed, named_at
+from waterclock.connectors.files.landed_names import Candidate, Names, is_date_folder, listed, mode_of, named_at
 from waterclock.connectors.interface import Report
 from waterclock.filesystem import Found, at, files_below, text_of
 from waterclock.object_stores import is_remote
@@ -43,7 +44,9 @@ class ByStamp:
         if is_remote(root):
             self._list_stored(f"{self._root}/{names.supplier}/{names.source}")
         else:
-            self._list(f"{root}{os.sep}{names.supplier}{os.sep}{names.source}")
+            supplier = f"{root}{os.sep}{names.supplier}"
+            if not stat.S_ISLNK(mode_of(supplier)):
+                self._list(f"{supplier}{os.sep}{names.source}")
 
     def between(self, low: datetime, high: datetime) -> list[Candidate]:
         """Return the files stamped in `[low, high)`, oldest first."""
@@ -68,6 +71,8 @@ class ByStamp:
         return (one for one in merge(*found, key=stamp_of, reverse=True) if until is None or one.stamp <= until)
 
     def _list(self, folder: str) -> None:
+        if stat.S_ISLNK(mode_of(folder)):
+            return
         there = listed(folder)
         self._folders.append((folder, sorted(name for name in there if name.startswith(self._prefix))))
         for name in there:
@@ -89,7 +94,7 @@ class ByStamp:
             path = f"{folder}{self._slash}{names[place]}"
             found = self._stored.get(path)
             one = named_at(path, names[place], self._root, self._names, self._zone, found)
-            if not isinstance(one, Report) and (found or not os.path.isdir(path)):  # noqa: PTH112 - cheaper than a Path
+            if not isinstance(one, Report) and (found or stat.S_IFMT(mode_of(path)) in (0, stat.S_IFREG)):
                 yield one
 
     def _name(self, instant: datetime, margin: timedelta) -> str:

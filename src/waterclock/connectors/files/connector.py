@@ -25,6 +25,7 @@ from waterclock.connectors.files.markers import has_marker
 from waterclock.connectors.files.originals import RAW, keeps_times, rows_of_files
 from waterclock.connectors.files.originals import TYPES as RAW_TYPES
 from waterclock.connectors.files.origins import told_apart, with_file_names
+from waterclock.connectors.files.own_copies import name_as_landed
 from waterclock.connectors.files.places import folder_of, landing_of, reach
 from waterclock.connectors.files.reading_options import ROOM, Reading, reading_of, wrong_raw, wrong_reading
 from waterclock.connectors.files.writing import wrong_writing
@@ -88,16 +89,20 @@ _WRITING_OPTIONS = {
     "compression": Option(choices=("none", "gzip", "bz2", "zstd"), help="the files' compression; none"),
     "header": Option("flag", help="whether a CSV file begins with its columns' names; true unless said"),
     "delimiter": Option(help="what parts the fields of a CSV file; a comma"),
+    "formulas": Option(
+        choices=("keep", "escape"),
+        help="escape: texts of a CSV file that a spreadsheet takes for formulas have an apostrophe before them; keep",
+    ),
     TIMELABEL: Option("flag", help="whether a label's file has it as its last column; true unless said"),
 }
 
 # those of `object_stores.OPTIONS`, for the buckets of `path` and `archive`
 _STORE_OPTIONS = {
-    "endpoint": Option(help="the URL of an object store that is not AWS's own"),
+    "endpoint": Option(is_address=True, help="the URL of an object store that is not AWS's own"),
     "region": Option(help="the bucket's region; AWS_REGION"),
     "access_key_id": Option(help="who asks; AWS_ACCESS_KEY_ID, or the machine's role"),
-    "secret_access_key": Option(help="their key, as a secret; AWS_SECRET_ACCESS_KEY"),
-    "session_token": Option(help="the token of passing credentials, as a secret; AWS_SESSION_TOKEN"),
+    "secret_access_key": Option(is_secret=True, help="their key, as a secret; AWS_SECRET_ACCESS_KEY"),
+    "session_token": Option(is_secret=True, help="the token of passing credentials, as a secret; AWS_SESSION_TOKEN"),
     "virtual_hosted_style_request": Option("flag", help="whether the bucket stands in the host's name; false"),
 }
 
@@ -197,7 +202,8 @@ class FilesCollector:
         """Name the file, line and column that Spark stumbled over."""
         from waterclock.connectors.files.broken import explain
 
-        return explain(error, self._reading(unit), told_apart(columns)[0])
+        found = explain(error, self._reading(unit), told_apart(columns)[0])
+        return None if found is None else name_as_landed(found, self._reading(unit))
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
         """All complete files of the unit, new and archived, oldest first; and what is left alone."""
@@ -310,7 +316,7 @@ class FilesCollector:
         by_label: dict[datetime | None, Sequence[Item]] = {label: taken for label, taken in items.items()}  # noqa: C416
         landing = self._landing(unit)
         has_times = keeps_times(landing.folder, landing.archive)
-        collected = rows_of_files(spark, by_label, columns, has_times=has_times)
+        collected = rows_of_files(spark, by_label, columns, landing.folder, has_times=has_times)
         positions = {label: [_listed(item) for item in taken] for label, taken in by_label.items()}
         source = {label_of(label): of for label, of in positions.items() if label is not None}
         return replace(collected, source={"items": positions.get(None, source)})
@@ -346,7 +352,8 @@ class FilesCollector:
         return Collected(spark.range(0).select(*fields, label), source={"items": []}, is_empty=True)
 
     def _reading(self, unit: Unit) -> Reading:
-        return replace(reading_of(unit.options), room=self._landing(unit).archive / ROOM)
+        landing = self._landing(unit)
+        return replace(reading_of(unit.options), room=landing.archive / ROOM, landing=landing.folder)
 
     def _landing(self, unit: Unit) -> land.Landing:
         return landing_of(self.setting, unit)

@@ -22,7 +22,7 @@ from waterclock.connectors.files.originals import TYPES, digest_of
 from waterclock.connectors.sealed import batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import look, make_folder, move_file, names_in, opened, remove_file, written
+from waterclock.filesystem import look, make_delivery_folder, move_file, names_in, opened, remove_file, written
 from waterclock.flow.declarations import Unit
 from waterclock.object_stores import is_remote
 
@@ -142,7 +142,7 @@ class Copier:
 
     def _copy(self, source: str, one: Original, changed: datetime | None, part: Path, where: str) -> None:
         """Write a file aside under a name of this attempt, read it back, and give it the name that others find."""
-        make_folder(part.parent)
+        make_delivery_folder(part.parent)
         aside = part if is_remote(part) else part.with_name(f"{self.claim}.{part.name}.{uuid.uuid4().hex}.tmp")
         try:
             with opened(source) as reading, written(aside) as writing:

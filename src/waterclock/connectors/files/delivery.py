@@ -40,7 +40,7 @@ from waterclock.filesystem import (
     folders_in,
     is_there,
     look,
-    make_folder,
+    make_delivery_folder,
     move_file,
     names_in,
     put_if_absent,
@@ -154,7 +154,7 @@ class FilesDeliverer:
         if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
             return _Entry(Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note), "")
         place = self.folder / str(part)
-        make_folder(place.parent)
+        make_delivery_folder(place.parent)
         batches = batches_of(delivery.files, [name for name, _ in delivery.columns])
         columns = delivery.columns
         if delivery.is_by_label and writing.has_timelabel:
@@ -276,7 +276,7 @@ class FilesDeliverer:
             ],
             "newest": _parts(tops[-1]) if tops else None,
         }
-        make_folder(records)
+        make_delivery_folder(records)
         if not put_if_absent(records / f"{claim}.json", json.dumps(record), is_flushed=True):
             return self._stands(records, claim)
         return tuple(entry.delivered for entry in entries)
@@ -291,7 +291,7 @@ class FilesDeliverer:
             there = set(names_in((self.folder / parts[0]).parent, "")) if parts else set()
             for copy in entry.copies:
                 if copy.part.rpartition("/")[2] in there:
-                    make_folder((self.folder / copy.target).parent)
+                    make_delivery_folder((self.folder / copy.target).parent)
                     self._put_in_place(copy.part, copy.target)
 
     def _put_in_place(self, part: str, place: str) -> None:
@@ -310,6 +310,7 @@ def writing_of(unit: Unit) -> Writing:
         has_header=bool(options.get("header", True)),
         delimiter=str(options.get("delimiter", ",")),
         has_timelabel=bool(options.get(TIMELABEL, True)),
+        escapes_formulas=options.get("formulas") == "escape",
     )
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -162,13 +163,23 @@ def _paths(
 ) -> Iterator[tuple[str, str]]:
     """Give what may be of the unit, each with the name that its item would have."""
     if names.supplier:
-        yield from _walk(root / names.supplier / names.source, finds, without, only)
+        folder = root / names.supplier / names.source
+        links = [each for each in (folder.parent, folder) if each.is_symlink()]
+        finds.reports += [_link(str(each)) for each in links]
+        if not links:
+            yield from _walk(folder, finds, without, only)
         return
+    plain: dict[str, bool] = {"": True}
     for relative in _matching(root, names.path):
         if relative in without or (only is not None and relative not in only):
             continue
         path = f"{root}{os.sep}{relative}"
-        if os.path.isfile(path) and not any(part.startswith((".", "_")) for part in relative.split("/")):  # noqa: PTH113
+        if any(part.startswith((".", "_")) for part in relative.split("/")):
+            continue
+        mode = mode_of(path)
+        if stat.S_ISLNK(mode) or not _is_plain(root, relative.rpartition("/")[0], plain):
+            finds.reports.append(_link(path))
+        elif stat.S_ISREG(mode):
             yield path, relative
 
 
@@ -190,13 +201,40 @@ def _walk(
         if only is not None and name not in only and not is_dated:
             continue
         path = f"{folder}{os.sep}{name}"
-        if not os.path.isdir(path):  # noqa: PTH112 - a Path costs more than the rest of a look at a name
+        mode = mode_of(path)
+        if stat.S_ISLNK(mode):
+            finds.reports.append(_link(path))
+        elif mode and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            finds.reports.append(Report(path, "no file", "it is a pipe, a socket or a device"))
+        elif not stat.S_ISDIR(mode):
             if only is None or name in only:
                 yield path, name
         elif is_dated:
             yield from _walk(path, finds, without, only)
         else:
             finds.reports.append(Report(path, "misnamed", "a subfolder here is part of a date, such as 2017/08"))
+
+
+def mode_of(path: str) -> int:
+    """Return the mode of a file, a folder or a link itself; 0 where it is gone."""
+    try:
+        return os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+
+
+def _is_plain(root: Path, folder: str, known: dict[str, bool]) -> bool:
+    """Return whether no part of a folder's path below `root` is a link; `known` keeps what was found."""
+    if folder not in known:
+        is_link = stat.S_ISLNK(mode_of(f"{root}{os.sep}{folder}"))
+        known[folder] = not is_link and _is_plain(root, folder.rpartition("/")[0], known)
+    return known[folder]
+
+
+def _link(path: str) -> Report:
+    return Report(
+        path, "a link", "links are not followed: whoever put it here may not be allowed to read what it names"
+    )
 
 
 def listed(folder: Path | str) -> list[str]:

@@ -10,11 +10,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from waterclock.connectors.files.origins import told_apart
+from waterclock.connectors.files.own_copies import open_landed
 from waterclock.connectors.interface import Collected, Item
-from waterclock.filesystem import each_of, look, opened
+from waterclock.filesystem import each_of, look, opened, path_below
 from waterclock.flow.declarations import Columns
 from waterclock.flow.origins import IN_ROWS
 from waterclock.flow.origins import TYPES as TOLD
@@ -33,7 +34,12 @@ _CHUNK = 1 << 20
 
 
 def rows_of_files(
-    spark: SparkSession, items: Mapping[datetime | None, Sequence[Item]], columns: Columns, *, has_times: bool
+    spark: SparkSession,
+    items: Mapping[datetime | None, Sequence[Item]],
+    columns: Columns,
+    landing: Path,
+    *,
+    has_times: bool,
 ) -> Collected:
     """Return a row for each file of each label, without labels where their key is None.
 
@@ -43,7 +49,8 @@ def rows_of_files(
     """
     own, tells = told_apart(columns)
     pairs = [(label, item) for label, taken in items.items() for item in taken]
-    sums = each_of([item.path for _, item in pairs], digest_of, at=pairs[0][1].path) if pairs else []
+    paths = [item.path for _, item in pairs]
+    sums = each_of(paths, lambda path: _digest_below(path, landing), at=paths[0]) if paths else []
     rows = [
         (
             item.name, item.stamp, look(item.path).changed if has_times else None, item.size, digest,
@@ -64,10 +71,23 @@ def rows_of_files(
 
 def digest_of(path: str | Path) -> str:
     """Return the SHA-256 of what a file holds, in hexadecimal. Cost: it is read in a stream."""
-    found = hashlib.sha256()
     with opened(path) as file:
-        while chunk := file.read(_CHUNK):
-            found.update(chunk)
+        return _digest(file)
+
+
+def _digest_below(path: str, landing: Path) -> str:
+    """Return the digest of a file; of one in the landing folder without following a link that took its place."""
+    relative = None if is_remote(landing) else path_below(path, landing)
+    if relative is None:
+        return digest_of(path)
+    with open_landed(path, landing, relative) as file:
+        return _digest(file)
+
+
+def _digest(file: IO[bytes]) -> str:
+    found = hashlib.sha256()
+    while chunk := file.read(_CHUNK):
+        found.update(chunk)
     return found.hexdigest()
 
 

@@ -16,6 +16,7 @@ from waterclock.flow.capabilities import Wrong
 _POSITION = re.compile(r"\s*(\S+)\s+([0-9]+)\s*-\s*([0-9]*)\s*")
 _RANGE = re.compile(r"([A-Za-z]{1,3})([1-9][0-9]{0,6})(?::([A-Za-z]{1,3})([1-9][0-9]{0,6})?)?")
 ROOM = "_unpacked"
+COPIES = "_copies"
 _MOST_MB = 4096
 _OUTER = re.compile(r"\s*([^\s,]+)(?:\s+AS\s+([^\s,]+))?\s*", re.IGNORECASE)
 
@@ -50,8 +51,9 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the files of a unit are to be understood; `room` is a folder in which zips may be unpacked.
+    """How the files of a unit are to be understood.
 
+    `room` is a folder for unpacked zips and for copies of files below `landing` that another user can change.
     `keeps_unread`: a line that cannot be read is a row of its own, and no reason to refuse its file.
     """
 
@@ -73,6 +75,7 @@ class Reading:
     merged: str = "refuse"
     most_bytes: int = _MOST_MB << 20
     room: Path | None = None
+    landing: Path | None = None
     keeps_unread: bool = False
 
     @property

@@ -20,6 +20,7 @@ from waterclock.connectors.files.file_schemas import Shape, shapes_of
 from waterclock.connectors.files.json_records import RECORD, WHOLE, records
 from waterclock.connectors.files.misfits import refused
 from waterclock.connectors.files.origins import by_file
+from waterclock.connectors.files.own_copies import name_as_landed
 from waterclock.connectors.files.raw_rows import Asked, RawRows, literal, raw_rows, reader_of
 from waterclock.connectors.files.reading_options import Reading
 from waterclock.connectors.files.zips import as_of_zips, unpacked
@@ -89,8 +90,10 @@ def scan(  # noqa: PLR0913 - each is a part of what is read
         frame = as_of_zips(spark, scanned.frame, found)
         if time and stamps and reading.keeps_unread:
             frame = _at_stamps(spark, frame, stamps)
-    except BaseException:
+    except BaseException as error:
         found.close()
+        if isinstance(error, WaterclockError):
+            name_as_landed(error, reading)
         raise
     seen = tuple((kinds, [found.zips.get(path, path) for path in members]) for kinds, members in scanned.seen)
     return Scanned(frame, scanned.left_out, seen, found.close)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -28,13 +29,17 @@ ENDINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a file is to be written. `has_timelabel`: whether one of a single label bears it as a column."""
+    """How a file is to be written. `has_timelabel`: whether one of a single label bears it as a column.
+
+    `escapes_formulas`: texts that a spreadsheet takes for formulas have an apostrophe before them.
+    """
 
     format: str = "csv"
     compression: str = "none"
     has_header: bool = True
     delimiter: str = ","
     has_timelabel: bool = True
+    escapes_formulas: bool = False
 
     def __post_init__(self) -> None:
         if (self.format, self.compression) not in ENDINGS:
@@ -106,9 +111,12 @@ def _write_csv(
     options = pc.WriteOptions(include_header=False, delimiter=writing.delimiter, quoting_style="needed")
     with _compressed(file, writing) as sink:
         if writing.has_header:
-            sink.write((writing.delimiter.join(_csv_name(name, writing) for name in names) + "\n").encode())
+            said = [f"'{name}" if writing.escapes_formulas and _FORMULA.match(name) else name for name in names]
+            sink.write((writing.delimiter.join(_csv_name(name, writing) for name in said) + "\n").encode())
         for batch in batches:
             texts = [_text(column, kind) for column, (_, kind) in zip(batch.columns, columns, strict=True)]
+            if writing.escapes_formulas:
+                texts = [_escaped(text, column) for text, column in zip(texts, batch.columns, strict=True)]
             pc.write_csv(pa.RecordBatch.from_arrays(texts, names=names), sink, options)
             rows += batch.num_rows
     return rows
@@ -151,6 +159,25 @@ def _text(column: pa.Array, kind: str) -> pa.Array:
     return flat(column, kind, mark="Z")
 
 
+def _escaped(text: pa.Array, column: pa.Array) -> pa.Array:
+    """Put an apostrophe before each text that a spreadsheet takes for a formula, and before each that begins with one.
+
+    So one apostrophe less is the text as it was. Numbers and times are none: `-5` stays a number.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def is_text(kind: pa.DataType) -> bool:
+        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+    if not is_text(text.type) or not (is_text(column.type) or pa.types.is_nested(column.type)):
+        return text
+    return pc.replace_substring_regex(text, f"^({_FORMULA.pattern})", r"'\1")
+
+
+_FORMULA = re.compile("[=+@\t\r\n'\uff1d\uff0b\uff0d\uff20-]")
+
+
 def _schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
     import pyarrow as pa
 
@@ -176,6 +203,9 @@ def wrong_writing(options: Mapping[str, Any]) -> Iterator[Wrong]:
             why = "the files are copies of those that were collected, byte for byte"
             yield Wrong("E334", name, f"{name} beside format 'raw'", why, f"leave {name} out")
         return
+    if "formulas" in options and options.get("format", "csv") != "csv":
+        why = f"the format is {options['format']}, whose readers tell a text from a formula"
+        yield Wrong("E334", "formulas", "formulas without format 'csv'", why, "leave formulas out")
     if "keep" in options:
         why = "what is kept is of files that are copied; these are made anew"
         yield Wrong("E334", "keep", "keep without format 'raw'", why, "say format 'raw', of a table collected so")

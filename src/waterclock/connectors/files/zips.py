@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.files.file_schemas import unreadable
 from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.connectors.files.origins import by_file
-from waterclock.connectors.files.reading_options import ROOM, Reading
+from waterclock.connectors.files.own_copies import changeable, copy_all
+from waterclock.connectors.files.reading_options import COPIES, ROOM, Reading
 from waterclock.connectors.interface import nothing_held
 from waterclock.connectors.windowing import FILE_KEY, file_key_of
 from waterclock.errors import WaterclockError
@@ -44,7 +45,10 @@ _STAMP = "%Y%m%d%H%M%S"
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """The files to read in place of those that were asked for, and from which zip each came; `close` removes them."""
+    """The files to read in place of those that were asked for, and from which zip or original each came.
+
+    `close` removes them.
+    """
 
     paths: tuple[str, ...]
     zips: Mapping[str, str] = field(default_factory=dict)
@@ -52,28 +56,39 @@ class Unpacked:
 
 
 def unpacked(paths: Sequence[str], reading: Reading) -> Unpacked:
-    """Write the members of zips into a folder of their own in `reading.room`; other files stay what they are.
+    """Write the members of zips into a folder in `reading.room`, and copies of files that another user can change.
+
+    Other files are read where they are.
 
     Raises  E881 for members whose names lead elsewhere; E882 for zips that would grow too large; E883 for those with
             members that cannot be read (of no known kind, locked, packed otherwise than by deflate); E807 for a damaged
             zip, and one whose members are not as long as it says. Nothing is left behind then
     Cost    one pass over the zips, in bounded memory, and their members once on the storage
     """
-    packed = [path for path in paths if (kind := format_of(path)) and FORMATS[kind[0]] == "zip"]
-    if not packed or reading.room is None:
+    packed = [path for path in paths if _is_zip(path)]
+    foreign = changeable(paths, reading.landing)
+    if reading.room is None or not (packed or foreign):
         return Unpacked(tuple(paths))
     _sweep(reading.room)
     folder = reading.room / f"{datetime.now(UTC):{_STAMP}}-{uuid.uuid4().hex}"
-    places = {path: folder / str(at) / Path(path).name for at, path in enumerate(packed)}
     try:
-        taken = each_of(packed, lambda path: _members(path, places[path], reading), at=packed[0])
-        by_zip = dict(zip(packed, taken, strict=True))
+        copies = copy_all(foreign, reading.landing, folder)
+        sources = [copies.get(path, path) for path in paths]
+        places = {path: folder / str(at) / Path(path).name for at, path in enumerate(filter(_is_zip, sources))}
+        taken = each_of(list(places), lambda path: _members(path, places[path], reading), at=folder)
+        by_zip = dict(zip(places, taken, strict=True))
     except BaseException:
         remove_folder(folder)
         raise
-    members = {member: path for path, found in by_zip.items() for member in found}
-    every = tuple(one for path in paths for one in by_zip.get(path, [path]))
-    return Unpacked(every, members, lambda: remove_folder(folder))
+    origins = {copy: path for path, copy in copies.items()}
+    origins |= {member: origins.get(path, path) for path, found in by_zip.items() for member in found}
+    every = tuple(one for path in sources for one in by_zip.get(path, [path]))
+    return Unpacked(every, {path: origins[path] for path in every if path in origins}, lambda: remove_folder(folder))
+
+
+def _is_zip(path: str) -> bool:
+    kind = format_of(path)
+    return kind is not None and FORMATS[kind[0]] == "zip"
 
 
 def as_of_zips(spark: SparkSession, frame: DataFrame, found: Unpacked) -> DataFrame:
@@ -93,7 +108,7 @@ def told_name(path: str) -> str:
 
 def is_member(path: str) -> bool:
     """Tell whether a path is that of an unpacked member."""
-    return f"/{ROOM}/" in path
+    return f"/{ROOM}/" in path and f"/{COPIES}/" not in path
 
 
 def _members(path: str, place: Path, reading: Reading) -> list[str]:

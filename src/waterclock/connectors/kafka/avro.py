@@ -38,6 +38,8 @@ _LOGICAL = {
     "time-millis": "STRING", "time-micros": "STRING",
 }  # fmt: skip
 _MOST_DIGITS = 38
+_MOST_BYTES = 16 * 1024 * 1024
+"""Of one answer of a registry."""
 
 
 @dataclass(slots=True)
@@ -132,8 +134,11 @@ def _asked(registry: Mapping[str, str], path: str, where: str) -> Mapping[str, A
     try:
         trusted = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=registry.get("registry_ca")))
         with urllib.request.build_opener(trusted, _Staying).open(request, timeout=30) as answer:
-            told: Mapping[str, Any] = json.load(answer)
-            return told
+            content = answer.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise _no_schema(where, f"{address}: it answers with more than {_MOST_BYTES >> 20} MiB")
+        told: Mapping[str, Any] = json.loads(content)
+        return told
     except urllib.error.HTTPError as error:
         error.close()
         is_passing = error.code >= 500 or error.code == 429

@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from waterclock.flow.capabilities import Option, Wrong
-from waterclock.flow.declarations import Secret
 
 BY_TOKEN = "OAUTHBEARER"  # noqa: S105 - the name of a mechanism
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", BY_TOKEN)
@@ -16,15 +15,15 @@ OF_CONNECTION: Mapping[str, Option] = {
     "security": Option(choices=("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"), help="plaintext"),
     "mechanism": Option(choices=_MECHANISMS, help="how we show who we are, with security sasl_plaintext or sasl_ssl"),
     "username": Option(help="its user"),
-    "password": Option(help="the user's password, as a secret"),
+    "password": Option(is_secret=True, help="the user's password, as a secret"),
     "token_file": Option(help="a file with the token of OAUTHBEARER, read again before it ends"),
     "ca": Option(help="a file of certificates that brokers are trusted by; the machine's"),
     "certificate": Option(help="a file with this client's certificate"),
     "key": Option(help="a file with the certificate's key"),
-    "key_password": Option(help="what opens the key, as a secret"),
+    "key_password": Option(is_secret=True, help="what opens the key, as a secret"),
     "registry": Option(help="the address of a schema registry, for Avro"),
     "registry_user": Option(help="its user"),
-    "registry_password": Option(help="the user's password, as a secret"),
+    "registry_password": Option(is_secret=True, help="the user's password, as a secret"),
     "registry_ca": Option(help="a file of certificates that the registry is trusted by; the machine's"),
     "timeout": Option("number", help="seconds to wait for an answer; 30"),
 }
@@ -45,7 +44,6 @@ OF_PUBLISH: Mapping[str, Option] = {
 }
 _OF_USERS = ("mechanism", "username", "password", "token_file")
 _OF_TLS = ("ca", "certificate", "key", "key_password")
-_SECRETS = ("password", "key_password", "registry_password")
 _PAIRS = {
     "certificate": "key",
     "key": "certificate",
@@ -75,15 +73,6 @@ def wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterator[
 
 def _wrong_login(options: Mapping[str, Any]) -> Iterator[Wrong]:
     security = str(options.get("security", "plaintext"))
-    for name in _SECRETS:
-        if name in options and not isinstance(options[name], Secret):
-            yield Wrong(
-                "E322",
-                name,
-                f"{name} is written out",
-                "it would stand in version control, in plans and in logs",
-                f"name it: {name} SECRET 'name', in the project file {{ secret = \"name\" }}",
-            )
     for name, other in _PAIRS.items():
         if name in options and other not in options:
             yield Wrong("E322", name, f"{name} is said without {other}", "", f"say {other} too")

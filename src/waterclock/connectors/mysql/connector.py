@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 CAPABILITIES = Capabilities(
     type="mysql",
     connection_options={
-        "url": Option(is_required=True, help="the database, as mysql://user@host:3306/database"),
-        "password": Option(help="its user's password, as a secret"),
+        "url": Option(is_required=True, is_address=True, help="the database, as mysql://user@host:3306/database"),
+        "password": Option(is_secret=True, help="its user's password, as a secret"),
         "certificate": Option(help="the client's certificate in place of a password, a file below the project"),
         "key": Option(help="the certificate's key, a file that its owner alone may read"),
         "ca": Option(help="the authorities by which the server's certificate is signed; the server is then verified"),

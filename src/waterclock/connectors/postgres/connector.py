@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 CAPABILITIES = Capabilities(
     type="postgres",
     connection_options={
-        "url": Option(is_required=True, help="the database, as postgresql://user@host:5432/database"),
-        "password": Option(help="its user's password, as a secret; else libpq's places are looked at"),
+        "url": Option(is_required=True, is_address=True, help="the database, as postgresql://user@host:5432/database"),
+        "password": Option(is_secret=True, help="its user's password, as a secret; else libpq's places are looked at"),
         "certificate": Option(help="the client's certificate in place of a password, a file below the project"),
         "key": Option(help="the certificate's key, a file that its owner alone may read"),
         "ca": Option(help="the authorities by which the server's certificate is signed; the server is then verified"),

@@ -18,6 +18,7 @@ from waterclock.flow.capabilities import Capabilities, Option, Wrong
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.flow.origins import TYPES
+from waterclock.ownership import make_private_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,9 +47,13 @@ def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable
 
 CAPABILITIES = Capabilities(
     type="receiver",
+    secret_code="E333",  # noqa: S106 - the code of an error
     connection_options={
         "path": Option(is_required=True, help="the folder of this machine that events are written to"),
-        "token": Option(help="what senders say as `Authorization: Bearer`, as a secret; none, for this machine alone"),
+        "token": Option(
+            is_secret=True,
+            help="what senders say as `Authorization: Bearer`, as a secret; none, for this machine alone",
+        ),
         "max_body": Option("number", help="the bytes that a request may hold, unpacked; 1048576, 16777216 at most"),
         "max_waiting": Option("number", help="the bytes of requests that wait for the disk at once; 67108864"),
         "headers": Option(help="the request's headers to keep, with commas between: a column _headers; none"),
@@ -126,7 +131,7 @@ class ReceiverCollector:
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
         """All files of events, new and archived, oldest first; and the segments that are damaged."""
         folder = self._folder(unit)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         listing = self._files().arrivals(_landed(unit), taken)
         return Listing(listing.items, (*listing.reports, *map(_report, self._damaged(folder))))
 
@@ -138,7 +143,7 @@ class ReceiverCollector:
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
         """Read files of events into one frame by one scan, each row with the label its file was taken by."""
-        self._folder(unit).mkdir(parents=True, exist_ok=True)
+        make_private_folder(self._folder(unit))
         collected = self._files().read_items(spark, _landed(unit), items, columns, zone)
         return replace(collected, left_out=tuple(name for name in collected.left_out if name not in OWN))
 

@@ -7,17 +7,18 @@ go there by one write and one sync.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Protocol, Self
 
+from waterclock.access_tokens import WrongTokens, bearer_of, is_same
 from waterclock.connectors.receiver.events import RefusedError, events_of, unpacked
 from waterclock.connectors.receiver.writing import SyncFailedError
+from waterclock.served_hosts import ServedHosts
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -75,6 +76,8 @@ class Stream:
     def __init__(self, limits: Limits, writer: Writer) -> None:
         self.limits = limits
         self.counts = Counts()
+        self.held = 0  # bytes of requests that come or wait
+        self.coming: dict[_Share, None] = {}  # requests that have not come whole, the oldest first
         self._writer = writer
         self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
         self._woken = asyncio.Event()
@@ -140,13 +143,24 @@ def _fail(waiting: Sequence[tuple[bytes, asyncio.Future[None]]], error: OSError)
 
 @dataclass(slots=True)
 class Door:
-    """An application, of ASGI and of RSGI, of streams by `connection/stream`. `is_ready` is False once it is ending."""
+    """An application, of ASGI and of RSGI, of streams by `connection/stream`. `is_ready` is False once it is ending.
+
+    `max_waiting` bounds the bytes that come and wait. Each stream has an equal share of as much again for itself, so
+    that senders of one stream take nothing from another. `/metrics` names streams, to those who send `metrics_token`.
+    """
 
     streams: Mapping[str, Stream]
     max_waiting: int = 64 << 20
     is_ready: bool = True
     patience: float = 60.0
-    held: int = 0
+    hosts: ServedHosts = field(default_factory=ServedHosts)
+    metrics_token: str | None = None
+    wrong: WrongTokens = field(default_factory=WrongTokens)
+
+    @property
+    def held(self) -> int:
+        """The bytes of all requests that come or wait."""
+        return sum(stream.held for stream in self.streams.values())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of ASGI."""
@@ -181,11 +195,13 @@ class Door:
 
     async def _answer(self, method: str, path: str, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> _Answer:
         if method != "POST":
-            return self._state(method, path)
-        stream = self._let_in(path, headers)
+            return await self._state(method, path, headers)
+        stream = await self._let_in(path, headers)
         return stream if isinstance(stream, tuple) else await self._take(stream, headers, parts)
 
-    def _state(self, method: str, path: str) -> _Answer:
+    async def _state(self, method: str, path: str, headers: Mapping[str, str]) -> _Answer:
+        if not self.hosts.allows(headers.get("host", "")):
+            return _NOT_SERVED
         if method not in {"GET", "HEAD"}:
             return 405, {"error": "events are POSTed"}, (("allow", "GET, POST"),)
         if path == "livez":
@@ -193,38 +209,52 @@ class Door:
         if path == "readyz":
             return (200 if self.is_ready else 503), {"ready": self.is_ready}, ()
         if path == "metrics":
-            told = {
-                name: {"events": of.events, "requests": of.requests, "refused": of.refused, "syncs": of.syncs}
-                for name, of in ((name, stream.counts) for name, stream in self.streams.items())
-            }
-            return 200, {"streams": told, "waiting_bytes": self.held}, ()
+            return await self._without(self.metrics_token, headers) or self._metrics()
         return 404, {"error": "there are /livez, /readyz and /metrics; events are POSTed to /connection/stream"}, ()
 
-    def _let_in(self, path: str, headers: Mapping[str, str]) -> Stream | _Answer:
-        """Find the stream, unless the sender may not know: the token is asked for before a name is told to be wrong."""
+    def _metrics(self) -> _Answer:
+        told = {
+            name: {"events": of.events, "requests": of.requests, "refused": of.refused, "syncs": of.syncs}
+            for name, of in ((name, stream.counts) for name, stream in self.streams.items())
+        }
+        return 200, {"streams": told, "waiting_bytes": self.held}, ()
+
+    async def _let_in(self, path: str, headers: Mapping[str, str]) -> Stream | _Answer:
+        """Find the stream, unless the sender may not know: a token is asked for before a name is told to be wrong."""
         stream = self.streams.get(path)
-        token = self._token_of(path.partition("/")[0]) if stream is None else stream.limits.token
-        if token is not None:
-            kind, _, said = headers.get("authorization", "").partition(" ")
-            if kind.lower() != "bearer":
-                return 401, {"error": "a token is needed: Authorization: Bearer"}, (("www-authenticate", "Bearer"),)
-            if not hmac.compare_digest(said.strip().encode(), token.encode()):
-                return 403, {"error": "that is not the token of this connection"}, ()
+        tokens = {each.limits.token for each in self.streams.values()} - {None}
+        if stream is None and tokens:
+            sent = bearer_of(headers.get("authorization", "")) or ""
+            known = [token for token in tokens if token is not None and is_same(sent, token)]
+            if not known and (refusal := await self._without(None, headers)) is not None:
+                return refusal
+        elif stream is not None and stream.limits.token is not None:
+            if (refusal := await self._without(stream.limits.token, headers)) is not None:
+                return refusal
         elif "origin" in headers:
             # without a token all pages that a browser of this machine shows could send events
             return 403, {"error": "a browser's page may send nothing here: the connection has no token"}, ()
+        elif not self.hosts.allows(headers.get("host", "")):
+            return _NOT_SERVED
         if stream is None:
             return 404, {"error": "no table collects from here: POST to /connection/stream"}, ()
         return stream
 
-    def _token_of(self, connection: str) -> str | None:
-        of_connection = (it.limits.token for name, it in self.streams.items() if name.partition("/")[0] == connection)
-        return next(of_connection, None)
+    async def _without(self, token: str | None, headers: Mapping[str, str]) -> _Answer | None:
+        """Return the answer to who does not send a token, which None can never be; None for who does."""
+        sent = bearer_of(headers.get("authorization", ""))
+        if sent is None:
+            return 401, {"error": "a token is needed: Authorization: Bearer"}, (("www-authenticate", "Bearer"),)
+        if token is not None and is_same(sent, token):
+            return None
+        if not await self.wrong.delay():
+            return 429, {"error": "too many wrong tokens"}, _RETRY
+        return 403, {"error": "that is not the token"}, ()
 
     async def _take(self, stream: Stream, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> _Answer:
         stream.counts.requests += 1
         try:
-            with _Share(self) as share:
+            with _Share(self, stream) as share:
                 body = await self._body(headers.get("content-length", ""), parts, stream.limits.max_body, share)
                 read = _read if len(body) <= _IN_THE_LOOP else _read_aside
                 events, kept = await read(body, headers, stream.limits)
@@ -240,54 +270,96 @@ class Door:
         return HTTPStatus.ACCEPTED, {"accepted": events}, ()
 
     async def _body(self, said: str, parts: AsyncIterator[bytes], most: int, share: _Share) -> bytes:
-        """Return a request's body, which says its length or not; what is said to come is kept free for it.
+        """Return a request's body, which says its length or not; room is taken as it comes.
 
         Raises  RefusedError: 413 for a body that is too large, 408 for one that does not come, 503 where too much waits
         """
         length = min(int(said), most + 1) if said.isdecimal() and len(said) <= _LONGEST_LENGTH else None
         if (length or 0) > most:
             raise _too_large(most)
-        share.add(length or 0)
         came: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(self.patience) as time:
+                share.comes(time)
                 async for part in parts:
                     size += len(part)
                     if size > most:
                         raise _too_large(most)
-                    if length is None:
-                        share.add(len(part))
+                    share.add(len(part))
                     came.append(part)
         except TimeoutError:
+            if share.is_out:
+                raise _no_room() from None
             said = f"the request did not come whole within {self.patience:g} seconds"
             raise RefusedError(said, HTTPStatus.REQUEST_TIMEOUT) from None
+        finally:
+            share.has_come()
         return b"".join(came)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Share:
-    """What one request takes of the bytes that may wait at once; given back when it is answered."""
+    """The bytes that one request takes of those that may come and wait at once; given back when it is answered.
+
+    Where a stream's share is full, the request that has been coming for longest gives way: what its sender announces
+    and does not send keeps nobody out.
+    """
 
     door: Door
+    stream: Stream
     size: int = 0
+    is_out: bool = False
+    _time: asyncio.Timeout | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.door.held -= self.size
+        self._give_back()
+
+    def comes(self, time: asyncio.Timeout) -> None:
+        """Begin to wait for the request's body, within `time`."""
+        self._time = time
+        self.stream.coming[self] = None
+
+    def has_come(self) -> None:
+        """Wait no more: the body is here, or refused."""
+        self.stream.coming.pop(self, None)
 
     def add(self, size: int) -> None:
-        """Take some more, unless all is taken: RefusedError (503)."""
+        """Take some more. Raises  RefusedError (503) where all is taken by requests that have come."""
+        if self.is_out:
+            raise _no_room()
         self.size += size
-        self.door.held += size
-        if self.door.held > self.door.max_waiting:
-            raise RefusedError("too much waits for the disk; send it again", HTTPStatus.SERVICE_UNAVAILABLE)
+        self.stream.held += size
+        share = self.door.max_waiting // len(self.door.streams)
+        while self.door.held > self.door.max_waiting and self.stream.held > share:
+            oldest = next((each for each in self.stream.coming if each is not self and each.size), None)
+            if oldest is None:
+                raise _no_room()
+            oldest.end()
+
+    def end(self) -> None:
+        """End the wait for the body, and give back what it took."""
+        self.is_out = True
+        self.has_come()
+        self._give_back()
+        if self._time is not None:
+            self._time.reschedule(asyncio.get_running_loop().time())
+
+    def _give_back(self) -> None:
+        self.stream.held -= self.size
+        self.size = 0
+
+
+def _no_room() -> RefusedError:
+    return RefusedError("too much waits for the disk; send it again", HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 _Answer = tuple[int, Mapping[str, Any], Sequence[tuple[str, str]]]
 _RETRY = (("retry-after", "1"),)
+_NOT_SERVED: _Answer = (421, {"error": "this name is not served here"}, ())
 
 
 class _GoneError(Exception):
@@ -306,8 +378,9 @@ async def _received(receive: Receive) -> AsyncIterator[bytes]:
 
 
 async def _streamed(headers: Mapping[str, str], protocol: Any) -> AsyncIterator[bytes]:
-    """Yield the parts of a body as RSGI gives them: at once, where it is known how long it is."""
-    if "content-length" in headers:
+    """Yield the parts of a body as RSGI gives them: at once, where it is known to be short."""
+    length = headers.get("content-length", "")
+    if length.isdecimal() and len(length) <= _LONGEST_LENGTH and int(length) <= _IN_THE_LOOP:
         yield await protocol()
         return
     async for part in protocol:

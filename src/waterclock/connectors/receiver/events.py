@@ -7,8 +7,10 @@ that is found broken in a window would stop a table.
 from __future__ import annotations
 
 import json
+import math
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,8 +26,14 @@ _BLANK = re.compile(r"[ \t\n\r]*")
 _BETWEEN = re.compile(r"[ \t\n\r]*,?[ \t\n\r]*")
 _BREAKS = str.maketrans("\r\n", "  ")
 _GZIP = 31
+MOST_LEVELS = 500
+"""Levels of objects and arrays that an event may have: half of what Spark's reader takes, as others read it later."""
 _LONG = 900  # what is shorter holds no number that Spark's reader finds too long
 _LONG_NAME = 40_000
+MOST_KEYS = 1_000  # of an event, at all levels: each may become a column, and Spark takes minutes for thousands
+_MOST_EXPONENT = 400
+_EXPONENT = re.compile(r"[0-9.][eE][+-]?0*[0-9]{3}")
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _SIMPLE: set[str] = set()  # keys that are their columns' names: most are, and all events have the same ones
 _MOST_KNOWN = 10_000
 
@@ -123,13 +131,20 @@ def _one(text: str, at: int, number: int) -> int:
     end: int
     try:
         event, end = _scan(text, at)
-        require_depth(text[at:end])
-        if end - at >= _LONG:
+        said = text[at:end]
+        require_depth(said, MOST_LEVELS)
+        if end - at >= _LONG or said.count("{") > 1 or _EXPONENT.search(said):
             _STRICT.raw_decode(text, at)
+        if text.count(":", at, end) > MOST_KEYS:
+            _require_few_keys(event, number)
+        if _HALF.search(said):
+            json.dumps(event, ensure_ascii=False).encode()
     except StopIteration as nothing:
         raise RefusedError(f"event {number} is no JSON: nothing begins at sign {nothing.value + 1}") from None
     except RecursionError:
-        raise RefusedError(f"event {number} is nested too deep") from None
+        raise RefusedError(f"event {number} is nested too deep: {MOST_LEVELS} levels are read") from None
+    except UnicodeEncodeError:
+        raise RefusedError(f"event {number} has half of a surrogate pair, as \\ud800, which is no character") from None
     except json.JSONDecodeError as error:
         raise RefusedError(f"event {number} is no JSON: {error.msg} at {error.lineno}:{error.colno}") from None
     except ValueError as error:
@@ -138,6 +153,21 @@ def _one(text: str, at: int, number: int) -> int:
         raise RefusedError(f"event {number} is no JSON object")
     _check_names(event, number)
     return end
+
+
+def _require_few_keys(event: Any, number: int) -> None:
+    """Refuse an event with too many keys. Those of the objects of one array count once; it takes one pass."""
+    places: dict[tuple[int, str], int] = {}
+    left: list[tuple[int, Any]] = [(0, event)]
+    while left:
+        place, value = left.pop()
+        if isinstance(value, list):
+            left.extend((place, each) for each in value)
+        elif isinstance(value, dict):
+            for key, inner in value.items():
+                left.append((places.setdefault((place, key), len(places) + 1), inner))
+            if len(places) > MOST_KEYS:
+                raise RefusedError(f"event {number} has more than {MOST_KEYS} keys")
 
 
 def _check_names(event: Mapping[str, Any], number: int) -> None:
@@ -187,15 +217,31 @@ def _number(said: str) -> int:
     return 0
 
 
+def _float(said: str) -> float:
+    digits, _, exponent = said.lower().partition("e")
+    if len(digits) > _LONG:
+        raise ValueError(f"a number of {len(digits)} digits")
+    if len(exponent) > _LONG or (exponent and abs(int(exponent)) > _MOST_EXPONENT):
+        raise ValueError(f"a number with the exponent {exponent[:20]}: -{_MOST_EXPONENT} to {_MOST_EXPONENT} are read")
+    found = float(said)
+    if not math.isfinite(found):
+        raise ValueError(f"{said[:40]} is larger than any DOUBLE")
+    return found
+
+
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    for name, _ in pairs:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = Counter(name for name, _ in pairs)
+        raise ValueError(f"an object has two keys {names.most_common(1)[0][0][:80]}")
+    for name in found:
         if len(name) > _LONG_NAME:
             raise ValueError(f"a key of {len(name)} signs")
-    return dict(pairs)
+    return found
 
 
 _PLAIN = json.JSONDecoder(parse_constant=_refuse_constant)
 _scan = _PLAIN.scan_once  # type: ignore[attr-defined]  # raw_decode without what it makes of StopIteration
 _STRICT = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_int=_number, parse_float=_number, object_pairs_hook=_pairs
+    parse_constant=_refuse_constant, parse_int=_number, parse_float=_float, object_pairs_hook=_pairs
 )

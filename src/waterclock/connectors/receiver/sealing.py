@@ -26,6 +26,7 @@ from waterclock.connectors.receiver.spool import (
 )
 from waterclock.connectors.receiver.writing import remove_unfinished
 from waterclock.faults import fault
+from waterclock.ownership import make_private_folder
 
 _LEVEL = 1
 
@@ -36,7 +37,7 @@ def seal(folder: Path, now: datetime) -> datetime:
     All that was closed lies there as files when it returns. Runners that do so at once do it one after the other.
     Cost    one reading and one writing of what is new, a frame in memory
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     until = minute_of(now)
     with only_sealer(folder):
         remove_unfinished(folder)

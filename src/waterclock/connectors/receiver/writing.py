@@ -16,6 +16,7 @@ from pathlib import Path
 from waterclock.connectors.receiver.frames import framed
 from waterclock.connectors.receiver.spool import Segment, is_locked, minute_of, sealed_until, sync_folder
 from waterclock.faults import fault
+from waterclock.ownership import create_private_file, make_private_folder
 
 FULL = 64 << 20  # bytes after which a segment is ended, so that no sealed file is much larger
 _NEW = ".new-"
@@ -112,7 +113,7 @@ class SegmentWriter:
 
     def _begun(self, now: datetime) -> _Open:
         """Begin a segment at the minute of `now`, or at the first that is not sealed."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self._folder)
         label = minute_of(now)
         while True:
             self._count += 1
@@ -136,7 +137,7 @@ class SegmentWriter:
     def _made(self, segment: Segment) -> _Open | None:
         """Make a segment that is locked before it can be seen; None where somebody tidied it away meanwhile."""
         aside, path = self._folder / f"{_NEW}{segment.name}", self._folder / segment.name
-        descriptor = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        descriptor = create_private_file(aside, os.O_APPEND)
         try:
             is_ours = is_locked(descriptor)
             fault("receiver.locked")

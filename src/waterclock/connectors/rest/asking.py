@@ -1,7 +1,8 @@
 """Sends requests to one API: with its credentials, within its rate, again where that can help, in bounded memory.
 
 Tried again, with a growing wait or the one that the server asks for: 408, 425, 429 and 5xx, no answer in time, no
-connection, an answer that was cut off. Never: any other 4xx. A redirect is not followed, as credentials would go too.
+connection, an answer that was cut off. Never: any other 4xx. A redirect is not followed, and no request leaves the
+connection's url (`addresses`), as credentials would go too. Every answer has a bound, a token's too (`receiving`).
 No secret, and no parameter, stands in what is told of a failure.
 """
 
@@ -19,12 +20,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote, quote_plus, urlencode, urljoin, urlsplit, urlunsplit
+from urllib.parse import quote, quote_plus, urlencode, urljoin
 
 from waterclock.connectors.interface import Setting
+from waterclock.connectors.rest.addresses import OutsideApi, join, parse_below, path_of_link, resolve_link, with_params
 from waterclock.connectors.rest.answers import Answer
 from waterclock.connectors.rest.declared import SECRETS, rate_of
 from waterclock.connectors.rest.pace import Pace, pace_of
+from waterclock.connectors.rest.receiving import Passing, TooBig, receive
 from waterclock.connectors.rest.tokens import Tokens
 from waterclock.errors import WaterclockError
 
@@ -34,28 +37,14 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 256 * 1024 * 1024
 """Of one answer, unpacked: a page is held in memory whole."""
+MOST_BYTES_OF_TOKEN = 1024 * 1024
 _TOLD = 300
 _LONGEST_WAIT = 30.0
-_SLOW = 20  # so many times the patience for one piece of an answer is what all of it may take
-
-
-class Passing(Exception):
-    """A try that failed and may succeed later: why, with which code, and how long the server asks to wait."""
-
-    def __init__(self, code: str, why: str, after: float | None = None) -> None:
-        super().__init__(why)
-        self.code = code
-        self.why = why
-        self.after = after
-
-
-class TooBig(Exception):
-    """An answer that is not held in memory: asking again would not make it smaller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is sent: a path below the API's url or a whole address of the same host; `content` has its own type.
+    """A request: a path below the API's url, or a `link` to a following page; `content` has its own type.
 
     `may_lack`: that there is no such thing (404, 410) is an answer as well.
     """
@@ -67,11 +56,12 @@ class Request:
     kind: str = "application/json"
     headers: Mapping[str, str] | None = None
     may_lack: bool = False
+    link: str = ""
 
     @property
     def told(self) -> str:
         """The request as it may be told: without parameters."""
-        return f"{self.method} {urlsplit(self.path).path or '/'}"
+        return f"{self.method} {path_of_link(self.link) if self.link else self.path.partition('?')[0] or '/'}"
 
 
 class Api:
@@ -158,17 +148,15 @@ class Api:
             text = text.replace(secret, "***")
         return text
 
-    def without_key(self, link: str, request: Request) -> str:
-        """Return a link without the parameter that bears the key, and whole: it may be relative to what was asked."""
-        whole = urljoin(self._place(request), link)
-        parts = urlsplit(whole)
-        hidden = str(self._options.get("auth.param", ""))
-        kept = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != hidden]
-        return urlunsplit(parts._replace(query=urlencode(kept), fragment="")) if hidden else whole
+    def resolve_link(self, link: str, request: Request) -> str:
+        """Return a link to the next page whole, without the parameter that bears the key.
 
-    def is_own(self, link: str) -> bool:
-        """Tell whether an address is of the API's own scheme, host and port: credentials go nowhere else."""
-        return _origin(self._url) == _origin(link)
+        It may be relative to the address of the request.
+        Raises  OutsideApi for one that is not below the API's url
+        """
+        whole = resolve_link(self._place(request), link, without=self._text("auth.param"))
+        parse_below(self._url, whole)
+        return whole
 
     def _has(self, name: str) -> bool:
         return name in self._options
@@ -192,12 +180,16 @@ class Api:
                 # it tells whole addresses, with the keys that stand in them
                 logging.getLogger("httpx2").setLevel(logging.WARNING)
                 logging.getLogger("httpcore2").setLevel(logging.WARNING)
-                said = {
+                said = {"User-Agent": "waterclock", "Accept": "application/json"}
+                said |= {
                     k.removeprefix("headers."): str(v) for k, v in self._options.items() if k.startswith("headers.")
                 }
+                headers = httpx2.Headers(said)
+                headers["Accept-Encoding"] = "gzip, deflate"  # of others no bound is known: see `receiving`
                 self._made = httpx2.Client(
                     timeout=self._timeout,
-                    headers={"User-Agent": "waterclock", "Accept": "application/json", **said},
+                    headers=headers,
+                    follow_redirects=False,
                     limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32),
                 )
                 weakref.finalize(self, self._made.close)  # nobody else closes a collector
@@ -221,49 +213,33 @@ class Api:
 
     def _send(self, request: Request, authorization: Mapping[str, str]) -> Answer:
         client = self._client()
-        import httpx2
-
+        try:
+            address = parse_below(self._url, self._address(request))
+        except OutsideApi as error:
+            raise WaterclockError(
+                "E877",
+                f"a request would leave {self.name}",
+                where=self.name,
+                why=f"the address of {request.told} is refused: {error}",
+                fix="set url to what all addresses of the API begin with, and path to what is below it",
+            ) from None
         wait = self._pace.reserve()
         if wait > 0:
             self._sleep(wait)
-        until = time.monotonic() + self._timeout * _SLOW
         headers = {**authorization, **(request.headers or {})}
         if request.content is not None:
             headers["Content-Type"] = request.kind
-        address = self._address(request)
-        try:
-            with client.stream(request.method, address, content=request.content, headers=headers) as response:
-                content = bytearray()
-                for piece in response.iter_bytes():
-                    content += piece
-                    if len(content) > MOST_BYTES:
-                        raise TooBig
-                    if time.monotonic() > until:
-                        raise Passing("E841", f"the answer was not whole after {self._timeout * _SLOW:.0f} seconds")
-                return Answer(response.status_code, {k.lower(): v for k, v in response.headers.items()}, bytes(content))
-        except httpx2.ConnectError as error:
-            raise Passing("E840", self.hide(str(error)) or "no connection") from None
-        except httpx2.TimeoutException:
-            raise Passing("E841", f"no answer within {self._timeout:g} seconds") from None
-        except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError, httpx2.DecodingError) as error:
-            raise Passing("E842", f"the connection ended before the answer did: {self.hide(str(error))}") from None
-        except httpx2.HTTPError as error:
-            raise Passing("E840", self.hide(str(error)) or type(error).__name__) from None
+        stream = client.stream(request.method, address, content=request.content, headers=headers)
+        return receive(stream, most=MOST_BYTES, timeout=self._timeout, hide=self.hide)
 
     def _place(self, request: Request) -> str:
-        if urlsplit(request.path).scheme in {"http", "https"}:
-            return request.path
-        tail = quote(request.path.lstrip("/"), safe="/:@!$&'()*+,;=~-._%")
-        return f"{self._url}/{tail}" if tail else self._url
+        return request.link or join(self._url, request.path)
 
     def _address(self, request: Request) -> str:
-        address = self._place(request)
         params = dict(request.params)
         if self._has("auth.key") and self._has("auth.param"):
             params[self._text("auth.param")] = self._text("auth.key")
-        if not params:
-            return address
-        return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(params)}"
+        return with_params(self._place(request), params)
 
     def _authorization(self, where: str = "") -> dict[str, str]:
         if self._tokens is not None:
@@ -300,15 +276,14 @@ class Api:
 
     def _send_for_token(self, url: str, content: bytes, headers: Mapping[str, str]) -> Answer:
         client = self._client()
-        import httpx2
-
+        said = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
         try:
-            response = client.post(
-                url, content=content, headers={**headers, "Content-Type": "application/x-www-form-urlencoded"}
-            )
-        except httpx2.HTTPError as error:
-            raise Passing("E840", f"no token: {self.hide(str(error)) or type(error).__name__}") from None
-        return Answer(response.status_code, {k.lower(): v for k, v in response.headers.items()}, response.content)
+            stream = client.stream("POST", url, content=content, headers=said)
+            return receive(stream, most=MOST_BYTES_OF_TOKEN, timeout=self._timeout, hide=self.hide)
+        except TooBig:
+            raise ValueError(f"the token's server answers with more than {MOST_BYTES_OF_TOKEN >> 20} MiB") from None
+        except Passing as failed:
+            raise Passing(failed.code, f"no token: {failed.why}", failed.after) from None
 
     def _wait(self, state: RetryCallState) -> float:
         raised = state.outcome.exception() if state.outcome else None
@@ -389,11 +364,6 @@ class Api:
             why=why,
             fix="see auth.token_url, auth.client_id, auth.client_secret and auth.scope",
         )
-
-
-def _origin(address: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(address)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
 def _forms(secret: str) -> tuple[str, ...]:

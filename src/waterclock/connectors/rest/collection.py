@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 from waterclock.connectors.column_matching import Found, match, no_time_column, seen_of
 from waterclock.connectors.interface import Collected, Setting, WindowRequest
 from waterclock.connectors.rest import frames, pages
+from waterclock.connectors.rest.addresses import OutsideApi
 from waterclock.connectors.rest.answers import Answer
 from waterclock.connectors.rest.asking import Api, Request
 from waterclock.connectors.rest.declared import Asked, Resource
@@ -229,8 +230,8 @@ def ask_page(
 ) -> tuple[Body, Place | None]:
     """Ask for the page at a place; `adapt` changes the request before it is sent. Gives the place of the next one too.
 
-    Raises  NotFound; E842 where the answer is not as it was said to be, E843 where it leads to another host, and as
-            `Api.ask`
+    Raises  NotFound; E842 where the answer is not as it was said to be, E843 where its link leaves the API's url, and
+            as `Api.ask`
     """
     resource, api = reading.resource, reading.api
     where = f"{reading.unit}{f'@{window.label}' if window else ''}, page {number}"
@@ -255,18 +256,17 @@ def ask_page(
             fix="say where the records are by rows, as data.items, and what tells of the next page",
         ) from None
     if following and "link" in following:
-        link = api.without_key(following["link"], request)
-        if not api.is_own(link):
-            raise endless(
-                reading, "the next page is said to be at another host, where our credentials do not go", where
-            )
-        following = {"link": link}
+        try:
+            following = {"link": api.resolve_link(following["link"], request)}
+        except OutsideApi as error:
+            raise endless(reading, f"the link to the next page is refused: {error}", where) from None
     return body, following
 
 
 def _request(resource: Resource, place: Place, window: Window | None) -> Request:
     if "link" in place:
-        return Request(resource.method, str(place["link"]), {}, *_body(resource, {}))
+        following = Request(resource.method, resource.path, {}, *_body(resource, {}))
+        return replace(following, link=str(place["link"]))
     params = {**dict(resource.params), **_span_params(resource.asked, window), **params_at(resource.paging, place)}
     if resource.is_in_body:
         return Request(resource.method, resource.path, {}, *_body(resource, params))

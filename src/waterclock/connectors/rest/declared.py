@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from waterclock.connectors.rest.addresses import wrong_path
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Option, Wrong
 from waterclock.flow.declarations import Secret
@@ -34,21 +35,22 @@ _BESIDE = {
     "auth.client_in": "auth.client_secret",
 }
 SECRETS = ("auth.token", "auth.key", "auth.password", "auth.client_secret")
+_ADDRESS = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*:)?[/\\]{2}")
 _RATE = re.compile(r"\s*(\d+)\s+PER\s+(?:(\d+)\s+)?(SECOND|MINUTE|HOUR|DAY)S?\s*", re.IGNORECASE)
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 _FORMATS = ("iso", "date", "seconds", "milliseconds")
 
 OF_ADDRESS = {
     "url": Option(is_required=True, help="where the API is, as https://api.example.com/v1"),
-    "auth.token": Option(help="a bearer token, as a secret"),
-    "auth.key": Option(help="a key, as a secret"),
+    "auth.token": Option(is_secret=True, help="a bearer token, as a secret"),
+    "auth.key": Option(is_secret=True, help="a key, as a secret"),
     "auth.header": Option(help="the header that bears the key; X-API-Key"),
     "auth.param": Option(help="the parameter that bears the key, instead of a header"),
     "auth.user": Option(help="the user of basic authentication"),
-    "auth.password": Option(help="their password, as a secret"),
-    "auth.token_url": Option(help="where tokens are had by OAuth client credentials"),
+    "auth.password": Option(is_secret=True, help="their password, as a secret"),
+    "auth.token_url": Option(is_address=True, help="where tokens are had by OAuth client credentials"),
     "auth.client_id": Option(help="the client's id there"),
-    "auth.client_secret": Option(help="the client's secret, as a secret"),
+    "auth.client_secret": Option(is_secret=True, help="the client's secret, as a secret"),
     "auth.scope": Option(help="the scope that is asked for"),
     "auth.client_in": Option(choices=("header", "body"), help="where id and secret of the client stand; header"),
     "headers.*": Option(help="a header of each request"),
@@ -266,6 +268,8 @@ def wrong_options(what: str, options: Mapping[str, Any], path: str = "") -> Iter
     if what == "connection":
         yield from _wrong_address(options)
         yield from _wrong_auth(options)
+    if what in {"collect", "publish"}:
+        yield from _wrong_place(options, path)
     if what in {"connection", "collect"}:
         yield from _wrong_pages(options, is_whole=what == "collect")
         yield from _wrong_times(options)
@@ -304,9 +308,30 @@ def _wrong_address(options: Mapping[str, Any]) -> Iterator[Wrong]:
             )
         elif parts.query or parts.fragment:
             yield Wrong("E314", "url", "the url has parameters", "", "say them as params.name, or auth.param")
+        elif why := wrong_path(parts.path):
+            yield Wrong("E314", "url", "the path of the url is not plain", why, "say it without `.` and `..` as steps")
+    token_url = options.get("auth.token_url")
+    if isinstance(token_url, str) and "://" in token_url:
+        parts = urlsplit(token_url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
+            fix = "as in https://login.example.com/token, without a user"
+            yield Wrong("E314", "auth.token_url", "auth.token_url is no address of the web", "", fix)
     rate = options.get("rate")
     if rate is not None and rate_of(rate) is None:
         yield Wrong("E314", "rate", f"rate is {rate!r}", "", "as in 10 PER SECOND, 600 PER MINUTE, 100 PER 15 MINUTES")
+
+
+def _wrong_place(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
+    """Where a request goes is below the url, however the path is encoded: the credentials go along."""
+    said = options.get("path", path)
+    if not isinstance(said, str):
+        return
+    if _ADDRESS.match(said):
+        what, why = "path is an address of its own", "requests go below the connection's url, and its credentials too"
+        yield Wrong("E314", "path", what, why, "say what is below the url, or declare a connection for the other one")
+    elif why := wrong_path(said):
+        fix = "say it without `.` and `..` as steps, below the url of the connection"
+        yield Wrong("E314", "path" if "path" in options else "", "the path leaves the connection's url", why, fix)
 
 
 def _wrong_auth(options: Mapping[str, Any]) -> Iterator[Wrong]:
@@ -320,14 +345,6 @@ def _wrong_auth(options: Mapping[str, Any]) -> Iterator[Wrong]:
             "leave one of them out",
         )
     for kind in kinds:
-        if not isinstance(options[kind], Secret):
-            yield Wrong(
-                "E313",
-                kind,
-                f"{kind} is written out",
-                "it would stand in version control, in plans and in logs",
-                f"name it: {kind} SECRET 'name', in the project file {{ secret = \"name\" }}",
-            )
         missing = [name for name in _AUTH[kind] if name not in options]
         if missing:
             yield Wrong("E313", kind, f"{kind} is said without {missing[0]}", "", f"say {missing[0]} too")

@@ -21,10 +21,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
-from urllib.parse import quote
 
 from waterclock.connectors.delivering import Delivered, Delivery, Outcome
 from waterclock.connectors.interface import Setting
+from waterclock.connectors.rest.addresses import OutsideApi, fill_path
 from waterclock.connectors.rest.asking import Api, Request
 from waterclock.connectors.rest.chunks import Chunk, Row, chunks_of, content_of, key_of, rows_of, without
 from waterclock.connectors.rest.declared import Sending, sending_of
@@ -286,6 +286,11 @@ class _Sender:
         if lacking := _lacking(self.sending.path, rows):
             self._note_refused(_no_path(self.sending.path, lacking, where), rows, each)
             return
+        try:
+            path = _path(self.sending.path, label, rows)
+        except OutsideApi as error:
+            self._note_refused(_leads_elsewhere(str(error), where), rows, each)
+            return
         if len(rows) < len(chunk.rows):
             key = key_of((key,), rows, 0)
         # what is carried on from claims that were refused is one delivery with what they brought
@@ -295,7 +300,7 @@ class _Sender:
             headers[self.sending.idempotency] = key
         request = Request(
             self.sending.method,
-            _path(self.sending.path, label, rows),
+            path,
             {},
             content_of(rows, self.sending.format, self.sending.wrap),
             _TYPES[self.sending.format],
@@ -352,10 +357,9 @@ def _named(row: Row, keys: Sequence[str]) -> str:
 
 
 def _path(template: str, label: str, rows: Sequence[Row]) -> str:
-    path = template.replace(f"{{{TIMELABEL}}}", label)
-    for name, value in (rows[0].values or {}).items() if rows else ():
-        path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
-    return path
+    """Return the path of a request. Raises  OutsideApi for a value that leads elsewhere."""
+    values = {name: [str(value)] for name, value in ((rows[0].values or {}) if rows else {}).items()}
+    return fill_path(template, {**values, TIMELABEL: [label]})
 
 
 def _lacking(template: str, rows: Sequence[Row]) -> str | None:
@@ -368,6 +372,10 @@ def _no_path(template: str, column: str, where: str) -> WaterclockError:
     return WaterclockError(
         "E845", "a row has no address", where=where, why=f"{column} is NULL, and stands in {template}"
     )
+
+
+def _leads_elsewhere(why: str, where: str) -> WaterclockError:
+    return WaterclockError("E877", "a row leads out of its path", where=where, why=f"{why}; it was not sent")
 
 
 def _readable(delivery: Delivery) -> int:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial, reduce
 from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from waterclock.connectors.column_matching import Found, match, seen_of
 from waterclock.connectors.interface import Collected, EachRequest
 from waterclock.connectors.rest import frames, pages
+from waterclock.connectors.rest.addresses import OutsideApi, fill, fill_path
 from waterclock.connectors.rest.asking import Request
 from waterclock.connectors.rest.collection import NotFound, Reading, ask_page, endless
 from waterclock.connectors.rest.declared import Details, Resource, details_of
@@ -236,11 +236,12 @@ def _ask(asking: _Asking, window: Window, keys: Sequence[str]) -> Mapping[str, A
     """Ask for some keys by one request and its following pages; gives the answer of each."""
     try:
         bodies = list(_bodies(asking, window, keys))
-    except NotFound:
+    except (NotFound, OutsideApi) as error:
         if len(keys) > 1:  # some of them or all: who is not there is told by a request of its own
             return {key: answer for one in keys for key, answer in _ask(asking, window, [one]).items()}
         if not asking.details.skips_not_found:
-            raise _not_found(asking, window, keys[0]) from None
+            outside = isinstance(error, OutsideApi)
+            raise (_outside(asking, window, error) if outside else _not_found(asking, window, keys[0])) from None
         bodies = []
     found: dict[str, list[str]] = {key: [] for key in keys}
     columns = list(dict.fromkeys(name for body in bodies for name in body.columns))
@@ -279,27 +280,15 @@ def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Bo
 
 
 def _resource_for(asking: _Asking, values: Sequence[Sequence[str]]) -> Resource:
-    """Return the resource with values in place of the columns it names, those of a batch joined by commas."""
+    """Return the resource with values in place of the columns it names, those of a batch joined by commas.
+
+    Raises  OutsideApi for values that lead elsewhere
+    """
     resource = asking.reading.resource
     by_name = {name: [each[at] for each in values] for at, name in enumerate(asking.request.parameters)}
-    in_path = {name: ",".join(map(_in_path, of)) for name, of in by_name.items()}
     in_params = {name: ",".join(of) for name, of in by_name.items()}
-    params = tuple((name, _put(text, in_params)) for name, text in resource.params)
-    return replace(resource, path=_put(resource.path, in_path), params=params)
-
-
-def _put(text: str, values: Mapping[str, str]) -> str:
-    parts = text.split("{")
-    found = [parts[0]]
-    for part in parts[1:]:
-        name, closing, rest = part.partition("}")
-        found.append(f"{values[name]}{rest}" if closing and name in values else f"{{{part}")
-    return "".join(found)
-
-
-def _in_path(value: str) -> str:
-    """Return a value as one step of a path: no sign of it leads elsewhere."""
-    return quote(value, safe="") if value.strip(".") else value.replace(".", "%2E")
+    params = tuple((name, fill(text, in_params)) for name, text in resource.params)
+    return replace(resource, path=fill_path(resource.path, by_name), params=params)
 
 
 def _adapted(asking: _Asking, values: Sequence[Sequence[str]], request: Request, *, may_lack: bool) -> Request:
@@ -350,6 +339,16 @@ def _not_found(asking: _Asking, window: Window, key: str) -> WaterclockError:
         where=f"{asking.reading.unit}@{window.label}",
         why=f"{Request(resource.method, resource.path, {}).told} is answered 404",
         fix="say not_found 'skip' where that is no row, or mend the table; then `waterclock retry`",
+    )
+
+
+def _outside(asking: _Asking, window: Window, error: Exception) -> WaterclockError:
+    return WaterclockError(
+        "E877",
+        f"a row of {asking.request.table} asks {asking.reading.unit} for what is not below its path",
+        where=f"{asking.reading.unit}@{window.label}",
+        why=f"{error}; nothing was sent",
+        fix="set OPTIONS (not_found 'skip') where that is no row, or fix the table; then `waterclock retry`",
     )
 
 

@@ -75,7 +75,7 @@ class Journal:
         path = self.folder / f"{claim}.accepted"
         with self._lock:
             is_new = not path.exists()
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
                 while left:
                     left = left[os.write(descriptor, left) :]

@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from waterclock.ownership import cache_folder, make_private_folder, require_private_folder
+
 _LONGEST_LOCK = 60.0
 _CREATE = """
 CREATE TABLE IF NOT EXISTS granted (at REAL NOT NULL);
@@ -87,7 +89,7 @@ class SharedPace:
             database.execute("INSERT INTO paused VALUES (?)", (self.clock() + seconds,))
 
     def _open(self) -> sqlite3.Connection:
-        self.file.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self.file.parent)
         database = sqlite3.connect(self.file, timeout=_LONGEST_LOCK, isolation_level=None)
         database.execute("PRAGMA synchronous = OFF")  # after a loss of power nobody knows of requests before it
         if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'paused'").fetchone():
@@ -100,6 +102,17 @@ def pace_of(url: str, credential: str, rate: tuple[int, float] | None) -> Pace:
     if rate is None:
         return NoPace()
     name = hashlib.sha256(f"{url}\n{credential}".encode()).hexdigest()[:24]
-    folder = Path(tempfile.gettempdir()) / f"waterclock-rates-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return SharedPace(folder / f"{name}.db", *rate)
+    return SharedPace(_folder() / f"{name}.db", *rate)
+
+
+def _folder() -> Path:
+    """Return the folder of the user's rates: in their cache, or in that for passing files where the cache is read-only.
+
+    Raises  E931 where another user has taken its name
+    """
+    why = "it holds when requests were sent, and another user could exchange its files"
+    try:
+        return require_private_folder(cache_folder() / "rates", why=why, fix="remove it")
+    except (OSError, RuntimeError):  # a read-only home, or none
+        folder = Path(tempfile.gettempdir()) / f"waterclock-rates-{os.geteuid()}"
+        return require_private_folder(folder, why=why, fix="have its owner remove it, or set XDG_CACHE_HOME")

@@ -42,7 +42,7 @@ CAPABILITIES = Capabilities(
         "path": Option(help="the folder of the other project, that of its waterclock.toml"),
         "env": Option(help="which environment of the other project is meant; the one its file chooses"),
         "storage": Option(help="the other project's storage, where its folder is not at hand"),
-        "ledger": Option(help="the URL of its ledger, or a secret; sqlite:///<storage>/ledger.db"),
+        "ledger": Option(is_address=True, help="the URL of its ledger, or a secret; sqlite:///<storage>/ledger.db"),
     },
     collects=frozenset({Batching.LABELS, Batching.STATE}),
 )

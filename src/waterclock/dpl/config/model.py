@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from waterclock.credentials import hide_credentials, is_credential
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.config.toml_positions import places_of
 from waterclock.dpl.syntax.source_text import SourceText, Span
@@ -354,6 +355,11 @@ def _unreadable(source: SourceText, error: tomllib.TOMLDecodeError) -> Watercloc
     )
 
 
+def _shown(path: tuple[str, ...], value: object) -> str:
+    """Return a value as an error may show it: not one of a setting that holds a credential."""
+    return "a value that is not shown" if is_credential(path[-1]) else hide_credentials(repr(value))
+
+
 _EXPECTED = {
     "string_type": "a text in quotes",
     "int_type": "a whole number",
@@ -408,11 +414,11 @@ def _invalid(
         )
     known_path = _nearest_place(config, path)
     if kind == "literal_error":
-        what = f"{'.'.join(known_path)} holds {problem['input']!r}"
+        what = f"{'.'.join(known_path)} holds {_shown(known_path, problem['input'])}"
         return config.place(known_path).refuse("E242", what, fix=f"give it {problem['ctx']['expected']}")
     expected = _EXPECTED.get(kind, "a text, a number, true, false or a date")
     return config.place(known_path).refuse(
-        "E242", f"{'.'.join(known_path)} holds {problem['input']!r}", fix=f"give it {expected}"
+        "E242", f"{'.'.join(known_path)} holds {_shown(known_path, problem['input'])}", fix=f"give it {expected}"
     )
 
 

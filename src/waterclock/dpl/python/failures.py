@@ -14,6 +14,8 @@ _MOST_FRAMES = 4
 
 def loading_error(raised: BaseException, path: Path, root: Path) -> WaterclockError:
     """Say what went wrong, where in the project's own files, and through which calls."""
+    if isinstance(raised, WaterclockError) and raised.code == "E930":
+        return raised
     what = f"{type(raised).__name__}: {raised}" if str(raised) else type(raised).__name__
     if isinstance(raised, SyntaxError) and raised.filename and Path(raised.filename).is_relative_to(root):
         return _unreadable(raised, Path(raised.filename), root)

@@ -12,6 +12,9 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
+from waterclock.dpl.python.checked_imports import check_imports_of
+from waterclock.project_trust import read_trusted_file
+
 _PREFIX = "waterclock_file_"
 _NEVER_ASIDE = sys.stdlib_module_names | {"waterclock", "__main__"}
 _lock = threading.RLock()
@@ -22,10 +25,13 @@ def run_file(path: Path, root: Path) -> ModuleType:
 
     The module is no member of `sys.modules` afterwards: what is pickled of it travels by value, so that Spark's
     workers need not find the file. `from .x import y` means the file beside it. Whatever the file raises is raised.
+    Raises  E930 where another user can change the file
     """
+    check_imports_of(root)
     spec = _spec(path, root)
     module = importlib.util.module_from_spec(spec)
-    code = compile(importlib.util.decode_source(path.read_bytes()), str(path), "exec", dont_inherit=True)
+    source = importlib.util.decode_source(read_trusted_file(path, root))
+    code = compile(source, str(path), "exec", dont_inherit=True)
     with _lock:
         sys.modules[spec.name] = module  # dataclasses look their own module up while the file runs
         try:

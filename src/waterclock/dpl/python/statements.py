@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from waterclock.credentials import hide_credentials, is_credential
 from waterclock.dpl.python.decorators import ARGUMENTS, Call, VariableSaid, argument_word, recording
 from waterclock.dpl.python.failures import loading_error
 from waterclock.dpl.python.functions import transform_function
@@ -218,7 +219,8 @@ class _Reader:
         if isinstance(value, str | int | float | Secret):
             return value
         fix = f'write the name with dots, as in "{name}.key": ...' if isinstance(value, Mapping) else None
-        raise span.refuse("E251", f"option {name} is {value!r}, not a text, a number, True or False", fix=fix)
+        shown = "a value that is not shown" if is_credential(name) else hide_credentials(repr(value))
+        raise span.refuse("E251", f"option {name} is {shown}, not a text, a number, True or False", fix=fix)
 
     def _list(self, call: Call, argument: str, value: object) -> list[SourceText]:
         node = self.texts.keyword(call.site, argument)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -10,6 +11,8 @@ from typing import Any
 from sqlglot import exp
 
 from waterclock.dpl.query.projections import makes_rows
+
+_COUNT = re.compile(r"[1-9][0-9]{0,5}")  # of the rows that STACK makes
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +199,9 @@ class ColumnFlow:
     def _rows(self, call: Any, frame: _Frame, ctes: Mapping[str, Made], names: Iterable[str] = ()) -> Made:
         """Return the columns of a function that makes rows: each is made of all its arguments, but for STACK's."""
         said = list(names)
-        if isinstance(call, exp.Stack) and isinstance(call.this, exp.Literal) and said:
-            width = max(1, -(-len(call.expressions) // int(call.this.name)))
+        rows = call.this.name if isinstance(call, exp.Stack) and isinstance(call.this, exp.Literal) else ""
+        if said and _COUNT.fullmatch(rows):
+            width = max(1, -(-len(call.expressions) // int(rows)))
             return Made(
                 tuple(Column(name, self._of(call.expressions[at::width], frame, ctes)) for at, name in enumerate(said))
             )

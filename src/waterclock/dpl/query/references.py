@@ -20,8 +20,8 @@ from waterclock.dpl.syntax.cursor import timed
 from waterclock.dpl.syntax.foreign_syntax import templates_in
 from waterclock.dpl.syntax.query_errors import unreadable_query
 from waterclock.dpl.syntax.source_text import SourceText, Span
+from waterclock.dpl.syntax.sql_parsing import ParserBroke, parse_sql
 from waterclock.dpl.syntax.statements import QuerySaid
-from waterclock.dpl.syntax.tokens import parse_tokens
 from waterclock.errors import WaterclockError, nearest
 from waterclock.flow.choices import ReadKind
 from waterclock.timelabel.duration import Duration, parse_duration
@@ -70,30 +70,39 @@ def find_references(query: QuerySaid) -> Found:
     found = Found(None, errors=list(misplaced(query)))
     if found.errors:
         return found
-    templates = list(templates_in(source, tokens))
-    if templates:
-        found.errors.extend(templates[:1])
+    template = next(iter(templates_in(source, tokens)), None)
+    if template is not None:
+        found.errors.append(template)
         return found
-    try:
-        trees = parse_tokens(source, tokens)
-    except ParseError as error:
-        found.errors.append(unreadable_query(error, source, tokens, query.span))
-        return found
-    except (AttributeError, IndexError) as error:
-        found.errors.append(_broken_off(error, query.span))
-        return found
-    tree = trees[0]
-    if not isinstance(tree, exp.Query | exp.Values):
-        found.errors.append(
-            query.span.source.span(query.span.start).refuse("E210", "this is no query", fix="write SELECT ... FROM ...")
-        )
+    tree = _parsed(query, found.errors)
+    if tree is None:
         return found
     found.tree = tree
     _Finder(source, tokens, found).find()
     return found
 
 
-def _broken_off(error: AttributeError | IndexError, span: Span) -> WaterclockError:
+def _parsed(query: QuerySaid, errors: list[WaterclockError]) -> Any:
+    """Return a query's tree; None where there is none, with the reason among the errors."""
+    source, tokens = query.span.source, query.tokens
+    try:
+        trees = parse_sql(source, tokens)
+    except ParserBroke as error:
+        errors.append(_broken_off(error.__cause__, query.span))
+        return None
+    except ParseError as error:
+        errors.append(unreadable_query(error, source, tokens, query.span))
+        return None
+    except WaterclockError as error:
+        errors.append(error)
+        return None
+    if trees and isinstance(trees[0], exp.Query | exp.Values):
+        return trees[0]
+    errors.append(source.span(query.span.start).refuse("E210", "this is no query", fix="write SELECT ... FROM ..."))
+    return None
+
+
+def _broken_off(error: BaseException | None, span: Span) -> WaterclockError:
     """Say what is known to break the parser off: a pipe, `|> ORDER BY x |> LIMIT 3`, or a call as `map(a)`."""
     known, fix = "a |> that sorts or limits", "say it without |>"
     if isinstance(error, IndexError):

@@ -15,7 +15,8 @@ from sqlglot.errors import SqlglotError
 from waterclock.dpl.query.outputs import span_of
 from waterclock.dpl.query.uniqueness import Uniqueness, keys_of_table
 from waterclock.dpl.syntax.source_text import SourceText
-from waterclock.dpl.syntax.tokens import dialect, parse_tokens
+from waterclock.dpl.syntax.sql_parsing import parse_sql
+from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Query, Table
 
@@ -62,8 +63,8 @@ def _of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[Waterc
 def _tree(source: SourceText) -> Any:
     """Return the syntax tree of a query; None for one that cannot be read, which is told where it is declared."""
     try:
-        trees = parse_tokens(source, dialect().tokenize(source.text))
-    except (SqlglotError, ValueError):
+        trees = parse_sql(source, dialect().tokenize(source.text))
+    except (SqlglotError, WaterclockError):
         return None
     return trees[0]
 

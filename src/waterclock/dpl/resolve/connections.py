@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from waterclock.credentials import is_credential
 from waterclock.dpl.config.model import Config, flat_options, option_value
 from waterclock.dpl.resolve.buckets import SpanOf, check_buckets
 from waterclock.dpl.resolve.receivers import check_receivers
 from waterclock.dpl.resolve.secret_places import secret_places
 from waterclock.dpl.resolve.table_options import TABLE_OPTIONS, TRANSFORM_OPTIONS, without_table_options
+from waterclock.dpl.resolve.written_secrets import written_secret
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid, Statement, UnitSaid
 from waterclock.errors import WaterclockError, did_you_mean, nearest
@@ -171,13 +173,18 @@ def _connection(
         value = option_value(raw)
         if value is None:
             errors.append(
-                span.refuse("E223", f"option {key} holds {raw!r}", fix='give it a text, a number or { secret = "..." }')
+                span.refuse(
+                    "E223",
+                    f"option {key} holds {'no text' if is_credential(key) else repr(raw)}",
+                    fix='give it a text, a number or { secret = "..." }',
+                )
             )
             continue
         options[key], spans[key] = value, span
     legal = capabilities[type_name].connection_options
     what = f"a connection of type {type_name}"
-    errors.extend(_wrong_options(options, legal, what, lambda key: spans.get(key, statement.span)))
+    code = capabilities[type_name].secret_code
+    errors.extend(_wrong_options(options, legal, what, lambda key: spans.get(key, statement.span), code))
     together = _clashing_options(
         capabilities[type_name], "connection", options, lambda key: spans.get(key, statement.span)
     )
@@ -241,7 +248,9 @@ def check_table_options(said: OptionsSaid, errors: list[WaterclockError]) -> Non
     errors.extend(_wrong_options(said.values, TRANSFORM_OPTIONS, "a TRANSFORM", lambda name: said.spans[name]))
 
 
-def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, span_of: Any) -> Iterable[WaterclockError]:
+def _wrong_options(
+    values: Options, legal: Mapping[str, Option], where: str, span_of: Any, code: str = "E313"
+) -> Iterable[WaterclockError]:
     for name, value in values.items():
         option = legal.get(name) or legal.get(f"{name.partition('.')[0]}.*" if "." in name else name)
         if option is None:
@@ -251,6 +260,8 @@ def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, spa
                 why=f"{where} takes {_list(legal)}" if legal else f"{where} takes no options",
                 fix=did_you_mean(name, legal, otherwise="leave it out"),
             )
+        elif written := written_secret(name, value, option, span_of(name), code=code):
+            yield written
         elif problem := _wrong_value(value, option):
             yield span_of(name).refuse(
                 "E223",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from waterclock.dpl.resolve.buckets import SpanOf
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.declarations import Connection, Secret, Unit
+from waterclock.flow.declarations import Connection, Unit
 
 if TYPE_CHECKING:
     from waterclock.dpl.resolve.drafts import Draft
@@ -21,7 +21,7 @@ _MOST_OF_A_BODY = 16 << 20
 
 
 def check_receivers(connections: Iterable[Connection], span_of: SpanOf) -> Iterator[WaterclockError]:
-    """Report options of receivers: E331 a path that is no folder's, E332 limits, E333 a token that is no secret."""
+    """Report options of receivers: E331 a path that is no folder's, E332 limits."""
     for each in connections:
         if each.type != RECEIVER:
             continue
@@ -43,12 +43,6 @@ def check_receivers(connections: Iterable[Connection], span_of: SpanOf) -> Itera
                 f"{waiting:.0f} bytes wait at most, and one request may hold {body:.0f}",
                 why="a request is held as it came, and once more as it is written",
                 fix=f"say {2 * body:.0f} or more",
-            )
-        if not isinstance(each.options.get("token", Secret("")), Secret):
-            yield span_of(each.name, "token").refuse(
-                "E333",
-                f"the token of {each.name} stands in the open",
-                fix=f"token = {{ secret = \"{each.name}/token\" }} in waterclock.toml, or SECRET '{each.name}/token'",
             )
 
 

@@ -226,7 +226,7 @@ def take_bracketed(cursor: Cursor) -> Expression:
 
 def skip_brackets(cursor: Cursor) -> None:
     """Pass by everything from an opening bracket to the one that closes it."""
-    start = cursor.index
+    opening = cursor.here()
     depth = 0
     while not cursor.is_done:
         word = cursor.take()
@@ -234,7 +234,7 @@ def skip_brackets(cursor: Cursor) -> None:
             depth += (word.text in "([{") - (word.text in ")]}")
         if depth == 0:
             return
-    raise cursor.span(cursor.words[start]).refuse("E204", "this bracket is never closed", fix="close it with )")
+    raise opening.refuse("E204", "this bracket is never closed", fix="close it with )")
 
 
 def _references(cursor: Cursor, draft: _Draft) -> None:
@@ -281,7 +281,7 @@ def _refuse_digits(span: Span, upper: str) -> None:
     said = _DIGITS.search(span.text) if upper in {"DECIMAL", "DEC", "NUMERIC"} else None
     if said is None:
         return
-    digits, behind = int(said[1]), int(said[2] or 0)
+    digits, behind = (int((text or "0")[:9]) for text in said.groups())  # of many digits, more than any type has
     if not 1 <= digits <= MOST_DIGITS or behind > digits:
         raise span.refuse(
             "E219",
@@ -292,7 +292,7 @@ def _refuse_digits(span: Span, upper: str) -> None:
 
 
 MOST_DIGITS = 38
-_DIGITS = re.compile(r"\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)$")
+_DIGITS = re.compile(r"\(\s*([0-9]+)\s*(?:,\s*([0-9]+)\s*)?\)$")
 _EXAMPLES = {"ARRAY": "ARRAY<STRING>", "MAP": "MAP<STRING, INT>", "STRUCT": "STRUCT<a: INT, b: STRING>"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
@@ -15,6 +16,7 @@ from waterclock.timelabel.duration import Duration, parse_duration
 T = TypeVar("T")
 _PLAIN = frozenset({"word", "symbol"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MOST_DIGITS = 18
 NOTHING = Word("end", "", "", 0, 0, -1)
 
 
@@ -172,6 +174,8 @@ class Cursor:
             return value
         if self.peek().kind != "number" or not self.peek().text.isdigit():
             self.unexpected(what)
+        if len(self.peek().text) > _MOST_DIGITS:
+            self.unexpected(f"{what} of at most {_MOST_DIGITS} digits")
         return int(self.take().text)
 
     def value(self) -> Value:
@@ -183,8 +187,13 @@ class Cursor:
             return self.take().text
         is_negative = self.accept("-")
         if self.peek().kind == "number":
-            digits = self.take().text
-            number = float(digits) if re.search(r"[.eE]", digits) else int(digits)
+            span, digits = self.here(), self.take().text
+            try:
+                number = float(digits) if re.search(r"[.eE]", digits) else int(digits)
+            except ValueError:  # as 1e, or more digits than Python reads
+                number = math.inf
+            if not math.isfinite(number):
+                raise span.refuse("E204", f"{_cut(digits)} is no number", fix="write it in digits, as in 10 or 0.5")
             return -number if is_negative else number
         if word.upper in {"TRUE", "FALSE"}:
             return self.take().upper == "TRUE"
@@ -260,3 +269,7 @@ def placed(error: WaterclockError, span: Span) -> WaterclockError:
 def _plain(text: str) -> str:
     plain = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "name"
     return f"_{plain}" if plain[0].isdigit() else plain
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}…"

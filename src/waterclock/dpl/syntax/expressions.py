@@ -11,8 +11,9 @@ from sqlglot.errors import ParseError
 
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.source_text import SourceText, Span
+from waterclock.dpl.syntax.sql_parsing import parse_sql
 from waterclock.dpl.syntax.statements import Expression
-from waterclock.dpl.syntax.tokens import Word, dialect, parse_tokens
+from waterclock.dpl.syntax.tokens import Word, dialect
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -44,9 +45,9 @@ def take_expression(cursor: Cursor, what: str, is_clause: Callable[[Cursor, int]
 
 
 def expression_of(source: SourceText, tokens: Sequence[Token], span: Span) -> Expression:
-    """Parse one expression. Raises E220 where it is none."""
+    """Parse one expression. Raises E220 where it is none, E267 where it is nested too deeply."""
     try:
-        trees = parse_tokens(source, [_select(), *tokens])
+        trees = parse_sql(source, [_select(), *tokens])
     except ParseError as error:
         raise _broken(error, source, tokens, span) from None
     tree = trees[0]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from waterclock.credentials import hide_credentials
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
 
@@ -63,15 +64,27 @@ class SourceText:
         start = min(meta["start"] for meta in metas)
         return self.span(start, max(meta.get("end", start) for meta in metas) + 1)
 
+    @cached_property
+    def _shown_lines(self) -> dict[int, str]:
+        return {}
+
+    def _shown(self, first: int, last: int) -> str:
+        """Return a line as it may be shown; many errors of one line look for its credentials once."""
+        line = self._shown_lines.get(first)
+        if line is None:
+            line = self._shown_lines[first] = hide_credentials((self.original or self.text)[first:last])
+        return line
+
     def excerpt(self, start: int, end: int) -> str:
-        """Return the line of `start` with its number, and carets below `start:end` as far as that line goes."""
+        """Return the line of `start` with its number, and carets below `start:end` as far as that line goes.
+
+        Credentials in the line are hidden: an excerpt goes to terminals, logs and pages.
+        """
         row = bisect_right(self._starts, start) - 1
         first = self._starts[row]
         last = self._starts[row + 1] - 1 if row + 1 < len(self._starts) else len(self.text)
         cut = max(0, start - first - _WIDEST // 2) if last - first > _WIDEST else 0
-        line = (
-            (self.original or self.text)[first + cut : min(last, first + cut + _WIDEST)].rstrip("\r").replace("\t", " ")
-        )
+        line = self._shown(first, last)[cut : cut + _WIDEST].rstrip("\r").replace("\t", " ")
         number = str(self.line + row)
         indent = start - first - cut
         carets = "^" * max(1, min(end, last) - start)

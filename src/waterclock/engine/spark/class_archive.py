@@ -19,6 +19,7 @@ from typing import Any
 from waterclock.engine.spark.jars import cache_directory, delta_jars
 from waterclock.engine.spark.java import require_java, settings_of_java
 from waterclock.errors import WaterclockError
+from waterclock.ownership import make_private_folder
 
 _OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit")
 _PATIENCE = 600  # seconds from the end of the work to that of the JVM, which writes then
@@ -51,7 +52,7 @@ def write_archive(path: Path, options: str = "") -> None:
     `options` are the JVM's own. Raises  E707 where nothing came of it. Cost: a minute of one core, 170 MB of disk
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path.parent)
     except OSError as error:
         raise WaterclockError(
             "E707",

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import warnings
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from waterclock.engine.spark.java import find_java
 from waterclock.engine.spark.jvm import JvmLog, end_of, not_started, require_user, start_jvm
 from waterclock.engine.spark.settings import SparkSettings
 from waterclock.errors import WaterclockError
+from waterclock.ownership import make_private_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +53,10 @@ _COMPILE_LATE = (
 # what of Hadoop's confs is about object stores
 _OF_STORES = ("spark.hadoop.fs.s3", "spark.hadoop.fs.AbstractFileSystem.s3", "spark.hadoop.mapreduce.outputcommitter.")
 
+# Whoever reaches the ports of Spark's RPC and block manager could have it run code. Spark makes a secret for each
+# session by itself; as a conf it would stand in the command line of the JVM. A cluster's secret is its owner's to set.
+_FOR_THIS_MACHINE = {"spark.authenticate": "true", "spark.driver.bindAddress": "127.0.0.1"}
+
 # executors are JVMs of their own, on machines that may be anywhere
 _FOR_A_CLUSTER = {"spark.executor.extraJavaOptions": "-Duser.timezone=UTC"}
 
@@ -77,6 +83,7 @@ class Sessions:
         self._refusal: WaterclockError | None = None
         self._log: JvmLog | None = None
         self._lock = threading.Lock()
+        self._opened: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 
     @classmethod
     def of(cls, session: SparkSession) -> Sessions:
@@ -130,11 +137,17 @@ class Sessions:
         """Return a fresh session that shares the JVM and nothing else (about a millisecond)."""
         root = self.root()
         if connect.is_remote(root) and not self._is_foreign:
-            return connect.another(self._settings)
-        session = root.newSession()
-        if self._is_foreign:
-            _set(session, self._settings.confs)
+            session = connect.another(self._settings)
+        else:
+            session = root.newSession()
+            if self._is_foreign:
+                _set(session, self._settings.confs)
+        self._opened.add(session)
         return session
+
+    def opened(self) -> list[SparkSession]:
+        """Return the sessions of `own` that are still in use."""
+        return list(self._opened)
 
     def release(self, session: SparkSession) -> None:
         """Give a session of `own` back: a server keeps what it knows of one until then."""
@@ -166,6 +179,17 @@ class Sessions:
 
         gateway = SparkContext._gateway  # noqa: SLF001 - it alone knows the process
         return end_of(None if gateway is None else gateway.proc, self._log)
+
+    def kill(self) -> None:
+        """End the JVM that was started here, whatever it does; the next `root` starts another."""
+        root = self._root
+        if root is None or self._is_borrowed or connect.is_remote(root):
+            return
+        from pyspark.sql import SparkSession
+
+        self._root = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001 - as `_forget`
+        _end_jvm()
 
     def close(self) -> None:
         """Stop Spark, if it was started here."""
@@ -240,9 +264,9 @@ def _end_jvm() -> None:
     gateway = SparkContext._gateway  # noqa: SLF001 - there is no public way to part with a JVM
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
     if gateway is not None:
-        gateway.shutdown()
-        gateway.proc.kill()
+        gateway.proc.kill()  # first: one that is busy would not answer
         gateway.proc.wait()
+        gateway.shutdown()
 
 
 def open_session(
@@ -272,7 +296,7 @@ def _opened(said: SparkSettings, work_folder: Path, *, lasts: bool) -> tuple[Spa
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_py4js)  # what it raises is told as an error of ours
     try:
-        work_folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(work_folder)
     except OSError as error:
         raise WaterclockError(
             "E704",
@@ -286,6 +310,7 @@ def _opened(said: SparkSettings, work_folder: Path, *, lasts: bool) -> tuple[Spa
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.extraJavaOptions": _java_options(work_folder, lasts=lasts),
+        "spark.executorEnv.PYTHONSAFEPATH": "1",  # else workers import from the working folder, whoever owns it
         "spark.executorEnv.TZ": "UTC",  # a Python function is given times of its process's zone
         "spark.driver.memory": said.memory,
         "spark.ui.enabled": "false",
@@ -295,7 +320,7 @@ def _opened(said: SparkSettings, work_folder: Path, *, lasts: bool) -> tuple[Spa
         # Delta's SQL parser passes by the newer way of binding :name values, which then stay unbound
         "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
         **SESSION_CONFS,
-        **({} if said.is_local else _FOR_A_CLUSTER),
+        **(_FOR_THIS_MACHINE if said.is_local else _FOR_A_CLUSTER),
         **({"spark.jars.packages": ",".join(said.packages)} if said.packages else {}),
         **said.confs,
     }
@@ -355,5 +380,5 @@ def _scratch_folder(work_folder: Path) -> Path:
     folder = work_folder / "tmp"
     if "," in str(folder):
         return Path(tempfile.gettempdir())
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     return folder

@@ -47,6 +47,7 @@ from waterclock.ledger.refusals import held
 from waterclock.ledger.refused_rebuilds import cannot_follow, cannot_sort, not_whole
 from waterclock.ledger.write.rebuilding import at_work
 from waterclock.ledger.write.redeclare import Difference
+from waterclock.ownership import make_private_folder
 from waterclock.planner.estimate import Estimate, estimate
 from waterclock.planner.plan import Plan
 from waterclock.timelabel.intervals import IntervalSet
@@ -180,7 +181,7 @@ def _made(work: Workplace, token: str, now: datetime, linked: list[tuple[str, in
     refuse_impossible(work, cut)
     fault("rebuild.cut")
     path = work.project.work_folder / PLACE
-    path.mkdir(parents=True, exist_ok=True)
+    make_private_folder(path)
     with Ledger.open(f"sqlite:///{path / 'ledger.db'}") as ledger:
         other = beside(work, cut, ledger)
         _bring_collected(work, cut, other)

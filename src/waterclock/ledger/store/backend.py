@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
@@ -14,6 +15,9 @@ from waterclock.ledger.store import postgres, sqlite
 from waterclock.ledger.store.failure import Failure
 
 Said = tuple[sa.Executable, Any]  # a statement and its values: one set of them by name, or a list of sets
+_USER = re.compile(r"[^:/?#\s]*")
+_HOST = re.compile(r"[A-Za-z0-9_.,%-]*|[0-9A-Fa-f:.%]*")
+_DATABASE = re.compile(r"[^@/?#=:\s]*")
 _OF_A_FILE = "sqlite:///"
 
 
@@ -65,17 +69,27 @@ def backend_of(url: sa.URL) -> Backend:
 def parse_url(url: str) -> sa.URL:
     """Read the URL of a ledger.
 
-    Raises  E403 for one of no known kind
+    Raises  E403 for one of no known kind, or whose parts cannot be told from each other
     """
     if url.startswith(_OF_A_FILE):  # all that follows is its path, which may hold a question mark
         return sa.URL.create("sqlite", database=url.removeprefix(_OF_A_FILE))
     try:
         parsed = sa.make_url(url)
-    except sa.exc.ArgumentError as error:
-        raise refusals.unknown_url(url) from error
-    if parsed.drivername not in ("sqlite", *postgres.SCHEMES):
+    except (sa.exc.ArgumentError, ValueError):  # whose words show what may be a piece of a password
+        raise refusals.unknown_url(url) from None
+    if parsed.drivername not in ("sqlite", *postgres.SCHEMES) or not _is_plain(parsed):
         raise refusals.unknown_url(url)
     return parsed
+
+
+def _is_plain(url: sa.URL) -> bool:
+    """Return whether the parts of a URL are what they can be; where not, one of them holds a piece of a password."""
+    if url.drivername == "sqlite" and (url.host or url.username or url.password or url.port):
+        return False
+    return all(
+        pattern.fullmatch(part or "")
+        for pattern, part in ((_USER, url.username), (_HOST, url.host), (_DATABASE, url.database))
+    )
 
 
 @contextmanager

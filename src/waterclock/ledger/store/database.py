@@ -163,8 +163,9 @@ class Database:
             return
 
         def log_in(_dialect: Any, _record: Any, _arguments: Any, named: dict[str, Any]) -> None:
-            said = sa.make_url(url())
-            named.update({"user": said.username, "password": said.password})
+            said = parse_url(url())
+            password = said.password if said.password is not None else said.query.get("password")
+            named.update({"user": said.username or said.query.get("user"), "password": password})
 
         sa.event.listen(self._engine, "do_connect", log_in)
 
@@ -289,7 +290,7 @@ class Database:
         except sa.exc.DBAPIError as error:
             if not (self._was_reached and self._is_away(error)):
                 raise
-            self.tell(f"the ledger does not answer; waiting for it ({refusals.cause_of(error)})")
+            self.tell(f"the ledger does not answer; waiting for it ({refusals.cause_of(error, self.url)})")
         from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
         waiting = Retrying(

@@ -15,6 +15,7 @@ from waterclock.errors import nearest
 from waterclock.ledger import refusals
 from waterclock.ledger.store import postgres
 from waterclock.ledger.store.backend import parse_url, telling
+from waterclock.ownership import make_private_folder
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -57,13 +58,15 @@ def require_known(url: str) -> None:
 
     Raises  E403 for an unknown kind or option, E424 where its driver is not installed
     """
-    if not url.startswith("sqlite:"):
-        postgres.create_engine(parse_url(url)).dispose()
+    if not url.startswith("sqlite:///"):
+        parsed = parse_url(url)
+        if parsed.get_backend_name() != "sqlite":
+            postgres.create_engine(parsed).dispose()
 
 
 def shown(url: str) -> str:
     """Return a ledger's URL as it may be shown, without its password."""
-    return url if url.startswith("sqlite:") else parse_url(url).render_as_string()
+    return url if url.startswith("sqlite:///") else refusals.shown(parse_url(url))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class _File:
     def empty_draft(self) -> str:
         for path in _files_of(self._draft):
             path.unlink(missing_ok=True)
-        self._draft.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self._draft.parent)
         return f"sqlite:///{self._draft}"
 
     def put_draft(self, at: datetime, *, replaces: bool) -> str | None:
@@ -120,7 +123,7 @@ class _Schema:
 
     @property
     def name(self) -> str:
-        return self.url.render_as_string()
+        return refusals.shown(self.url)
 
     def is_taken(self) -> bool:
         with opened(self.url) as engine:

@@ -7,10 +7,11 @@ that it waits for its turn at its start and never fails half-way.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from sqlalchemy.pool import StaticPool
 
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.texts import written_json
+from waterclock.ownership import create_private_file, make_private_folder
 
 NOW = TRANSACTION = "NULL"
 _BUSY_MILLISECONDS = 60_000
@@ -81,9 +83,13 @@ def exists(_engine: sa.Engine, url: sa.URL) -> bool:
 
 
 def make_room(_engine: sa.Engine, url: sa.URL) -> None:
-    """Make the folder that a new ledger's file is to lie in."""
-    if not is_in_memory(url):
-        Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+    """Create a new ledger's file and folder, which other users cannot read; SQLite's other files have its mode."""
+    if is_in_memory(url):
+        return
+    path = Path(str(url.database))
+    make_private_folder(path.parent)
+    with suppress(FileExistsError):
+        os.close(create_private_file(path))
 
 
 def is_in_memory(url: sa.URL) -> bool:

@@ -32,7 +32,7 @@ def query(at: Reading, given: Asked, asker: Asker) -> Told:
         return told
     try:
         _refuse_long(sql)
-        found = asker.ask(at.project, sql, LIMIT, as_of=tick or None)
+        found = asker.ask(at.project, sql, LIMIT, as_of=tick or None, reader=given.reader)
     except WaterclockError as error:
         every = error.errors if isinstance(error, ProjectErrors) else (error,)
         return told | {"errors": [one.to_dict() for one in every]}
@@ -51,7 +51,7 @@ def as_csv(at: Reading, given: Asked, asker: Asker) -> str:
     """Return the same rows, up to LIMIT_OF_FILE of them, as CSV with a line of names; NULL is empty."""
     sql, tick = given.values.get("q", "").strip(), given.values.get("as-of", "").strip()
     _refuse_long(sql)
-    found = asker.ask(at.project, sql, LIMIT_OF_FILE, as_of=tick or None)
+    found = asker.ask(at.project, sql, LIMIT_OF_FILE, as_of=tick or None, reader=given.reader)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([name for name, _ in found.answer.columns])

@@ -87,6 +87,40 @@ if (waiting) {
   }, EVERY);
 }
 
+/** A query is asked for from within the page, so that Stop can end it: the server ends Spark's job once nobody waits. */
+/** @type {AbortController | null} */
+let asking = null;
+document.addEventListener("submit", async (event) => {
+  const form = /** @type {HTMLFormElement} */ (event.target);
+  const whole = form.closest("section");
+  if (!form.matches("form.ask") || !whole) return;
+  event.preventDefault();
+  asking?.abort();
+  const mine = asking = new AbortController();
+  const stop = /** @type {HTMLButtonElement} */ (form.querySelector("button.stop"));
+  const address = `${form.action}?${new URLSearchParams(/** @type {any} */ (new FormData(form)))}`;
+  stop.hidden = false;
+  try {
+    const answer = await fetch(address, { headers: { "HX-Request": "true" }, signal: mine.signal, cache: "no-store" });
+    const text = await answer.text();
+    if (answer.ok) {
+      whole.innerHTML = text;
+      history.pushState(null, "", address);
+    } else {
+      form.insertAdjacentHTML("afterend", text);
+    }
+  } catch {
+    if (!mine.signal.aborted) form.insertAdjacentHTML("afterend", gone);
+  } finally {
+    if (asking === mine) asking = null;
+    stop.hidden = true;
+  }
+});
+document.addEventListener("click", (event) => {
+  if (/** @type {HTMLElement} */ (event.target).matches("button.stop")) asking?.abort();
+});
+if (document.querySelector("form.ask")) addEventListener("popstate", () => location.reload());
+
 /** Ctrl-K: tables by any part of their name, and pages. */
 const finder = /** @type {HTMLDialogElement} */ (document.getElementById("finder"));
 const text = /** @type {HTMLInputElement} */ (document.getElementById("finder-text"));

@@ -113,7 +113,7 @@ def test_requests_on_their_way_are_answered_when_it_ends(
     """A request whose body is still coming when it is asked to end is taken and answered."""
     receiver = starts(project, started, free_port(), **behind)
     with socket.create_connection(("127.0.0.1", receiver.port)) as slow:
-        slow.sendall(b"POST /door/events HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n{")
+        slow.sendall(b"POST /door/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\n{")
         time.sleep(0.3)
         ended: list[tuple[int, str]] = []
         ending = threading.Thread(target=lambda: ended.append(receiver.end()))

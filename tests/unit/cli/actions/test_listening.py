@@ -39,10 +39,20 @@ def work(tmp_path: Path) -> Iterator[Workplace]:
         yield work
 
 
-def ask(work: Workplace, path: str) -> tuple[int, str]:
+TOKEN = "t0ken-of-a-good-length"
+
+
+@pytest.fixture(autouse=True)
+def _token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATERCLOCK_METRICS_TOKEN", TOKEN)
+
+
+def ask(work: Workplace, path: str, token: str | None = TOKEN) -> tuple[int, str]:
     with listening(work, ("127.0.0.1", 0)) as (host, port):
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        asked = urllib.request.Request(f"http://{host}:{port}{path}", headers=headers)
         try:
-            with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(asked, timeout=10) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -35,7 +35,6 @@ def test_what_goes_together_is_taken(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("options", "found"),
     [
-        ({**USER, "password": "s3cret"}, [("E322", "password")]),
         ({**USER, "security": "ssl"}, [("E322", "mechanism")]),
         ({"security": "sasl_plaintext", "username": "a", "password": WORD}, [("E322", "")]),
         ({**USER, "mechanism": "OAUTHBEARER"}, [("E322", "mechanism"), ("E322", "username"), ("E322", "password")]),

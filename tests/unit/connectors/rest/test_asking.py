@@ -13,6 +13,7 @@ import pytest
 
 from tests.apis import Space, patient
 from waterclock.connectors.rest import asking
+from waterclock.connectors.rest.addresses import OutsideApi
 from waterclock.connectors.rest.answers import Answer
 from waterclock.connectors.rest.asking import Request
 from waterclock.errors import WaterclockError
@@ -194,10 +195,10 @@ def test_a_secret_is_hidden_however_it_is_told_back(space: Space, tmp_path: Path
 def test_a_link_is_relative_to_what_was_asked(space: Space, tmp_path: Path, link: str, whole: str) -> None:
     options = {"url": "https://api.example/v1", "auth.key": "k3y", "auth.param": "key"}
     api = patient(space.setting(tmp_path, **options))
-    found = api.without_key(link, Request("GET", "shop/orders", {}))
+    found = api.resolve_link(link, Request("GET", "shop/orders", {}))
     assert found.removeprefix("https://api.example").removeprefix(":443") == whole
-    assert api.is_own(found)
-    assert not api.is_own(found.replace("https:", "http:"))
+    with pytest.raises(OutsideApi, match="another host"):
+        api.resolve_link(found.replace("https:", "http:"), Request("GET", "shop/orders", {}))
 
 
 def test_a_library_that_is_not_there_is_told_with_what_installs_it(

@@ -23,6 +23,7 @@ from tests.apis import Space, patient
 from tests.systems import HERE
 from waterclock.connectors.interface import EachRequest
 from waterclock.connectors.rest import collection, details
+from waterclock.connectors.rest.addresses import OutsideApi
 from waterclock.connectors.rest.asking import Request
 from waterclock.connectors.rest.collection import NotFound, Reading
 from waterclock.connectors.rest.declared import details_of, each_parameters, resource_of
@@ -126,7 +127,8 @@ def test_values_are_put_into_a_path_as_one_step_of_it(space: Space, tmp_path: Pa
     put = details._resource_for(asking, [["a/b c?", "ü"]])
     assert put.path == "detail/a%2Fb%20c%3F"
     assert dict(put.params) == {"of": "x:ü", "json": '{"a": ü}'}
-    assert details._resource_for(asking, [["..", ""]]).path == "detail/%2E%2E"
+    with pytest.raises(OutsideApi, match=r"id '\.\.' in the path"):
+        details._resource_for(asking, [["..", ""]])
 
 
 def test_a_value_that_looks_like_a_place_is_put_in_as_it_is(space: Space, tmp_path: Path) -> None:

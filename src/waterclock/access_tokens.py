@@ -1,0 +1,75 @@
+"""Checks the tokens that callers send: long enough to be no guess, compared in constant time, wrong ones slowed."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+from dataclasses import dataclass
+
+from waterclock.errors import WaterclockError
+
+MIN_LENGTH = 20
+METRICS_TOKEN = "WATERCLOCK_METRICS_TOKEN"  # noqa: S105 - the name of the variable
+_SECONDS = 1.0
+_MOST_SLOWED = 32
+
+
+def require_length(token: str, named: str, *, where: str | None = None) -> str:
+    """Return a token that is long enough to be no guess.
+
+    Raises  E923
+    """
+    if len(token) >= MIN_LENGTH:
+        return token
+    raise WaterclockError(
+        "E923",
+        f"{named} has {len(token)} characters",
+        where=where,
+        why=f"a token has {MIN_LENGTH} or more, so that no caller can guess it",
+        fix="make one: python3 -c 'import secrets; print(secrets.token_urlsafe(24))'",
+    )
+
+
+def token_of_environment(name: str) -> str | None:
+    """Return the token in an environment variable; None where it is not set.
+
+    Raises  E923 for a short one
+    """
+    token = os.environ.get(name)
+    return require_length(token, name) if token else None
+
+
+def is_same(sent: str, token: str) -> bool:
+    """Compare two tokens in a time that does not depend on where they differ."""
+    return hmac.compare_digest(sent.encode("utf-8", "surrogateescape"), token.encode())
+
+
+def bearer_of(authorization: str) -> str | None:
+    """Return the token of an `Authorization: Bearer` header; None for any other header."""
+    kind, _, sent = authorization.partition(" ")
+    return sent.strip() if kind.lower() == "bearer" else None
+
+
+@dataclass(slots=True)
+class WrongTokens:
+    """Delays the answers to wrong tokens. Right tokens are never delayed.
+
+    A bounded number of answers is delayed at once, so that guesses cannot fill the server; more are answered at once,
+    by 429.
+    """
+
+    seconds: float = _SECONDS
+    most: int = _MOST_SLOWED
+    _slowed: int = 0
+
+    async def delay(self) -> bool:
+        """Wait before a wrong token is answered; False where too many wait already."""
+        if self._slowed >= self.most:
+            return False
+        self._slowed += 1
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            self._slowed -= 1
+        return True

@@ -1,0 +1,120 @@
+"""One-time links to the pages: the first one at the start, others by `waterclock ui --link`.
+
+The running server keeps its token in a file that its user alone can read; the second process makes a link of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.access_tokens import token_of_environment
+from waterclock.cli.actions.listening import address_of
+from waterclock.errors import WaterclockError
+from waterclock.ui.one_time_links import make_code
+from waterclock.ui.serving import SOCKET, TOKEN, Served, link_at, place_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_MOST_BYTES = 4096
+
+
+@contextmanager
+def kept_token(served: Served) -> Iterator[bool]:
+    """Keep a server's token for `ui --link` while it serves; gives False where no private file can be written."""
+    path = _file_of(place_of(served.host, served.port))
+    said = {"host": served.host, "port": served.port, "token": served.guard.token}
+    has_kept = _write_private(path, json.dumps(said))
+    try:
+        yield has_kept
+    finally:
+        if has_kept:
+            with suppress(OSError):
+                path.unlink()
+
+
+def print_link(to: Console, served: Served, *, has_kept: bool) -> None:
+    """Print where the pages are, and how another browser opens them."""
+    if served.host.startswith(SOCKET):
+        to.print(f"the pages are served at the socket {place_of(served.host, served.port)}", soft_wrap=True)
+    to.print(f"open the pages by {served.new_link()}", soft_wrap=True)
+    words = "" if place_of(served.host, served.port) == "8899" else f" --listen {_listen_of(served)}"
+    if has_kept:
+        to.print(f"this link opens one browser, within an hour; `waterclock ui --link{words}` prints another")
+    else:
+        to.print(f"this link opens one browser, within an hour; for another, set {TOKEN} and start again")
+
+
+def print_another(listen: str) -> int:
+    """Print a new link to the server that runs at an address, and give the exit code.
+
+    Raises  E909 where this user runs no pages there
+    """
+    host, port = address_of(listen, may_be_socket=True)
+    place = place_of(host, port)
+    said = _read_private(_file_of(place))
+    token = str(said["token"]) if said else token_of_environment(TOKEN)
+    if token is None:
+        raise WaterclockError(
+            "E909",
+            f"no pages of this user are served at {place}",
+            why=f"`waterclock ui` keeps its token in {_file_of(place)} while it runs, and there is none",
+            fix="start `waterclock ui`, or name its address: waterclock ui --link --listen 8899",
+        )
+    # printed as it is, for scripts
+    print(link_at(str(said["host"]) if said else host, port, make_code(token, place)))  # noqa: T201
+    return 0
+
+
+def _listen_of(served: Served) -> str:
+    return served.host if served.host.startswith(SOCKET) else str(served.port)
+
+
+def _file_of(place: str) -> Path:
+    """Return the file of a server's token: in the user's runtime folder, else in the user's cache."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(runtime) / "waterclock" if runtime else Path(cache) / "waterclock" / "run"
+    return folder / f"ui-{place.replace('/', '_')}.json"
+
+
+def _write_private(path: Path, text: str) -> bool:
+    """Write a file that this user alone can read, in a folder of this user alone."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _is_private(path.parent):
+            path.parent.chmod(0o700)
+        if not _is_private(path.parent):
+            return False
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        return False
+    return True
+
+
+def _read_private(path: Path) -> dict[str, object] | None:
+    """Return what a file holds that this user alone can read; None where there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, encoding="utf-8") as file:
+        found = os.fstat(descriptor)
+        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077 or not _is_private(path.parent):
+            return None
+        said = json.loads(file.read(_MOST_BYTES))
+    return said if isinstance(said, dict) else None
+
+
+def _is_private(folder: Path) -> bool:
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077

@@ -1,0 +1,28 @@
+"""`waterclock trust`: let projects run that other users can change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import AsJson
+
+
+def trust(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="FOLDER", help="A project, or a folder of projects; without it, list those trusted."),
+    ] = None,
+    *,
+    remove: Annotated[bool, typer.Option("--remove", help="Trust the folder no longer.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Trust a folder whose projects other users can change, and all below it: what they declare runs as you."""
+    from waterclock.cli.actions.trust import change_trust, list_trust
+
+    if folder is None:
+        list_trust(is_json=json)
+    else:
+        change_trust(folder, is_trusted=not remove, is_json=json)

@@ -1,0 +1,96 @@
+"""Copies files that another user can change, so that Spark reads what was checked.
+
+Spark opens files by their names, and follows links. Whoever can write to a file or to its folder could exchange it for
+a link, after it was listed, to a file that only this user may read. Such files are opened here without following links
+and copied into a folder of this user; all other files are read where they are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from waterclock.connectors.files.file_schemas import unreadable
+from waterclock.connectors.files.reading_options import COPIES, Reading
+from waterclock.errors import WaterclockError
+from waterclock.filesystem import make_folder, path_below, put_copy_if_absent, text_of, written
+from waterclock.object_stores import is_remote
+from waterclock.ownership import foreign_writer, open_below
+
+_CHUNK = 1 << 20
+
+
+def changeable(paths: Sequence[str], landing: Path | None) -> dict[str, str]:
+    """Return the files that another user can change, by their paths, with their paths below the landing folder.
+
+    Cost: a look at each file and folder of this machine
+    """
+    if landing is None or is_remote(landing):
+        return {}
+    known: dict[Path, bool] = {}
+    below = {path: relative for path in paths if (relative := path_below(path, landing)) is not None}
+    return {path: relative for path, relative in below.items() if _is_changeable(landing, Path(relative), known)}
+
+
+def copy_all(files: Mapping[str, str], landing: Path | None, folder: Path) -> dict[str, str]:
+    """Copy files below `landing` into a folder, under the same relative paths; return the copy of each.
+
+    Raises  E807 as `open_landed`
+    """
+    copies: dict[str, str] = {}
+    if landing is None:
+        return copies
+    for path, relative in files.items():
+        target = folder / COPIES / relative
+        make_folder(target.parent)
+        with open_landed(path, landing, relative) as file:
+            _copy(file, target)
+        copies[path] = text_of(target)
+    return copies
+
+
+def open_landed(path: str, landing: Path, relative: str) -> IO[bytes]:
+    """Open a file below a landing folder without following links.
+
+    Raises  E807 where it is gone, cannot be read, or was exchanged for a link
+    """
+    try:
+        return os.fdopen(open_below(landing, relative), "rb")
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def name_as_landed(error: WaterclockError, reading: Reading) -> WaterclockError:
+    """Have an error about a copy name the file that was copied."""
+    if reading.room is None or reading.landing is None:
+        return error
+    pattern = re.compile(rf"{re.escape(str(reading.room))}/[^/]+/{COPIES}/")
+    to = f"{reading.landing}/"
+    error.what = pattern.sub(lambda _: to, error.what)
+    error.where = None if error.where is None else pattern.sub(lambda _: to, error.where)
+    error.why = None if error.why is None else pattern.sub(lambda _: to, error.why)
+    return error
+
+
+def _is_changeable(landing: Path, relative: Path, known: dict[Path, bool]) -> bool:
+    if relative not in known:
+        path = landing / relative
+        try:
+            status = path.stat() if relative == Path() else path.lstat()
+            is_here = foreign_writer(status, str(path)) is not None
+        except FileNotFoundError:  # whoever opens it reports that
+            is_here = True
+        known[relative] = is_here or (relative != Path() and _is_changeable(landing, relative.parent, known))
+    return known[relative]
+
+
+def _copy(file: IO[bytes], target: Path) -> None:
+    if not is_remote(target):
+        put_copy_if_absent(file, target)
+        return
+    with written(target) as sink:
+        shutil.copyfileobj(file, sink, _CHUNK)

@@ -1,0 +1,142 @@
+"""Builds the addresses of requests to one API, and refuses each that is not below the connection's url.
+
+The check is an allow list on the parsed address that is sent: the same scheme, host and port, no user, and a path below
+that of the url, however it is percent-encoded. Servers and proxies decode a path before they resolve `..`, some of them
+twice, and some take a backslash for a slash; so a path is compared after all of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode, urljoin, urlsplit, urlunsplit
+
+if TYPE_CHECKING:
+    import httpx2
+
+_MOST_DECODED = 8
+_DOTS = frozenset({".", ".."})
+
+
+class OutsideApi(Exception):
+    """An address is not below the API's url. The text says why, without the address: a key may be in it."""
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with values in place of the names in braces; other braces stay. A value is never filled again."""
+    parts = text.split("{")
+    filled = [parts[0]]
+    for part in parts[1:]:
+        name, closing, tail = part.partition("}")
+        filled.append(f"{values[name]}{tail}" if closing and name in values else f"{{{part}")
+    return "".join(filled)
+
+
+def fill_path(template: str, values: Mapping[str, Sequence[str]]) -> str:
+    """Return a path with each value as a part of one step, several values of a column joined by commas.
+
+    Raises  OutsideApi for values that make a step that leads elsewhere: `..`, also `../x`, and an empty one, which
+            servers merge with the step before it
+    """
+    named = {name: of for name, of in values.items() if f"{{{name}}}" in template}
+    empty = next((name for name, of in named.items() if not "".join(of)), None)
+    if empty is not None:
+        raise OutsideApi(f"{empty} is empty, and makes no step of the path {template}")
+    path = fill(template, {name: ",".join(quote(value, safe="") for value in of) for name, of in named.items()})
+    if why := wrong_path(path):
+        given = ", ".join(f"{name} {','.join(of)!r}" for name, of in named.items())
+        raise OutsideApi(f"{given} in the path {template}: {why}")
+    return path
+
+
+def wrong_path(path: str) -> str:
+    """Return why a path below an API's url leads elsewhere, however a server decodes it; empty where it does not."""
+    try:
+        steps = decode_path(path).split("/")
+    except OutsideApi as error:
+        return str(error)
+    if any(step.partition(";")[0].strip() in _DOTS for step in steps):
+        return "a step of it is . or .., which servers resolve"
+    return ""
+
+
+def decode_path(path: str) -> str:
+    """Return a path as the most lenient server reads it: decoded until nothing changes, with slashes alone.
+
+    Raises  OutsideApi for control characters, for bytes that are no UTF-8, and for what is encoded again and again
+    """
+    for _ in range(_MOST_DECODED):
+        try:
+            decoded = unquote_to_bytes(path).decode()
+        except UnicodeError:
+            raise OutsideApi("it holds bytes that are no UTF-8") from None
+        if decoded == path:
+            break
+        path = decoded
+    else:
+        raise OutsideApi("it is percent-encoded again and again")
+    if any(ord(sign) < 32 or ord(sign) == 127 for sign in path):
+        raise OutsideApi("it holds control characters")
+    return path.replace("\\", "/")
+
+
+def join(url: str, path: str) -> str:
+    """Return the address of a path below the API's url; a path is never an address of its own."""
+    tail = quote(path.lstrip("/"), safe="/:@!$&'()*+,;=~-._%")
+    return f"{url}/{tail}" if tail else url
+
+
+def with_params(address: str, params: Mapping[str, str]) -> str:
+    """Return an address with parameters added."""
+    return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(params)}" if params else address
+
+
+def resolve_link(base: str, link: str, *, without: str) -> str:
+    """Return a link that an answer names as a whole address, without the parameter that bears the key.
+
+    Raises  OutsideApi for a link that is no address
+    """
+    try:
+        whole = urljoin(base, link)
+        if not without:
+            return whole
+        parts = urlsplit(whole)
+    except ValueError:
+        raise OutsideApi("it is no address") from None
+    kept = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != without]
+    return urlunsplit(parts._replace(query=urlencode(kept), fragment=""))
+
+
+def path_of_link(link: str) -> str:
+    """Return the path of a link, which may be shown: parameters may hold a key."""
+    try:
+        return urlsplit(link).path or "/"
+    except ValueError:
+        return "(no address)"
+
+
+def parse_below(url: str, address: str) -> httpx2.URL:
+    """Return an address as it is sent.
+
+    Raises  OutsideApi where it is not of the API's scheme, host and port, names a user, or is not below the url's path
+    """
+    import httpx2
+
+    base = httpx2.URL(url)
+    try:
+        parsed = httpx2.URL(address)
+        port = parsed.port
+    except (httpx2.InvalidURL, ValueError):
+        raise OutsideApi("it is no address") from None
+    if (parsed.scheme, parsed.host, port) != (base.scheme, base.host, base.port):
+        raise OutsideApi("it is at another host, where our credentials do not go")
+    if parsed.userinfo:
+        raise OutsideApi("it names a user, and our credentials are those of the connection")
+    path = parsed.raw_path.partition(b"?")[0].decode("ascii")
+    if why := wrong_path(path):
+        raise OutsideApi(why)
+    # wrong_path has decoded both: neither holds a step that a server would resolve
+    below, found = decode_path(base.path).rstrip("/"), decode_path(path)
+    if found != below and not found.startswith(below + "/"):
+        raise OutsideApi("it is not below the path of the connection's url")
+    return parsed

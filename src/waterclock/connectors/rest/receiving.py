@@ -1,0 +1,73 @@
+"""Reads one HTTP response whole: within a bound of bytes, unpacked, and of time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.rest.answers import Answer
+
+if TYPE_CHECKING:
+    import httpx2
+
+MOST_BYTES_OF_REFUSAL = 1 << 20
+"""Of an answer that is no 2xx: what is beyond it is not read, as only its first words are reported."""
+_SLOW = 20  # so many times the timeout of one piece of an answer is what all of it may take
+_ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
+"""A piece that arrives packed by one of these is at most a thousand times as large unpacked; others have no limit."""
+
+
+class Passing(Exception):
+    """A try that failed and may succeed later: why, with which code, and how long the server asks to wait."""
+
+    def __init__(self, code: str, why: str, after: float | None = None) -> None:
+        super().__init__(why)
+        self.code = code
+        self.why = why
+        self.after = after
+
+
+class TooBig(Exception):
+    """An answer that is not held in memory: asking again would not make it smaller."""
+
+
+def receive(
+    stream: AbstractContextManager[httpx2.Response], *, most: int, timeout: float, hide: Callable[[str], str]
+) -> Answer:
+    """Return the answer to a request that is sent now; a refusal is cut where it is long.
+
+    `timeout` is the one of the client, in seconds, for one piece of the answer.
+
+    Raises  TooBig for more than `most` bytes; Passing where no answer comes whole within its time
+    """
+    import httpx2
+
+    seconds = timeout * _SLOW
+    until = time.monotonic() + seconds
+    try:
+        with stream as response:
+            encoding = response.headers.get("content-encoding", "").strip().lower()
+            if encoding not in _ENCODINGS:
+                raise Passing("E842", f"the answer is encoded as {encoding[:40]!r}, which was not asked for")
+            bound = most if response.is_success else min(most, MOST_BYTES_OF_REFUSAL)
+            content = bytearray()
+            for piece in response.iter_bytes():
+                content += piece
+                if len(content) > bound:
+                    if response.is_success:
+                        raise TooBig
+                    break
+                if time.monotonic() > until:
+                    raise Passing("E841", f"the answer was not whole after {seconds:.0f} seconds")
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(response.status_code, headers, bytes(content[:bound]))
+    except httpx2.ConnectError as error:
+        raise Passing("E840", hide(str(error)) or "no connection") from None
+    except httpx2.TimeoutException:
+        raise Passing("E841", f"no answer within {timeout:g} seconds") from None
+    except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError, httpx2.DecodingError) as error:
+        raise Passing("E842", f"the connection ended before the answer did: {hide(str(error))}") from None
+    except httpx2.HTTPError as error:
+        raise Passing("E840", hide(str(error)) or type(error).__name__) from None

@@ -1,0 +1,48 @@
+"""Finds credentials that are written out: in the addresses of systems, and in lines of a project's files. Pure.
+
+Names of settings are compared by their last part, so `auth.token` and `s3.secret_access_key` are found as well.
+"""
+
+from __future__ import annotations
+
+import re
+
+_NAMES = (
+    "password", "passwd", "pwd", "passphrase", "token", "api_key", "apikey", "auth.key", "client_secret", "secret_key",
+    "secret_access_key", "secret_id", "sslpassword", "secret.key",
+)  # fmt: skip
+_NAME = "|".join(re.escape(name) for name in _NAMES)
+_QUOTED = re.compile(
+    rf"(?<![A-Za-z])(?:[\w.]{0, 60}[_.])?(?:{_NAME})(?:[\"'`]?\s*[=:]|\s)\s*"
+    r"(?P<quote>[\"'])(?P<value>.{0,4000}?)(?:(?P=quote)|$)",
+    re.IGNORECASE,
+)
+_BARE = re.compile(rf"(?<![A-Za-z])(?:\w{0, 60}_)?(?:{_NAME})\s*=\s*(?P<value>[^\s&'\"{{,)]+)", re.IGNORECASE)
+_OF_USER = re.compile(r"://[^/\s:@'\"]{0,200}:(?P<value>[^\s'\"]{1,500})@")
+_SETTING = re.compile(rf"(?:^|[\s?&;])(?:{_NAME})\s*=\s*[^\s&;]", re.IGNORECASE)
+_USER = re.compile(r"://[^/\s:@]*:[^\s]+@")
+
+
+def is_credential(name: str) -> bool:
+    """Return whether a setting of this name holds a credential."""
+    plain = name.lower()
+    return any(plain == known or plain.endswith((f".{known}", f"_{known}")) for known in _NAMES)
+
+
+def has_password(address: str) -> bool:
+    """Return whether an address holds a password: behind its user, as a parameter, or as one of libpq's settings."""
+    return bool(_USER.search(address) or _SETTING.search(address))
+
+
+def hide_credentials(line: str) -> str:
+    """Return a line of a project's file with stars in place of the credentials in it; its length stays."""
+    for pattern in (_QUOTED, _OF_USER, _BARE):
+        line = pattern.sub(_starred, line)
+    return line
+
+
+def _starred(match: re.Match[str]) -> str:
+    start, end = match.span("value")
+    begin = match.start()
+    whole = match[0]
+    return f"{whole[: start - begin]}{'*' * (end - start)}{whole[end - begin :]}"

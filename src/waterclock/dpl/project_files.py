@@ -1,0 +1,52 @@
+"""Reads the files of a project: waterclock.toml and those with its statements, if no other user can change them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from waterclock.dpl.config.file_name import FILE
+from waterclock.errors import WaterclockError
+from waterclock.project_trust import read_trusted_file, require_trusted_folder
+
+
+def read_project_file(root: Path) -> str:
+    """Return the text of waterclock.toml.
+
+    Raises  E930 where another user can change it or the project's folder; UnicodeDecodeError; OSError
+    """
+    require_trusted_folder(root)
+    return read_trusted_file(root / FILE, root).decode("utf-8-sig")
+
+
+def read_sources(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], list[WaterclockError]]:
+    """Return the texts of the project's files by their names below its root, sorted by path, and what is wrong."""
+    files = sorted({path for pattern in patterns for path in root.glob(pattern) if path.is_file()})
+    errors: list[WaterclockError] = []
+    texts: dict[str, str] = {}
+    for path in files:
+        name = path.relative_to(root).as_posix()
+        try:
+            content = read_trusted_file(path, root)
+        except WaterclockError as error:
+            return {}, [error]  # one of its kind is enough, and no other file is executed
+        if path.suffix == ".py":
+            texts[name] = _lines(content.decode("utf-8", errors="replace"))
+            continue
+        try:
+            texts[name] = _lines(content.decode("utf-8-sig"))
+        except UnicodeDecodeError as error:
+            errors.append(undecodable(name, error))
+    return texts, errors
+
+
+def undecodable(name: str, error: UnicodeDecodeError) -> WaterclockError:
+    """Return the error for a file that is not UTF-8, at its first wrong byte."""
+    line = error.object[: error.start].count(b"\n") + 1
+    column = error.start - (error.object.rfind(b"\n", 0, error.start) + 1) + 1
+    return WaterclockError("E201", "this file is not UTF-8", where=f"{name}:{line}:{column}", fix="save it in UTF-8")
+
+
+def _lines(text: str) -> str:
+    """Return a text whose lines end as Python's text files have them."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,0 +1,33 @@
+"""Refuses credentials that are written out in the options of a connection: a project names them, and holds none."""
+
+from __future__ import annotations
+
+from waterclock.credentials import has_password
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Option
+from waterclock.flow.declarations import Secret, Value
+
+
+def written_secret(
+    name: str, value: Value | Secret, option: Option, span: Span, *, code: str
+) -> WaterclockError | None:
+    """Return the error for an option that holds a credential as text; None for any other. The value is never shown."""
+    if isinstance(value, Secret):
+        return None
+    if option.is_secret:
+        return span.refuse(
+            code,
+            f"{name} is written out",
+            why="it would stand in version control, in plans and in logs",
+            fix=f"name it: {name} SECRET 'name', in the project file {{ secret = \"name\" }}",
+        )
+    if option.is_address and has_password(str(value)):
+        return span.refuse(
+            code,
+            f"{name} holds a password",
+            why="it would stand in version control, in plans and in logs",
+            fix=f"leave it out of {name} and name it: password SECRET 'name', in the project file "
+            f"password = {{ secret = \"name\" }}; or name all of it: {name} SECRET 'name'",
+        )
+    return None

@@ -1,0 +1,89 @@
+"""Parses SQL with sqlglot, whatever the text: bounded in nesting, and every failure of the parser is a ParseError.
+
+sqlglot's parser calls itself for each level of nesting, and breaks off with errors of Python over some texts that are
+no SQL. Nesting is bounded here by the tokens, before anything is parsed: brackets, CASE, types in angles, and rows of
+operators. So no later walk over a tree meets a deeper one. Numbers are those that Spark reads and Python computes with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot.errors import ParseError
+from sqlglot.tokens import Token, TokenType
+
+from waterclock.dpl.syntax.source_text import SourceText
+from waterclock.dpl.syntax.tokens import parse_tokens
+from waterclock.errors import WaterclockError
+
+MOST_NESTED = 100
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
+_WITH_ANGLES = frozenset({TokenType.ARRAY, TokenType.MAP, TokenType.STRUCT})
+_OPERANDS = frozenset(
+    {TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING, TokenType.COMMA,
+     TokenType.STAR, TokenType.NULL, TokenType.TRUE, TokenType.FALSE, *_CLOSING}
+)  # fmt: skip
+
+
+_NUMBER = re.compile(r"(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,3})?")
+
+
+class ParserBroke(ParseError):
+    """The parser ended with an error of Python over a text that it does not take; the error is the cause."""
+
+
+def parse_sql(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
+    """Parse tokens of a source; identifiers keep their offsets in it.
+
+    Raises  E267 for what is nested too deeply, E220 for a number that is none; ParseError for what cannot be parsed
+    """
+    check_nesting(source, tokens)
+    for token in tokens:
+        if token.token_type is TokenType.NUMBER and not _NUMBER.fullmatch(token.text):
+            said = token.text if len(token.text) <= 40 else f"{token.text[:40]}…"
+            span = source.span(token.start, token.end + 1)
+            raise span.refuse("E220", f"{said} is no number", fix="write it in digits, as in 10, 0.5 or 1e6")
+    try:
+        return parse_tokens(source, tokens)
+    except ParseError:
+        raise
+    except RecursionError:
+        raise too_deep(source, tokens[0]) from None
+    except Exception as error:
+        raise ParserBroke(f"the parser breaks off over it: {type(error).__name__}") from error
+
+
+def check_nesting(source: SourceText, tokens: Sequence[Token]) -> None:
+    """Refuse tokens that are nested more than `MOST_NESTED` levels deep, at the token that is one too many.
+
+    A row of operators without an operand between them, as of NOT, is a level each.
+    Raises  E267
+    """
+    depth = angles = row = 0
+    before: TokenType | None = None
+    for token in tokens:
+        kind = token.token_type
+        if kind in _OPENING:
+            depth += 1
+        elif kind in _CLOSING:
+            depth = max(depth - 1, 0)
+        is_angle = (kind is TokenType.LT and before in _WITH_ANGLES) or (kind is TokenType.GT and angles > 0)
+        if is_angle:
+            angles += 1 if kind is TokenType.LT else -1
+        row = 0 if is_angle or kind in _OPERANDS else row + 1
+        if depth + angles > MOST_NESTED or row > MOST_NESTED:
+            raise too_deep(source, token)
+        before = kind
+
+
+def too_deep(source: SourceText, token: Token) -> WaterclockError:
+    """Build the error for a text that is nested too deeply."""
+    return source.span(token.start, token.end + 1).refuse(
+        "E267",
+        "this is nested too deeply",
+        why=f"a text is read to {MOST_NESTED} levels of brackets, of CASE and of operators in a row",
+        fix="write it with fewer levels: name parts of it in WITH, or in a view",
+    )

@@ -1,0 +1,18 @@
+"""Makes texts of users, sources and files safe to print: what a terminal would obey is shown as an escape instead."""
+
+from __future__ import annotations
+
+import re
+
+# control characters but line feed and tab, signs that change the direction of what follows, halves of surrogate pairs
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    r"""Return a text with escapes in place of what a terminal would obey: `\x1b[2J` of a name is shown, not done."""
+    return _OBEYED.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

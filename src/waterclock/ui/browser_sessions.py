@@ -1,0 +1,41 @@
+"""The sessions of browsers that opened a one-time link: known by a random cookie, of which a digest is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+SECONDS = 7 * 24 * 3600  # without a request
+MOST = 100
+
+
+@dataclass(slots=True)
+class BrowserSessions:
+    """Sessions in memory. One ends a week after its last request, or as the least recently used of too many."""
+
+    clock: Callable[[], float] = time.monotonic
+    _used: dict[bytes, float] = field(default_factory=dict)  # the least recently used first
+
+    def begin(self) -> str:
+        """Begin a session, and return the value of its cookie."""
+        value = secrets.token_urlsafe(32)
+        self._used[_digest(value)] = self.clock()
+        while len(self._used) > MOST:
+            del self._used[next(iter(self._used))]
+        return value
+
+    def has(self, value: str) -> bool:
+        """Return whether a cookie is that of a session, which counts as a use of it."""
+        digest = _digest(value)
+        used = self._used.pop(digest, None)
+        if used is None or self.clock() - used > SECONDS:
+            return False
+        self._used[digest] = self.clock()
+        return True
+
+
+def _digest(value: str) -> bytes:
+    return hashlib.sha256(value.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,64 @@
+"""One-time links to the pages: made by whoever has the server's token, accepted once by the server.
+
+A link holds when it was made, a random number and a signature. The server that accepts one needs no record of links
+that were made, so a second process of the same user can make another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+SECONDS = 3600
+_CODE = re.compile(r"(?P<made>[0-9]{1,15})-(?P<number>[0-9a-f]{32})-(?P<signature>[0-9a-f]{64})")
+_EARLY = 60_000  # milliseconds by which another process's clock may be read later than ours
+
+
+def make_code(token: str, place: str, clock: Callable[[], float] = time.time) -> str:
+    """Return the code of a new link to the server at `place`: its port, or its socket's path."""
+    said = f"{int(clock() * 1000)}-{secrets.token_hex(16)}"
+    return f"{said}-{_signature(token, place, said)}"
+
+
+@dataclass(slots=True)
+class OneTimeLinks:
+    """Accepts each code once, within an hour after it was made, unless it was made before the server started."""
+
+    token: str = field(repr=False)
+    place: str
+    clock: Callable[[], float] = time.time
+    _started: int = field(init=False)
+    _used: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._started = int(self.clock() * 1000)
+
+    def new_code(self) -> str:
+        """Return the code of a new link."""
+        return make_code(self.token, self.place, self.clock)
+
+    def accept(self, code: str) -> bool:
+        """Return whether a code opens the pages; it does so once."""
+        found = _CODE.fullmatch(code)
+        if found is None:
+            return False
+        said = f"{found['made']}-{found['number']}"
+        if not hmac.compare_digest(found["signature"], _signature(self.token, self.place, said)):
+            return False
+        now, made = int(self.clock() * 1000), int(found["made"])
+        if not max(self._started, now - SECONDS * 1000) <= made <= now + _EARLY:
+            return False
+        self._used = {each: at for each, at in self._used.items() if at >= now - SECONDS * 1000}
+        if found["number"] in self._used:
+            return False
+        self._used[found["number"]] = made
+        return True
+
+
+def _signature(token: str, place: str, said: str) -> str:
+    return hmac.new(token.encode(), f"waterclock ui link\n{place}\n{said}".encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,26 @@
+"""The client that waits for the answer to a query, and may leave before it has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Reader:
+    """Waits for the answer to one query. `name` tells readers apart; one without a name shares it with nobody."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.has_left = False
+        self._wake: Callable[[], None] | None = None
+
+    def leave(self) -> None:
+        """Stop the query: nobody reads its answer."""
+        self.has_left = True
+        if self._wake is not None:
+            self._wake()
+
+    def on_leaving(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called when the reader leaves."""
+        self._wake = wake
+        if self.has_left:
+            wake()

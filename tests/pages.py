@@ -1,0 +1,22 @@
+"""The pages without a network: a client that sends the token."""
+
+from __future__ import annotations
+
+from starlette.testclient import TestClient
+
+from waterclock.ui.app import create_app
+from waterclock.ui.asker import Asker
+from waterclock.ui.guard import Guard
+from waterclock.ui.live import LiveProject
+
+TOKEN = "t0ken-of-the-tests-of-pages"
+
+
+def client_of(live: LiveProject, *, asker: Asker | None = None, raises: bool = True) -> TestClient:
+    """Return a client of a project's pages, which sends their token with each request."""
+    return TestClient(
+        create_app(live, Guard(TOKEN), asker),
+        base_url="http://localhost",
+        headers={"Authorization": f"Bearer {TOKEN}"},
+        raise_server_exceptions=raises,
+    )

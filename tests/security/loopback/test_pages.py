@@ -1,0 +1,187 @@
+"""Another user of the machine, or a site in its browser, at the pages: neither sees or does anything."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests import stocks
+from waterclock.access_tokens import WrongTokens
+from waterclock.errors import WaterclockError
+from waterclock.ui.browser_sessions import MOST, BrowserSessions
+from waterclock.ui.guard import Guard
+from waterclock.ui.live import LiveProject
+from waterclock.ui.one_time_links import OneTimeLinks, make_code
+from waterclock.ui.serving import Served, serving
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stocks.make(tmp_path_factory.mktemp("loopback") / "shop").folder
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> Iterator[Served]:
+    with serving(LiveProject(folder, now="2026-11-21T01:30Z"), "127.0.0.1", 0) as found:
+        found.guard.wrong.seconds = 0.05
+        yield found
+
+
+def ask(served: Served, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+    with closing(http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)) as connection:
+        connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read().decode()
+
+
+def path_of(link: str) -> str:
+    return "/" + link.split("/", 3)[3]
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/grid.json", "/livez", "/openapi.json", "/query.json?q=SELECT+1", "/static/ui.js"]
+)
+def test_nothing_is_shown_without_a_token_on_loopback(served: Served, path: str) -> None:
+    status, _, text = ask(served, path)
+    assert (status, "shop" in text) == (401, False)
+    if "q=" not in path:  # which would start Spark
+        assert ask(served, path, Authorization=f"Bearer {served.guard.token}")[0] == 200
+
+
+def test_a_plan_is_not_carried_out_without_a_token(served: Served) -> None:
+    own = f"http://127.0.0.1:{served.port}"
+    assert ask(served, "/plan", "POST", Origin=own, Content_Length="0")[0] == 401
+
+
+def test_a_link_opens_one_browser_by_a_strict_cookie_of_its_port(served: Served) -> None:
+    path = path_of(served.new_link())
+    assert ask(served, path, "HEAD")[0] == 401  # what previews links does not use them up
+    status, headers, _ = ask(served, path)
+    assert (status, headers["location"]) == (303, "/")
+    name, _, rest = headers["set-cookie"].partition("=")
+    assert name == f"waterclock_session_{served.port}"
+    assert {"httponly", "samesite=strict", "path=/"} <= {part.strip().lower() for part in rest.split(";")}
+    value = rest.partition(";")[0]
+    assert value != served.guard.token
+    assert ask(served, "/grid.json", Cookie=f"{name}={value}")[0] == 200
+    assert ask(served, "/grid.json", Cookie=f"waterclock_session_1={value}")[0] == 401
+    assert ask(served, path)[0] == 401
+
+
+@pytest.mark.parametrize("path", ["//evil.example/", "/%5Cevil.example/", "//evil.example/%2e%2e", "/\\evil.example/"])
+def test_a_link_leads_to_no_other_site(served: Served, path: str) -> None:
+    query = path_of(served.new_link()).partition("?")[2]
+    status, headers, _ = ask(served, f"{path}?{query}")
+    assert (status, headers["location"]) == (303, "/")
+    assert ask(served, f"{path}?token={served.guard.token}")[1].get("location") is None
+
+
+def test_a_link_that_another_site_has_is_followed_without_a_redirect(served: Served) -> None:
+    """A browser sends a strict cookie along no redirect that another site began."""
+    status, headers, text = ask(served, path_of(served.new_link()), Sec_Fetch_Site="cross-site")
+    assert (status, "location" in headers, 'content="0;url=/"' in text) == (200, False, True)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "127.0.0.1@evil.example", "[::1].evil", "a b"],
+)
+def test_a_name_that_was_rebound_is_not_served(served: Served, host: str) -> None:
+    token = f"Bearer {served.guard.token}"
+    assert ask(served, "/grid.json", Host=host, Authorization=token)[0] in {400, 421}
+
+
+def test_links_expire_and_are_for_one_server() -> None:
+    now = 1000.0
+    links = OneTimeLinks("token-of-a-good-length", "8899", lambda: now)
+    code = links.new_code()
+    assert not OneTimeLinks("token-of-a-good-length", "8898", lambda: now).accept(code)
+    assert not OneTimeLinks("another-token-of-length", "8899", lambda: now).accept(code)
+    before = make_code("token-of-a-good-length", "8899", lambda: 999.0)
+    assert not links.accept(before)  # it may have been used before this server started
+    assert not links.accept(code.replace("1000000-", "1000001-"))
+    now += 3601
+    assert not links.accept(code)
+    now -= 3601
+    assert [links.accept(code), links.accept(code)] == [True, False]
+
+
+def test_sessions_end_and_are_few() -> None:
+    now = 0.0
+    sessions = BrowserSessions(lambda: now)
+    first = sessions.begin()
+    others = [sessions.begin() for _ in range(MOST - 1)]
+    assert sessions.has(first)
+    sessions.begin()
+    assert (sessions.has(first), sessions.has(others[0])) == (True, False)
+    now = 8 * 24 * 3600.0
+    assert not sessions.has(first)
+
+
+def test_wrong_tokens_are_answered_late_and_right_ones_at_once(served: Served) -> None:
+    served.guard.wrong.seconds = 1.0
+    try:
+        begun = time.monotonic()
+        threads = [
+            threading.Thread(target=ask, args=(served, "/"), kwargs={"Authorization": "Bearer x"}) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        assert ask(served, "/livez", Authorization=f"Bearer {served.guard.token}")[0] == 200
+        right = time.monotonic() - begun
+        assert ask(served, "/", Authorization="Bearer wrong")[0] == 401
+        wrong = time.monotonic() - begun
+        for thread in threads:
+            thread.join(10)
+    finally:
+        served.guard.wrong.seconds = 0.05
+    assert right < 0.9
+    assert wrong >= 1.0
+
+
+def test_a_short_token_is_refused_and_not_printed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATERCLOCK_UI_TOKEN", "hunter2")
+    with pytest.raises(WaterclockError) as refused, serving(LiveProject(folder), "127.0.0.1", 0):
+        pass
+    assert refused.value.code == "E923"
+    assert "hunter2" not in f"{refused.value.to_dict()}"
+
+
+def test_a_guard_without_a_token_cannot_be_made() -> None:
+    assert len(Guard().token) >= 32
+    assert Guard().token != Guard().token
+    assert WrongTokens().seconds >= 1
+
+
+def test_a_socket_is_of_its_user_alone_and_asks_for_a_token_too(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "ui.sock"
+    mask = os.umask(0)
+    try:
+        for _ in range(2):  # one that is left by a killed server is replaced
+            with serving(LiveProject(folder, now="2026-11-21T01:30Z"), f"unix:{path}", 0) as served:
+                assert stat.S_IMODE(path.stat().st_mode) == 0o600
+                assert at_socket(path, "/grid.json").startswith(b"HTTP/1.1 401")
+                bearer = f"Authorization: Bearer {served.guard.token}\r\n"
+                assert at_socket(path, "/grid.json", bearer).startswith(b"HTTP/1.1 200")
+                assert at_socket(path, path_of(served.new_link())).startswith(b"HTTP/1.1 303")
+            with socket.socket(socket.AF_UNIX) as left:
+                left.bind(str(path))
+    finally:
+        os.umask(mask)
+
+
+def at_socket(path: Path, address: str, headers: str = "") -> bytes:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(10)
+        connection.connect(str(path))
+        connection.sendall(f"GET {address} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n".encode())
+        return b"".join(iter(lambda: connection.recv(65536), b""))

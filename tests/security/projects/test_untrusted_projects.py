@@ -1,0 +1,240 @@
+"""A project that another user can change executes nothing, by any command or import, until it is trusted."""
+
+from __future__ import annotations
+
+import os
+import py_compile
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.security.strangers import ANN, MALLORY, as_user, give, meeting_place, needs_root
+from tests.unit.cli.conftest import ask
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import check_project
+
+TOML = '[project]\nname = "shop"\nenv = "dev"\n[env.dev]\nstorage = ".waterclock"\n'
+FLOW = """import pathlib
+import waterclock as wc
+pathlib.Path({trace!r}).write_text("executed")
+wc.connection("shop", type="sqlite", options={{"path": "shop.db"}})
+wc.collect("raw.orders", from_="shop.orders", columns="id BIGINT KEY, at TIMESTAMP", every="day", partitioned=True,
+           start="2024-01-01", zone="UTC", by="data time at")
+"""
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with meeting_place() as folder:
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+        monkeypatch.delenv("WATERCLOCK_TRUST", raising=False)
+        monkeypatch.delenv("SUDO_UID", raising=False)
+        yield folder
+
+
+def made(place: Path, *, flow: str = FLOW) -> Path:
+    """A project whose flow leaves a trace where it is executed."""
+    root = place / "shop"
+    (root / "flows").mkdir(parents=True)
+    (root / "waterclock.toml").write_text(TOML)
+    (root / "flows/orders.py").write_text(flow.format(trace=str(place / "trace")))
+    for path in (root, *root.rglob("*")):
+        path.chmod(path.stat().st_mode & ~0o022)
+    return root
+
+
+def codes(root: Path) -> list[str]:
+    return [error.code for error in check_project(root, capabilities=capabilities())[1]]
+
+
+def test_an_own_project_runs(place: Path) -> None:
+    root = made(place)
+    assert codes(root) == []
+    assert (place / "trace").exists()
+
+
+@needs_root
+@pytest.mark.parametrize("what", [".", "waterclock.toml", "flows", "flows/orders.py"])
+def test_what_belongs_to_another_user_is_not_executed(place: Path, what: str) -> None:
+    root = made(place)
+    os.chown(root / what, MALLORY, MALLORY)
+    (error,) = check_project(root, capabilities=capabilities())[1]
+    assert error.code == "E930"
+    assert error.where == str(root / what)
+    assert f"it belongs to user {MALLORY}" in str(error.why)
+    assert f"`waterclock trust {root}`" in str(error.fix)
+    assert not (place / "trace").exists()
+
+
+@pytest.mark.parametrize("mode", [0o002, 0o020])
+@pytest.mark.parametrize("what", [".", "waterclock.toml", "flows", "flows/orders.py"])
+def test_what_others_can_write_to_is_not_executed(place: Path, what: str, mode: int) -> None:
+    root = made(place)
+    path = root / what
+    if os.geteuid() == 0:
+        os.chown(path, 0, 61_500)  # else the group may be the user's own
+    path.chmod(path.stat().st_mode | mode)
+    (error,) = check_project(root, capabilities=capabilities())[1]
+    assert error.code == "E930"
+    assert "go-w" in str(error.fix)
+    assert not (place / "trace").exists()
+
+
+@needs_root
+def test_a_user_runs_what_is_root_s_and_no_other_user_s(place: Path) -> None:
+    root = made(place)
+    assert codes(root) == []  # and all is imported: the other user may not read the tests' Python
+    (place / "trace").unlink()
+    assert as_user(ANN, lambda: codes(root)) == []
+    (place / "trace").unlink()
+    give(root, MALLORY)
+    assert as_user(ANN, lambda: codes(root)) == ["E930"]
+    assert as_user(MALLORY, lambda: codes(root)) == []
+
+
+@needs_root
+def test_the_private_group_of_the_owner_may_write(place: Path) -> None:
+    root = made(place)  # root's group is root, which has no other member
+    (root / "flows").chmod(0o775)
+    assert codes(root) == []
+
+
+@needs_root
+def test_under_sudo_the_caller_s_project_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = made(place)
+    give(root, ANN)
+    assert codes(root) == ["E930"]
+    monkeypatch.setenv("SUDO_UID", str(ANN))
+    assert codes(root) == []
+    give(root, MALLORY)
+    assert codes(root) == ["E930"]
+    assert as_user(ANN, lambda: codes(root)) == ["E930"], "SUDO_UID means something to root alone"
+
+
+@needs_root
+@pytest.mark.parametrize("how", ["the variable", "the command", "the folder above"])
+def test_a_trusted_folder_runs_whoever_owns_it(place: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = made(place)
+    give(root, MALLORY)
+    if how == "the variable":
+        monkeypatch.setenv("WATERCLOCK_TRUST", f"/no/such{os.pathsep}{root}")
+    else:
+        trusted = ask("trust", str(root if how == "the command" else place))
+        assert trusted.stdout.startswith("trusted: ")
+        assert str(root if how == "the command" else place) in ask("trust").stdout
+    assert codes(root) == []
+    monkeypatch.delenv("WATERCLOCK_TRUST", raising=False)
+    if how != "the variable":
+        ask("trust", "--remove", str(root if how == "the command" else place))
+    assert codes(root) == ["E930"]
+
+
+@needs_root
+def test_a_folder_beside_the_trusted_one_is_not_trusted(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = made(place)
+    give(root, MALLORY)
+    monkeypatch.setenv("WATERCLOCK_TRUST", f"{place / 'sho'}{os.pathsep}{root / 'flows'}{os.pathsep}.")
+    monkeypatch.chdir(root)
+    assert codes(root) == ["E930"]
+
+
+@needs_root
+def test_a_link_out_of_a_trusted_folder_is_not_trusted(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = made(place)
+    (root / "flows/orders.py").rename(place / "elsewhere.py")
+    os.chown(place / "elsewhere.py", MALLORY, MALLORY)
+    (root / "flows/orders.py").symlink_to(place / "elsewhere.py")
+    monkeypatch.setenv("WATERCLOCK_TRUST", str(root))
+    assert codes(root) == ["E930"]
+    assert not (place / "trace").exists()
+
+
+@needs_root
+def test_a_list_of_trusted_folders_that_another_user_wrote_is_refused(place: Path) -> None:
+    root = made(place)
+    give(root, MALLORY)
+    ask("trust", str(root))
+    os.chown(place / "config/waterclock/trusted-folders", MALLORY, MALLORY)
+    (error,) = check_project(root, capabilities=capabilities())[1]
+    assert error.code == "E930"
+    assert "list of trusted folders" in error.what
+
+
+HELPER = "import pathlib\npathlib.Path({trace!r}).write_text('helper')\n"
+
+
+@needs_root
+@pytest.mark.parametrize("how", ["a module", "a package", "beside", "a compiled module", "a cached module"])
+def test_an_imported_file_of_another_user_is_not_executed(place: Path, how: str) -> None:
+    trace = str(place / "helper_trace")
+    found = "from .helper import x" if how == "beside" else "import helper"
+    root = made(place, flow=f"{found}\n{FLOW}")
+    file = {"a package": root / "helper/__init__.py", "beside": root / "flows/helper.py"}.get(how, root / "helper.py")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(HELPER.format(trace=trace))
+    if how == "a compiled module":
+        py_compile.compile(str(file), cfile=str(file) + "c")
+        file.unlink()
+        file = Path(str(file) + "c")
+    if how == "a cached module":
+        mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        cached = Path(str(py_compile.compile(str(file), invalidation_mode=mode)))
+        file.write_text("")
+        os.chown(cached, MALLORY, MALLORY)
+        assert codes(root) == []  # the source is read, and the compiled file is not
+    else:
+        os.chown(file, MALLORY, MALLORY)
+        assert codes(root) == ["E930"]
+    assert not Path(trace).exists()
+    sys.modules.pop("helper", None)
+
+
+COMMANDS = [
+    ("check",), ("plan",), ("status",), ("run",), ("audit", "raw.orders"), ("show", "raw.orders"), ("lineage",),
+    ("files", "raw.orders"), ("model", "--format", "dot"), ("runners",), ("alerts",), ("query", "SELECT 1"),
+    ("maintain",), ("retry", "raw.orders"), ("spec",), ("ledger", "export"), ("openlineage",),
+    ("pause", "raw.orders"), ("ui", "--listen", "0"),
+]  # fmt: skip
+
+
+@needs_root
+def test_no_command_executes_a_project_found_by_walking_upwards(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = made(place)
+    give(root, MALLORY)
+    (root / "mine").mkdir()
+    monkeypatch.chdir(root / "mine")
+    before = sorted(root.rglob("*"))
+    for command in COMMANDS:
+        done = ask(*command)
+        assert done.exit_code != 0, command
+        assert not (place / "trace").exists(), command
+    assert "E930" in ask("check").output
+    assert "E930" in ask("run").output
+    assert sorted(root.rglob("*")) == before
+
+
+def completed(*words: str) -> list[str]:
+    environment = {"_WATERCLOCK_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(("waterclock", *words))}
+    environment["COMP_CWORD"] = str(len(words))
+    command = [sys.executable, "-P", "-m", "waterclock"]
+    return subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, check=True
+    ).stdout.split()
+
+
+@pytest.mark.slow
+def test_completion_executes_nothing_of_any_project(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = made(place)
+    monkeypatch.chdir(root)
+    assert completed("run", "raw.") == ["raw.orders"]
+    assert completed("run", "--env", "d") == ["dev"]
+    assert not (place / "trace").exists()
+    if os.geteuid() == 0:
+        give(root, MALLORY)
+        assert completed("run", "raw.") == []
+        assert completed("run", "--env", "d") == []
+    shutil.rmtree(root)

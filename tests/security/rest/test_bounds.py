@@ -1,0 +1,86 @@
+"""A server cannot fill our memory: every answer has a bound, that of a token and that of a refusal too."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+
+from tests.apis import patient
+from tests.security.rest.servers import RecordingServer, recording_server, send
+from tests.systems import setting_of
+from waterclock.connectors.rest import asking
+from waterclock.connectors.rest.asking import Request
+from waterclock.errors import WaterclockError
+
+ONE = Request("GET", "x", {})
+MIB = 1 << 20
+
+
+@pytest.fixture
+def server() -> Iterator[RecordingServer]:
+    with recording_server() as made:
+        yield made
+
+
+def flood(handler: BaseHTTPRequestHandler, status: int = 200) -> None:
+    """Answer with 64 MiB."""
+    handler.send_response(status)
+    handler.send_header("Content-Length", str(64 * MIB))
+    handler.end_headers()
+    for _ in range(64):
+        handler.wfile.write(b" " * MIB)
+
+
+def test_an_answer_for_a_token_has_a_bound(server: RecordingServer, tmp_path: Path) -> None:
+    server.answer = flood
+    options = {"auth.token_url": "token", "auth.client_id": "me", "auth.client_secret": "CANARY"}
+    api = patient(setting_of("api", tmp_path, **{"url": server.url, **options}))
+    tracemalloc.start()
+    try:
+        with pytest.raises(WaterclockError) as caught:
+            api.ask(ONE, where="w")
+        assert tracemalloc.get_traced_memory()[1] < 16 * MIB
+    finally:
+        tracemalloc.stop()
+    assert caught.value.code == "E844"
+    assert "more than 1 MiB" in str(caught.value.why)
+    assert len(server.requests) == 1
+
+
+def test_a_refusal_is_read_in_part(server: RecordingServer, tmp_path: Path) -> None:
+    server.answer = lambda handler: flood(handler, 400)
+    api = patient(setting_of("api", tmp_path, url=server.url))
+    tracemalloc.start()
+    try:
+        with pytest.raises(WaterclockError, match="E845"):
+            api.ask(ONE, where="w")
+        assert tracemalloc.get_traced_memory()[1] < 16 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_answer_is_bounded_unpacked(
+    server: RecordingServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "MOST_BYTES", MIB)
+    server.answer = lambda handler: send(handler, gzip.compress(b" " * 8 * MIB), Content_Encoding="gzip")
+    with pytest.raises(WaterclockError) as caught:
+        patient(setting_of("api", tmp_path, url=server.url)).ask(ONE, where="w")
+    assert caught.value.code == "E842"
+    assert "smaller pages" in str(caught.value.fix)
+
+
+@pytest.mark.parametrize("encoding", ["gzip, gzip", "zstd", "br", "compress"])
+def test_an_answer_packed_otherwise_than_was_asked_for_is_not_unpacked(
+    server: RecordingServer, tmp_path: Path, encoding: str
+) -> None:
+    server.answer = lambda handler: send(handler, b"[]", Content_Encoding=encoding)
+    with pytest.raises(WaterclockError) as caught:
+        patient(setting_of("api", tmp_path, url=server.url, tries=1)).ask(ONE, where="w")
+    assert caught.value.code == "E842"
+    assert "not asked for" in str(caught.value.why)

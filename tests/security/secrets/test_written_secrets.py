@@ -1,0 +1,130 @@
+"""`check` refuses credentials that are written out, for every connector, and shows none of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from waterclock.connectors.registry import capabilities
+from waterclock.credentials import has_password, hide_credentials, is_credential
+from waterclock.dpl.project import check_project
+from waterclock.errors import ProjectErrors, WaterclockError
+
+WORD = "CANARYLEAK"
+NEEDED = {
+    "postgres": "url 'postgresql://ann@h/x'", "mysql": "url 'mysql://ann@h/x'", "kafka": "servers 'h:9092'",
+    "rest": "url 'https://h'", "files": "path 's3://bucket/x'", "receiver": "path 'data'",
+}  # fmt: skip
+SECRETS = [
+    (kind, name)
+    for kind, known in sorted(capabilities().items())
+    for name, option in sorted(known.connection_options.items())
+    if option.is_secret
+]
+
+
+def errors_of(folder: Path, statement: str, settings: str = "") -> list[WaterclockError]:
+    """Check a project of one statement; its errors."""
+    (folder / "flows").mkdir()
+    (folder / "flows" / "a.dpl").write_text(statement)
+    (folder / "waterclock.toml").write_text(f'[project]\nname = "shop"\n[env.dev]\n{settings}\n')
+    _, errors = check_project(folder, capabilities=capabilities())[:2]
+    return list(errors)
+
+
+def texts(errors: list[WaterclockError]) -> str:
+    """Return all that is printed of errors, as text and as JSON."""
+    return ProjectErrors(errors).render() + json.dumps([error.to_dict() for error in errors])
+
+
+def test_every_option_that_is_named_like_a_credential_is_declared_as_one() -> None:
+    assert len(SECRETS) >= 12
+    for known in capabilities().values():
+        for name, option in known.connection_options.items():
+            assert option.is_secret == is_credential(name), f"{known.type}: {name}"
+            assert option.is_secret == ("as a secret" in option.help), f"{known.type}: {name}"
+
+
+@pytest.mark.parametrize(("kind", "name"), SECRETS)
+@pytest.mark.parametrize("value", [f"'{WORD}'", "7734097734"])
+def test_a_secret_that_is_written_out_is_refused_in_a_statement(
+    tmp_path: Path, kind: str, name: str, value: str
+) -> None:
+    errors = errors_of(tmp_path, f"CREATE CONNECTION c TYPE {kind} OPTIONS ({NEEDED[kind]}, {name} {value});")
+    found = next(error for error in errors if error.what == f"{name} is written out")
+    assert found.where is not None
+    assert found.where.startswith("flows/a.dpl:1:")
+    assert "SECRET" in str(found.fix)
+    assert WORD not in texts(errors)
+
+
+@pytest.mark.parametrize(("kind", "name"), SECRETS)
+def test_a_secret_that_is_written_out_is_refused_in_the_project_file(tmp_path: Path, kind: str, name: str) -> None:
+    option, _, value = NEEDED[kind].partition(" ")
+    line = f'connections.c = {{ {option} = {value}, {name} = "{WORD}", strange = 1 }}'
+    errors = errors_of(tmp_path, f"CREATE CONNECTION c TYPE {kind};", line)
+    found = next(error for error in errors if error.what == f"{name} is written out")
+    assert found.where is not None
+    assert found.where.startswith("waterclock.toml:4:")
+    assert any("strange" in error.what for error in errors)
+    assert WORD not in texts(errors)
+
+
+@pytest.mark.parametrize(
+    ("kind", "url"),
+    [
+        ("postgres", f"postgresql://ann:{WORD}@h/x"),
+        ("postgres", f"postgresql://ann:{WORD}/w@h/x"),
+        ("postgres", f"postgresql://h/x?password={WORD}"),
+        ("postgres", f"postgresql://h/x?sslmode=require&sslpassword={WORD}"),
+        ("postgres", f"host=h password={WORD}"),
+        ("postgres", f"host=h password = {WORD}"),
+        ("mysql", f"mysql://ann:{WORD}@h/x"),
+        ("mysql", f"mysql://ann:p@{WORD}@h/x"),
+    ],
+)
+@pytest.mark.parametrize("is_in_file", [False, True])
+def test_an_address_with_a_password_is_refused(tmp_path: Path, kind: str, url: str, *, is_in_file: bool) -> None:
+    if is_in_file:
+        errors = errors_of(tmp_path, f"CREATE CONNECTION c TYPE {kind};", f'connections.c = {{ url = "{url}" }}')
+    else:
+        errors = errors_of(tmp_path, f"CREATE CONNECTION c TYPE {kind} OPTIONS (url '{url}');")
+    [found] = [error for error in errors if error.what == "url holds a password"]
+    assert found.code == "E313"
+    assert "url SECRET 'name'" in str(found.fix)
+    assert WORD not in texts(errors)
+
+
+def test_values_that_are_no_texts_are_not_shown_either(tmp_path: Path) -> None:
+    lines = f"""connections.c = {{ url = "postgresql://ann@h/x", password = ["{WORD}"] }}
+[env.dev.vault]
+url = "https://vault"
+token = "{WORD}"
+"""
+    errors = errors_of(tmp_path, "CREATE CONNECTION c TYPE postgres;", lines)
+    assert errors
+    assert WORD not in texts(errors)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["postgresql://ann@h/x", "mysql://ann@h:3306/x", "postgresql:///x?host=/run&sslmode=require", "host=h dbname=x",
+     "postgresql://h/x?application_name=pwd_reader", "s3://bucket/password=1", "C:/data@home"],
+)  # fmt: skip
+def test_an_address_without_a_password_is_none_with_one(address: str) -> None:
+    assert not has_password(address)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "password SECRET 'ops/password', url 'postgresql://ann@h/x'",
+        'connections.c = { password = { secret = "ops/password" } }',
+        '{"token": wc.secret("more/token")}',
+        "COLLECT raw.tokens (token STRING, password STRING)",
+    ],
+)
+def test_names_of_secrets_stay_readable(line: str) -> None:
+    assert hide_credentials(line) == line
