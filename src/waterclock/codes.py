@@ -424,6 +424,11 @@ ENGINE: Mapping[str, Code] = {
         "too many queries",
         "Queries of the pages run one after another, and few may wait. `waterclock query` starts a Spark of its own.",
     ),
+    "E733": Code(
+        "a query that does more than read",
+        "Spark was asked how it understands the query before anything ran, and it would do something else than read "
+        "the tables bound to it: run a command, open a file, or call code.",
+    ),
     "E740": Code(
         "not as expected",
         "A rule, a key or a NOT NULL does not hold for the batch. It was audited before it was committed, so nothing "

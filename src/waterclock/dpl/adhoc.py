@@ -8,9 +8,11 @@ from itertools import pairwise
 
 from sqlglot.tokens import Token, TokenType
 
+from waterclock.dpl.query.builtins import STRINGS, arguments
 from waterclock.dpl.query.hidden_columns import hiding_of
 from waterclock.dpl.query.names_in_query import Found, FoundTable
 from waterclock.dpl.query.references import find_references
+from waterclock.dpl.query.spark_functions import CALLS_OF_CODE, MOST_ARGUMENTS
 from waterclock.dpl.resolve.views import nearest_table
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import QuerySaid
@@ -26,7 +28,6 @@ _FILE = "query"
 HELD = "_held"
 """What stands behind the name of a table where it is asked for the rows of its held batches."""
 _ANSWERS_DIFFER = "E215"  # a query that is asked once may ask for the time
-_CALLS_OF_JAVA = frozenset({"REFLECT", "JAVA_METHOD", "TRY_REFLECT"})
 
 
 def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -> Query:
@@ -50,7 +51,7 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
         raise ProjectErrors([error]) from None
     found = find_references(QuerySaid(span, statements[0].tokens))
     errors = [error for error in found.errors if error.code != _ANSWERS_DIFFER]
-    errors.extend(_calls_of_java(statements[0].tokens, source))
+    errors.extend(_refused_calls(statements[0].tokens, source))
     errors.extend(_windows(found, source))
     errors.extend(_flat_views(found, flow))
     shown = tables_by_view(flow)
@@ -137,15 +138,24 @@ def _flat_views(found: Found, flow: Flow) -> Iterator[WaterclockError]:
             )
 
 
-def _calls_of_java(tokens: Sequence[Token], source: SourceText) -> Iterator[WaterclockError]:
-    """Refuse to call whatever Java there is: it could end Spark, or tell what is in its environment."""
-    for token, following in pairwise(tokens):
-        if token.text.upper() in _CALLS_OF_JAVA and following.token_type is TokenType.L_PAREN:
+def _refused_calls(tokens: Sequence[Token], source: SourceText) -> Iterator[WaterclockError]:
+    """Refuse calls of functions that do more than compute a value of their arguments, by whatever name."""
+    for index, (token, following) in enumerate(pairwise(tokens)):
+        if following.token_type is not TokenType.L_PAREN or token.token_type in STRINGS:
+            continue
+        name = token.text.lower()
+        is_qualified = index > 0 and tokens[index - 1].token_type is TokenType.DOT
+        what, why = "", "a query reads, and does nothing else"
+        if name in CALLS_OF_CODE:
+            what = f"{token.text} calls Java, which a query may not"
+        elif name in MOST_ARGUMENTS and len(list(arguments(tokens, index + 1))) > MOST_ARGUMENTS[name]:
+            what = f"{token.text} takes {MOST_ARGUMENTS[name]} arguments in a query, no options"
+            why = "options name files that Spark then opens"
+        elif is_qualified:
+            what, why = f"{token.text} is called with a schema", "functions are those of Spark and of the flow"
+        if what:
             yield source.span(token.start, token.end + 1).refuse(
-                "E209",
-                f"{token.text} calls Java, which is not said here",
-                why="a query reads, and does nothing else",
-                fix="write a function in Python",
+                "E209", what, why=why, fix="leave the schema out" if is_qualified else "write a function in Python"
             )
 
 

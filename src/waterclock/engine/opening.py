@@ -24,8 +24,9 @@ from waterclock.engine.workplace import Workplace
 from waterclock.filesystem import at, make_folder
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
+from waterclock.object_stores import is_remote
 from waterclock.planner.starts import begins_alone, starts_to_write
-from waterclock.storage.lake import require_latch
+from waterclock.storage.lake import readable_by_queries, require_latch
 
 _with_latch: set[str] = set()
 
@@ -55,7 +56,11 @@ def open_workplace(
             make_folder(folder)
     if listener is not None:
         ledger.tell(listener.said)
-    own = sessions or Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project), lasts=lasts)
+    own = sessions or (
+        sessions_of_queries(project)
+        if is_question
+        else Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project), lasts=lasts)
+    )
     try:
         yield Workplace(
             project,
@@ -70,6 +75,12 @@ def open_workplace(
         ledger.close()
         if sessions is None:
             own.close()
+
+
+def sessions_of_queries(project: Project) -> Sessions:
+    """Return sessions whose Spark, started on first use, may read the project's tables and nothing else."""
+    readable = [] if is_remote(project.storage) else readable_by_queries(project.storage)
+    return Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project), readable=readable)
 
 
 def apply_flow(work: Workplace, now: datetime) -> None:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, make_folder, put_if_absent, remove_file, written
@@ -41,6 +42,11 @@ class Lake:
     def slice_path(self, label: datetime, claim: int) -> str:
         """Return the folder of the slice that a claim seals for a label, relative to its table's."""
         return f"{label_folder(label)}/c={claim}"
+
+
+def readable_by_queries(root: str) -> list[Path]:
+    """Return the folders of a storage on this machine that hold what queries read: not the ledger, nor its exports."""
+    return [Path(root) / name for name in ("tables", "history", "publish")]
 
 
 def label_folder(label: datetime) -> str:

@@ -6,40 +6,60 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType, VariantType
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+    YearMonthIntervalType,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+_AS_TEXT = (CalendarIntervalType, NullType, YearMonthIntervalType)
 
 
 def rows_of(frame: DataFrame, limit: int) -> list[tuple[Any, ...]]:
     """Return at most `limit` rows of a frame, in its order; a TIMESTAMP is a datetime without zone, in UTC.
 
-    `collect` makes such a datetime in the zone of Python's process, and none at all of the year 1, with which software
-    writes "never". Arrow takes both as they are; there a struct is a dict, and a VARIANT is its JSON text.
+    They come by Arrow. `collect` makes such a datetime in the zone of Python's process, and none at all of the year 1,
+    with which software writes "never"; and it unpickles what the JVM sends, which the JVM of queries is not trusted
+    with. A struct is a dict, what holds a VARIANT its JSON text, an interval of months a text.
     Cost: one job.
     """
     kinds = [field.dataType for field in frame.schema.fields]
-    if not any(map(_has_instants, kinds)):
-        return [tuple(row) for row in frame.limit(limit).collect()]
     names = [f"c{at}" for at in range(len(kinds))]  # a query may give two columns one name
-    columns = [
-        sql.to_json(name).alias(name) if isinstance(kind, VariantType) else sql.col(name)
-        for name, kind in zip(names, kinds, strict=True)
-    ]
+    columns = [_for_arrow(name, kind) for name, kind in zip(names, kinds, strict=True)]
     found = frame.toDF(*names).select(*columns).limit(limit).toArrow()
     values = (found.column(name).to_pylist(maps_as_pydicts="lossy") for name in names)
     return [tuple(map(_without_zone, row)) for row in zip(*values, strict=True)]
 
 
-def _has_instants(kind: DataType) -> bool:
-    if isinstance(kind, StructType):
-        return any(_has_instants(field.dataType) for field in kind.fields)
-    if isinstance(kind, MapType):
-        return _has_instants(kind.keyType) or _has_instants(kind.valueType)
+def _for_arrow(name: str, kind: DataType) -> Column:
+    if _holds_variant(kind):
+        return sql.to_json(name).alias(name)
+    taken = _taken(kind)
+    return sql.col(name) if taken == kind else sql.col(name).cast(taken).alias(name)
+
+
+def _holds_variant(kind: DataType) -> bool:
+    return "variant" in kind.simpleString() and '"variant"' in kind.json()
+
+
+def _taken(kind: DataType) -> DataType:
+    """Return the type as which a value goes through Arrow: the same, with texts in place of what Arrow has not."""
     if isinstance(kind, ArrayType):
-        return _has_instants(kind.elementType)
-    return isinstance(kind, TimestampType)
+        return ArrayType(_taken(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        return MapType(_taken(kind.keyType), _taken(kind.valueType), kind.valueContainsNull)
+    if isinstance(kind, StructType):
+        return StructType([StructField(it.name, _taken(it.dataType), it.nullable) for it in kind.fields])
+    return StringType() if isinstance(kind, _AS_TEXT) else kind
 
 
 def _without_zone(value: Any) -> Any:

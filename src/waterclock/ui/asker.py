@@ -1,18 +1,17 @@
-"""The Spark that answers the queries of the pages: one query at a time, each with a time limit, few that wait."""
+"""Has the queries of the pages answered: one at a time, each with a time limit, few that wait."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from waterclock.engine.spark.cancelling import cancel_jobs, mark_jobs
-from waterclock.engine.spark.session import Sessions
-from waterclock.engine.spark.settings import settings_of
 from waterclock.errors import WaterclockError
-from waterclock.operations.answers import Answered, asked
+from waterclock.operations.answers import Answered
+from waterclock.operations.query_process import BEGUN, QueryProcess, Request
 from waterclock.ui.readers import Reader
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ MOST_WAITING = 8
 _MOST_OF_ONE = 3  # queries of one reader that wait or run
 _SECONDS_TO_CANCEL = 5.0
 _AGAIN = 0.5
+_LOOK = 0.1  # how long it may take until a reader who leaves is noticed
 _SECONDS_TO_START = 180.0  # of Spark, which the first query waits for
 
 
@@ -42,31 +42,24 @@ def seconds_of_environment() -> float:
 
 @dataclass(slots=True, eq=False)
 class _Query:
-    """One query that runs in a thread of its own: its answer or its error, once it is over."""
+    """One query that waits for its turn or runs."""
 
     reader: Reader
-    answer: Answered | None = None
-    error: BaseException | None = None
-    began: float | None = None
-    is_over: bool = False
 
 
 @dataclass(slots=True)
 class Asker:
-    """Answers one query after another in a Spark of its own, which the first one starts and which is left open.
+    """Answers one query after another in a process of its own, which the first one starts.
 
-    `given` sessions are used instead, and are their owner's to close. `seconds` bounds how long a query runs and how
-    long it waits for its turn. A query that Spark does not stop when told to ends with the JVM, where no one else uses
-    that (`is_alone`); else queries are refused until it ends.
+    `seconds` bounds how long a query runs and how long it waits for its turn. The process goes on with the next query
+    where Spark stops this one when told to, and is ended else: the next query starts another.
     """
 
-    given: Sessions | None = None
     seconds: float = field(default_factory=seconds_of_environment)
-    is_alone: bool = False
+    start: Callable[[], QueryProcess] = QueryProcess
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _queries: list[_Query] = field(default_factory=list)  # the first one runs
-    _own: Sessions | None = None
-    _project: Project | None = None
+    _process: QueryProcess | None = None
     _is_closed: bool = False
 
     def ask(
@@ -79,20 +72,20 @@ class Asker:
         """
         query = self._queued(reader or Reader())
         query.reader.on_leaving(self._wake)
+        is_stopping = False
         try:
             self._wait_for_turn(query)
-        except BaseException:
-            self._remove(query)
-            raise
-        work = threading.Thread(target=self._run, args=(query, project, sql, limit, as_of), name="query", daemon=True)
-        work.start()
-        if not self._is_answered(query):
-            # what is stopped is no answer, even if it comes yet; the next query waits until this one has ended
-            threading.Thread(target=self._stop, args=(query,), name="stopping a query", daemon=True).start()
-            raise _stopped(query.reader, self.seconds, is_closed=self._is_closed)
-        if query.answer is None:
-            raise query.error or _stopped(query.reader, self.seconds, is_closed=self._is_closed)
-        return query.answer
+            process = self._running_process()
+            found = self._answer(process, query, Request(project, sql, limit, as_of))
+            if found is None:
+                # what is stopped is no answer, even if it comes yet; the next query waits until this one has ended
+                is_stopping = True
+                threading.Thread(target=self._stop, args=(process, query), name="stopping a query").start()
+                raise _stopped(query.reader, self.seconds, is_closed=self._is_closed)
+            return found
+        finally:
+            if not is_stopping:
+                self._remove(query)
 
     def _queued(self, reader: Reader) -> _Query:
         with self._changed:
@@ -112,65 +105,43 @@ class Asker:
                 if not self._changed.wait(end - time.monotonic()) and time.monotonic() >= end:
                     raise _busy(f"the queries before this one took {self.seconds:g} seconds")
 
-    def _is_answered(self, query: _Query) -> bool:
-        """Wait until a query is over, its time is over, or its reader has left; return whether it is over."""
-        asked_at = time.monotonic()
+    def _running_process(self) -> QueryProcess:
+        """Return the process that answers; called by the one query whose turn it is."""
+        if self._process is None:
+            self._process = self.start()
+        return self._process
 
-        def seconds_left() -> float:
-            end = asked_at + _SECONDS_TO_START if query.began is None else query.began + self.seconds
-            return 0 if query.reader.has_left or self._is_closed else end - time.monotonic()
-
-        with self._changed:
-            while not query.is_over and (left := seconds_left()) > 0:
-                self._changed.wait(left)
-            return query.is_over
-
-    def _run(self, query: _Query, project: Project, sql: str, limit: int, as_of: str | None) -> None:
-        answer: Answered | None = None
-        error: BaseException | None = None
+    def _answer(self, process: QueryProcess, query: _Query, request: Request) -> Answered | None:
+        """Return a query's answer; None where its time is over or its reader has left."""
         try:
-            sessions = self.given or self._sessions(project)
-            mark_jobs(sessions.root(), _tag(query))
-            with self._changed:
-                query.began = time.monotonic()
-                is_wanted = not (query.reader.has_left or self._is_closed)
-                self._changed.notify_all()
-            if is_wanted:
-                answer = asked(project, sql, limit, as_of=as_of, sessions=sessions)
-        except BaseException as raised:  # noqa: BLE001 - raised again where the query was asked
-            error = raised
-        with self._changed:
-            query.answer, query.error, query.is_over = answer, error, True
+            process.ask(request)
+            end = time.monotonic() + _SECONDS_TO_START
+            while time.monotonic() < end and not query.reader.has_left and not self._is_closed:
+                said = process.answer(_LOOK)
+                if said == BEGUN:
+                    end = time.monotonic() + self.seconds
+                elif isinstance(said, Answered):
+                    return said
+        except WaterclockError:
+            if process.has_ended:
+                self._process = None
+            raise
+        return None
+
+    def _stop(self, process: QueryProcess, query: _Query) -> None:
+        """Cancel a query until it ends, as a new stage may begin after the first; a process that goes on is killed."""
+        end = time.monotonic() + _SECONDS_TO_CANCEL
+        said: object = None
+        try:
+            while time.monotonic() < end and not isinstance(said, Answered):
+                process.cancel()
+                said = process.answer(_AGAIN)
+        except Exception:  # noqa: BLE001 - what a query raises that was cancelled
+            said = None if process.has_ended else True
+        if not said:
+            process.kill()
+            self._process = None
         self._remove(query)
-
-    def _stop(self, query: _Query) -> None:
-        """Cancel a query's jobs, and end the JVM of one that goes on all the same."""
-        threading.Thread(target=self._cancel, args=(query,), name="cancelling a query", daemon=True).start()
-        with self._changed:
-            self._changed.wait_for(lambda: query.is_over, _SECONDS_TO_CANCEL)
-        if not query.is_over and self.is_alone and self._own is not None and query.began is not None:
-            self._own.kill()
-
-    def _cancel(self, query: _Query) -> None:
-        """Cancel until the query ends: a new stage may begin after the first of it. A JVM may never answer."""
-        while not query.is_over:
-            sessions = self.given or self._own
-            if sessions is None:
-                return
-            cancel_jobs(sessions, _tag(query))
-            with self._changed:
-                self._changed.wait_for(lambda: query.is_over, _AGAIN)
-
-    def _sessions(self, project: Project) -> Sessions:
-        """Return the sessions of before, where the project still says the same of Spark and it still answers."""
-        if self._own is not None and (self._project is None or self._project.spark != project.spark):
-            self._own.close()
-            self._own = None
-        if self._own is None:
-            self._own = Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project))
-            self._project = project
-        self._own.revive()
-        return self._own
 
     def _wake(self) -> None:
         with self._changed:
@@ -183,20 +154,14 @@ class Asker:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Stop what runs and waits, and the Spark that was started, within some ten seconds."""
+        """Stop what runs and waits, and the process, within some ten seconds."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-            is_over = self._changed.wait_for(lambda: not self._queries, _SECONDS_TO_CANCEL + 2 * _AGAIN)
-            own, self._own = self._own, None
-        if own is not None and is_over:
-            own.close()
-        elif own is not None and self.is_alone:
-            own.kill()
-
-
-def _tag(query: _Query) -> str:
-    return f"waterclock-query-{id(query):x}"
+            self._changed.wait_for(lambda: not self._queries, _SECONDS_TO_CANCEL + 2 * _AGAIN)
+            process, self._process = self._process, None
+        if process is not None:
+            process.close()
 
 
 def _stopped(reader: Reader, seconds: float, *, is_closed: bool) -> WaterclockError:

@@ -18,23 +18,23 @@ def test_stop_ends_a_query_and_leaves_the_page(
 ) -> None:
     begun, stopped = threading.Event(), threading.Event()
 
-    def endless(*_: Any, **__: Any) -> None:
-        begun.set()
-        stopped.wait(30)
-        raise RuntimeError("cancelled")
+    class Endless:
+        has_ended = False
 
-    class NoSpark:
-        def root(self) -> None: ...
+        def ask(self, _: Any) -> None:
+            begun.set()
+
+        def answer(self, seconds: float) -> str:
+            if stopped.wait(seconds):
+                raise RuntimeError("cancelled")
+            return ""
+
+        def cancel(self) -> None:
+            stopped.set()
+
         def close(self) -> None: ...
 
-    def sessions(asking: asker.Asker, _: Any) -> NoSpark:
-        asking._own = NoSpark()  # type: ignore[assignment]
-        return NoSpark()
-
-    monkeypatch.setattr(asker, "asked", endless)
-    monkeypatch.setattr(asker, "mark_jobs", lambda *_: None)
-    monkeypatch.setattr(asker, "cancel_jobs", lambda *_: stopped.set())
-    monkeypatch.setattr(asker.Asker, "_sessions", sessions)
+    monkeypatch.setattr(asker.Asker, "_running_process", lambda _: Endless())
     page = opened(serve(filled) + "query")
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     page.get_by_label("SQL").fill("SELECT count(*) FROM range(1000000000000)")

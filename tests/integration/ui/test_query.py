@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -9,21 +8,21 @@ from starlette.testclient import TestClient
 
 from tests.pages import client_of
 from tests.tiny import Tiny, day
-from waterclock.engine.spark.session import Sessions
 from waterclock.ui.asker import Asker
 from waterclock.ui.live import LiveProject
 
 COLLECT = "COLLECT shop.orders PARTITIONED FROM shop.orders EVERY DAY BY DATA TIME at;"
 
 
-@pytest.fixture
-def page(tmp_path: Path, spark: SparkSession) -> Iterator[TestClient]:
-    tiny = Tiny(tmp_path, spark)
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[TestClient]:
+    folder = tmp_path_factory.mktemp("query")
+    tiny = Tiny(folder, spark)
     tiny.declare(COLLECT)
     rows = [(1, 10.5, "2020-01-01 06:00:00"), (2, 30.0, "2020-01-01 07:00:00"), (3, 20.0, "2020-01-02 06:00:00")]
     tiny.source("orders", "id INTEGER, amount REAL, at TIMESTAMP", rows)
     assert not tiny.run(day(3)).failed
-    live, asker = LiveProject(tmp_path), Asker(Sessions.of(spark))
+    live, asker = LiveProject(folder), Asker()
     yield client_of(live, asker=asker)
     live.close()
     asker.close()

@@ -18,6 +18,7 @@ from tests import stocks
 from waterclock.dpl.project import Project
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
+from waterclock.operations.query_process import BEGUN
 from waterclock.ui import asker as asker_module
 from waterclock.ui.asker import MOST_WAITING, Asker
 from waterclock.ui.live import LiveProject
@@ -34,22 +35,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @dataclass
-class Spark:
-    """Stands for Spark: a query runs until it is cancelled, or for ever where it is `deaf`."""
+class Answering:
+    """Stands for the process that answers: a query runs until it is cancelled, or for ever where it is `deaf`."""
 
     deaf: bool = False
     entered: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     ended: threading.Event = field(default_factory=threading.Event)
     cancelled: int = 0
     killed: int = 0
+    begins: bool = False
 
-    def answer(self, *_: Any, **__: Any) -> Any:
-        self.entered.release()
+    @property
+    def has_ended(self) -> bool:
+        return self.killed > 0
+
+    def ask(self, _: Any) -> None:
         self.ended.clear()
-        self.ended.wait(60)
-        raise RuntimeError("cancelled")
+        self.begins = True
+        self.entered.release()
 
-    def cancel(self, *_: Any) -> None:
+    def answer(self, seconds: float) -> str:
+        if self.ended.wait(min(seconds, 0.01)):
+            raise RuntimeError("cancelled")
+        self.begins, begins = False, self.begins
+        return BEGUN if begins else ""
+
+    def cancel(self) -> None:
         self.cancelled += 1
         if not self.deaf:
             self.ended.set()
@@ -58,34 +69,25 @@ class Spark:
         self.killed += 1
         self.ended.set()
 
-    def root(self) -> None:
-        return None
-
     def close(self) -> None:
-        return None
+        self.ended.set()
 
 
 @pytest.fixture
-def spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spark]:
-    made = Spark()
-    monkeypatch.setattr(asker_module, "asked", made.answer)
-    monkeypatch.setattr(asker_module, "mark_jobs", lambda *_: None)
-    monkeypatch.setattr(asker_module, "cancel_jobs", made.cancel)
+def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answering]:
+    made = Answering()
     monkeypatch.setattr(asker_module, "_SECONDS_TO_CANCEL", 1.0)
-
-    def sessions(asker: Asker, _: Project) -> Spark:
-        asker._own = made  # type: ignore[assignment]
-        return made
-
-    monkeypatch.setattr(Asker, "_sessions", sessions)
     yield made
     made.ended.set()
 
 
+def asker_of(process: Answering, seconds: float) -> Asker:
+    return Asker(seconds, lambda: process)  # type: ignore[arg-type, return-value]
+
+
 @pytest.fixture
-def served(folder: Path, spark: Spark) -> Iterator[Served]:
-    assert not spark.deaf
-    asker = Asker(seconds=30)
+def served(folder: Path, process: Answering) -> Iterator[Served]:
+    asker = asker_of(process, 30)
     with serving(LiveProject(folder, now="2026-11-21T01:30Z"), "127.0.0.1", 0, asker=asker) as found:
         yield found
 
@@ -109,18 +111,20 @@ def started(served: Served, path: str, cookie: str = "") -> socket.socket:
     return connection
 
 
-def test_pages_are_answered_beside_forty_queries_and_a_query_ends_with_its_reader(served: Served, spark: Spark) -> None:
+def test_pages_are_answered_beside_forty_queries_and_a_query_ends_with_its_reader(
+    served: Served, process: Answering
+) -> None:
     with ExitStack() as stack:
         for at in range(41):
             stack.enter_context(closing(started(served, f"/query.json?q=SELECT+{at}", cookie=str(at))))
-        assert spark.entered.acquire(timeout=10)
+        assert process.entered.acquire(timeout=10)
         begun = time.monotonic()
         assert [ask(served, path) for path in ("/", "/today", "/livez")] == [200, 200, 200]
         assert time.monotonic() - begun < 5
     # all have left: what ran is cancelled, what waited never runs
-    assert until(lambda: spark.cancelled > 0)
+    assert until(lambda: process.cancelled > 0)
     assert until(lambda: not any(each.name == "query" for each in threading.enumerate()))
-    assert not spark.entered.acquire(timeout=0.5)
+    assert not process.entered.acquire(timeout=0.5)
 
 
 def until(is_so: Any, seconds: float = 10) -> bool:
@@ -141,36 +145,28 @@ def refused(asker: Asker, project: Project, reader: Reader | None = None) -> Wat
     return found.value
 
 
-def test_a_query_ends_after_its_time_and_the_next_one_runs(project: Project, spark: Spark) -> None:
-    asker = Asker(seconds=0.3)
+def test_a_query_ends_after_its_time_and_the_next_one_runs(project: Project, process: Answering) -> None:
+    asker = asker_of(process, 0.3)
     for turn in (1, 2):
         begun = time.monotonic()
         error = refused(asker, project)
         assert (error.code, "0.3 seconds" in error.what) == ("E731", True)
         assert time.monotonic() - begun < 2
-        assert until(lambda turn=turn: spark.cancelled >= turn)
-    assert spark.killed == 0
+        assert until(lambda turn=turn: process.cancelled >= turn)
+    assert process.killed == 0
     asker.close()
 
 
-def test_a_query_that_is_deaf_to_cancelling_ends_with_its_jvm(project: Project, spark: Spark) -> None:
-    spark.deaf = True
-    asker = Asker(seconds=0.2, is_alone=True)
+def test_a_query_that_is_deaf_to_cancelling_ends_with_its_process(project: Project, process: Answering) -> None:
+    process.deaf = True
+    asker = asker_of(process, 0.2)
     assert refused(asker, project).code == "E731"
-    assert until(lambda: spark.killed == 1)
+    assert until(lambda: process.killed == 1)
     asker.close()
 
 
-def test_beside_a_run_a_deaf_query_ends_no_jvm_and_others_are_told_so(project: Project, spark: Spark) -> None:
-    spark.deaf = True
-    asker = Asker(seconds=0.2)
-    assert refused(asker, project).code == "E731"
-    assert refused(asker, project).code == "E732"
-    assert spark.killed == 0
-
-
-def test_few_queries_wait_and_fewer_of_one_reader(project: Project, spark: Spark) -> None:
-    asker = Asker(seconds=5)
+def test_few_queries_wait_and_fewer_of_one_reader(project: Project, process: Answering) -> None:
+    asker = asker_of(process, 5)
     readers = [Reader("greedy") for _ in range(5)] + [Reader(f"{at}") for at in range(MOST_WAITING + 3)]
     codes: list[str] = []
     threads = [
@@ -179,7 +175,7 @@ def test_few_queries_wait_and_fewer_of_one_reader(project: Project, spark: Spark
     ]
     for thread in threads:
         thread.start()
-    assert spark.entered.acquire(timeout=5)
+    assert process.entered.acquire(timeout=5)
     assert until(lambda: len(codes) == len(readers) - MOST_WAITING - 1)
     assert set(codes) == {"E732"}
     begun = time.monotonic()

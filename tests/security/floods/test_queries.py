@@ -1,17 +1,18 @@
-"""Queries that would take for ever, in a real Spark: they end in time, and their jobs with them."""
+"""Queries that would take for ever or eat all memory, in a real process: they end in time, and the next is answered."""
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.tiny import Tiny
 from waterclock.dpl.project import Project
-from waterclock.engine.spark.session import Sessions
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
 from waterclock.ui.asker import Asker
@@ -19,48 +20,62 @@ from waterclock.ui.readers import Reader
 
 pytestmark = pytest.mark.spark
 ENDLESS = "SELECT count(*) AS n FROM range(10000000000) a CROSS JOIN range(10000000000) b WHERE a.id * 7 + b.id * 3 = 5"
+LARGE = "SELECT repeat('x', 1000000000) AS a UNION ALL SELECT repeat('y', 1000000000)"
+ONE = "SELECT 1 AS a"
 
 
-@pytest.fixture
-def project(tmp_path: Path, spark: SparkSession) -> Project:
-    Tiny(tmp_path, spark).declare("COLLECT shop.orders PARTITIONED FROM shop.orders EVERY DAY BY DATA TIME at;")
-    return open_project(tmp_path, None)
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Project:
+    folder = tmp_path_factory.mktemp("endless")
+    Tiny(folder, spark).declare("COLLECT shop.orders PARTITIONED FROM shop.orders EVERY DAY BY DATA TIME at;")
+    return open_project(folder, None)
 
 
-def active_jobs(spark: SparkSession) -> int:
-    return len(spark.sparkContext.statusTracker().getActiveJobsIds())
-
-
-def until_idle(spark: SparkSession, seconds: float = 10) -> bool:
-    end = time.monotonic() + seconds
-    while (is_busy := active_jobs(spark) > 0) and time.monotonic() < end:
-        time.sleep(0.1)
-    return not is_busy
-
-
-def test_the_time_limit_ends_sparks_job_and_the_next_query_is_answered(project: Project, spark: SparkSession) -> None:
-    asker = Asker(Sessions.of(spark), seconds=3)
-    with pytest.raises(WaterclockError, match="stopped after 3 seconds"):
-        asker.ask(project, ENDLESS, 10, as_of=None)
-    assert until_idle(spark)
-    asker.seconds = 60
-    assert asker.ask(project, "SELECT 1 AS a", 10, as_of=None).answer.rows == ((1,),)
+@pytest.fixture(scope="module")
+def asker() -> Iterator[Asker]:
+    asker = Asker(seconds=60)
+    yield asker
     asker.close()
 
 
-def test_a_reader_that_leaves_ends_sparks_job(project: Project, spark: SparkSession) -> None:
-    asker, reader = Asker(Sessions.of(spark), seconds=60), Reader("one")
+def pid_of(asker: Asker) -> int:
+    assert asker._process is not None
+    return asker._process._process.pid
 
-    def leave() -> None:
-        end = time.monotonic() + 30
-        while active_jobs(spark) == 0 and time.monotonic() < end:
-            time.sleep(0.1)
-        reader.leave()
 
-    leaving = threading.Thread(target=leave)
+def test_the_time_limit_ends_a_query_and_the_same_process_answers_the_next(project: Project, asker: Asker) -> None:
+    assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
+    first, asker.seconds = pid_of(asker), 2
+    with pytest.raises(WaterclockError, match="stopped after 2 seconds"):
+        asker.ask(project, ENDLESS, 10, as_of=None)
+    asker.seconds = 60
+    assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
+    assert pid_of(asker) == first
+
+
+def test_a_reader_that_leaves_ends_the_query(project: Project, asker: Asker) -> None:
+    reader = Reader("one")
+    leaving = threading.Timer(3, reader.leave)
     leaving.start()
+    begun = time.monotonic()
     with pytest.raises(WaterclockError, match="stopped"):
         asker.ask(project, ENDLESS, 10, as_of=None, reader=reader)
-    leaving.join()
-    assert until_idle(spark)
-    asker.close()
+    assert time.monotonic() - begun < 20
+    assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
+
+
+def test_a_query_without_memory_ends_and_the_next_is_answered(project: Project, asker: Asker) -> None:
+    with pytest.raises(WaterclockError):
+        asker.ask(project, LARGE, 10, as_of=None)
+    assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
+
+
+def test_where_the_process_is_killed_the_query_says_so_and_another_starts(project: Project, asker: Asker) -> None:
+    asker.ask(project, ONE, 10, as_of=None)
+    first = pid_of(asker)
+    killing = threading.Timer(2, os.kill, (first, signal.SIGKILL))
+    killing.start()
+    with pytest.raises(WaterclockError, match="SIGKILL"):
+        asker.ask(project, ENDLESS, 10, as_of=None)
+    assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
+    assert pid_of(asker) != first

@@ -88,7 +88,9 @@ def require_same(text: str, spark_tokens: Lexer) -> bool:
     hints = [(token.start, token.end + 1) for token in tokens if token.token_type is TokenType.HINT]
     outside = {each for each in opening if not any(at <= each[0] < end for at, end in hints)}
     assert outside <= mine | prefixed, text
-    assert {(token.start, token.end + 1) for token in tokens if token.token_type in QUOTED} <= opening, text
+    written = [clean[token.start : token.end + 1] for token in tokens]  # 0x1F is a hex literal without quotes
+    quoted = [token for token, it in zip(tokens, written, strict=True) if any(sign in it for sign in "'\"`")]
+    assert {(token.start, token.end + 1) for token in quoted if token.token_type in QUOTED} <= opening, text
     return True
 
 

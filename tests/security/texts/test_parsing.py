@@ -79,8 +79,11 @@ def test_what_is_nested_too_deeply_is_refused_at_once(flow: Flow, kind: str, lev
     found = refusal(NESTED[kind](levels), flow)
     assert time.monotonic() - begun < 5
     assert found is not None
-    assert found.code == "E267"
-    assert "levels" in str(found.why)
+    if kind == "dollars":  # Spark takes $$ for a quotation
+        assert found.code == "E279"
+    else:
+        assert found.code == "E267"
+        assert "levels" in str(found.why)
 
 
 @pytest.mark.parametrize("kind", sorted(set(NESTED) - {"open brackets", "open arrays", "dollars", "minus"}))
@@ -135,8 +138,8 @@ def _no_crash(texts: list[str], count: int, seed: int, flow: Flow) -> None:
             refusal(text, flow)
             parse_text(SourceText("f.dpl", text), variables={})
         except Exception as error:
-            raise AssertionError(f"seed {seed}: {text!r}") from error
-        assert time.monotonic() - begun < 20, f"seed {seed}: {text!r}"
+            raise AssertionError(f"seed {seed}: {text!a}") from error
+        assert time.monotonic() - begun < 20, f"seed {seed}: {text!a}"
 
 
 def _texts() -> list[str]:
@@ -148,7 +151,7 @@ def _texts() -> list[str]:
 
 
 def test_mutated_texts_are_read_or_refused(flow: Flow) -> None:
-    _no_crash(_texts(), 3000, 38, flow)
+    _no_crash(_texts(), 400, 38, flow)
 
 
 @pytest.mark.soak
@@ -170,4 +173,4 @@ def test_check_reads_or_refuses_mutated_projects(tmp_path: Path) -> None:
         except WaterclockError:
             continue
         except Exception as error:
-            raise AssertionError(f"seed {seed}: {text!r}") from error
+            raise AssertionError(f"seed {seed}: {text!a}") from error

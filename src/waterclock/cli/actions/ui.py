@@ -19,7 +19,6 @@ from waterclock.errors import ProjectErrors
 from waterclock.operations.opening import open_project
 from waterclock.project_trust import require_trusted_folder
 from waterclock.timelabel.zone import parse_instant
-from waterclock.ui.asker import Asker
 from waterclock.ui.live import LiveProject
 from waterclock.ui.serving import serving
 
@@ -41,7 +40,7 @@ def show_pages(
     live = LiveProject(folder.resolve(), env, now)
     stop = threading.Event()
     with (
-        serving(live, *address_of(listen, may_be_socket=True), asker=Asker(is_alone=True)) as served,
+        serving(live, *address_of(listen, may_be_socket=True)) as served,
         kept_token(served) as has_kept,
         stoppable(stop.set, told_to=to.file, is_own_process=True),
     ):

@@ -18,7 +18,7 @@ from waterclock.masking import PARAMETERS as OF_MASKS
 from waterclock.masking import mask_sql
 from waterclock.temporal.spelling import FORMATS, PARAMETERS, format_sql
 
-_STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
+STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 
@@ -66,20 +66,19 @@ def miscalled(source: SourceText, tokens: Sequence[Token], index: int, upper: st
         return None
     if index and tokens[index - 1].token_type is TokenType.DOT:
         return None
-    arguments = list(_arguments(tokens, index + 1))
-    if not brought.needs <= len(arguments) <= len(brought.parameters):
+    given = list(arguments(tokens, index + 1))
+    if not brought.needs <= len(given) <= len(brought.parameters):
         span = source.span(tokens[index].start, tokens[index].end + 1)
-        given = f"{len(arguments)} argument{'s' if len(arguments) > 1 else ''}" if arguments else "nothing"
-        return _refused(span, brought, f"{span.text} is given {given}")
+        told = f"{len(given)} argument{'s' if len(given) > 1 else ''}" if given else "nothing"
+        return _refused(span, brought, f"{span.text} is given {told}")
     errors = (
-        _argument(source, brought, argument, name)
-        for argument, name in zip(arguments, brought.parameters, strict=False)
+        _argument(source, brought, argument, name) for argument, name in zip(given, brought.parameters, strict=False)
     )
     return next((error for error in errors if error is not None), None)
 
 
-def _arguments(tokens: Sequence[Token], opening: int) -> Iterator[list[Token]]:
-    """Return the tokens of each argument between the bracket at `opening` and the one that closes it."""
+def arguments(tokens: Sequence[Token], opening: int) -> Iterator[list[Token]]:
+    """Yield the tokens of each argument between the bracket at `opening` and the one that closes it."""
     depth, argument = 0, list[Token]()
     for token in tokens[opening:]:
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
@@ -104,7 +103,7 @@ def _argument(source: SourceText, brought: Brought, tokens: Sequence[Token], nam
     choices = brought.choices.get(name, ())
     if not choices or len(tokens) != 1 or tokens[0].text in choices:
         return None
-    if tokens[0].token_type not in _STRINGS and tokens[0].token_type is not TokenType.NULL:
+    if tokens[0].token_type not in STRINGS and tokens[0].token_type is not TokenType.NULL:
         return None
     span = source.span(tokens[0].start, tokens[0].end + 1)
     return span.refuse(

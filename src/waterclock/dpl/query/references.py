@@ -15,6 +15,7 @@ from waterclock.dpl.query.builtins import BROUGHT, miscalled
 from waterclock.dpl.query.determinism import WATCHED, nondeterministic
 from waterclock.dpl.query.names_in_query import FLAT, Found, FoundTable, FoundValue, mark_in_tree
 from waterclock.dpl.query.scopes import is_cte
+from waterclock.dpl.query.spark_functions import TABLE_FUNCTIONS
 from waterclock.dpl.query.union_by_name import branches_of, misplaced
 from waterclock.dpl.syntax.cursor import timed
 from waterclock.dpl.syntax.foreign_syntax import templates_in
@@ -22,7 +23,7 @@ from waterclock.dpl.syntax.query_errors import unreadable_query
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.sql_parsing import ParserBroke, parse_sql
 from waterclock.dpl.syntax.statements import QuerySaid
-from waterclock.errors import WaterclockError, nearest
+from waterclock.errors import WaterclockError, did_you_mean, nearest
 from waterclock.flow.choices import ReadKind
 from waterclock.timelabel.duration import Duration, parse_duration
 
@@ -33,6 +34,7 @@ MARKS = {"WATERMARK": ReadKind.PREVIOUS, "NEXT_WATERMARK": ReadKind.PLAIN}
 """How the mark of a table is read for its watermark before a batch, and after it."""
 _READ_WORDS = frozenset({*READS, FLAT})
 _WATCHED = frozenset({*_READ_WORDS, *VALUES, *MARKS, *WATCHED, *BROUGHT})
+_IDENTIFIER = "IDENTIFIER"
 _LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 _BEGIN_A_QUERY = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES})
 _MISTAKEN_READS = {
@@ -157,6 +159,9 @@ class _Finder:
 
     def _table(self, node: exp.Table) -> None:
         this = node.this
+        if isinstance(this, exp.Dot):
+            first = next((part.meta["start"] for part in node.parts if "start" in part.meta), self.tokens[0].start)
+            raise _too_many_names(self.source.span(first, first + 1), [part.name for part in node.parts])
         start = this.meta.get("start") if this is not None else None
         if start is None or start not in self.at or isinstance(node.parent, exp.Hint) or node.find_ancestor(exp.Hint):
             return  # made up by the parser of |>, or a hint's argument
@@ -191,12 +196,11 @@ class _Finder:
             )
         if word in _MISTAKEN_READS:
             raise self._span(index).refuse("E216", f"{word}(...) reads no table", fix=_MISTAKEN_READS[word])
-        if word == "IDENTIFIER":
-            raise self._span(index).refuse(
-                "E216", "IDENTIFIER(...) hides which table is read", fix="write the table's name as it is"
-            )
+        if word == _IDENTIFIER:
+            return  # refused wherever it stands
         if word not in _READ_WORDS:
-            return  # range(...), explode(...): functions of Spark that make rows
+            self._require_table_function(node, index)
+            return
         self.reads.add(index)
         last = self._closing(index + 1)
         parts, name_span, rest = self._read_name(index + 2, last, word)
@@ -212,6 +216,17 @@ class _Finder:
             return
         duration = self._read_span(word, rest, last)
         self._add(node, parts, name_span, READS[word], duration, index, last)
+
+    def _require_table_function(self, node: exp.Table, index: int) -> None:
+        """Refuse a function in FROM that is none of Spark's own: others read tables and files past what is checked."""
+        span, name = self._span(index), self.tokens[index].text
+        if name.lower() not in TABLE_FUNCTIONS:
+            raise span.refuse(
+                "E216", f"{name}(...) in FROM is no function of Spark's that gives rows",
+                fix=did_you_mean(name.lower(), [*TABLE_FUNCTIONS, *map(str.lower, _READ_WORDS)]),
+            )  # fmt: skip
+        if node.args.get("db"):
+            raise span.refuse("E216", f"{name} is called with a schema", fix="leave the schema out")
 
     def _exactness(self, index: int, last: int) -> bool:
         """Read what stands behind FLAT's table: nothing, or 'exact'."""
@@ -266,10 +281,7 @@ class _Finder:
         last: int,
     ) -> None:  # fmt: skip
         if len(parts) > 2:
-            raise span.refuse(
-                "E213", f"unknown table {'.'.join(parts)}", why="a table is schema.name: two names",
-                fix=f"write {'.'.join(parts[-2:])}",
-            )  # fmt: skip
+            raise _too_many_names(span, parts)
         has_alias = bool(node.args.get("alias") and node.args["alias"].name)
         self.found.tables.append(
             FoundTable(
@@ -313,6 +325,13 @@ class _Finder:
                 self._comma(index)
             elif kind is TokenType.TABLE:
                 self._table_argument(index)
+            elif kind not in _LITERALS and token.text.upper() == _IDENTIFIER and self._is_call(index):
+                self.found.errors.append(
+                    self._span(index).refuse(
+                        "E216", "IDENTIFIER(...) hides which table or function is named",
+                        fix="write the name as it is",
+                    )
+                )  # fmt: skip
             elif (upper := token.text.upper()) in _WATCHED and kind not in _LITERALS:
                 if kind is TokenType.IDENTIFIER:  # backquoted: Spark calls its functions by such names too
                     self._refuse(nondeterministic(self.source, tokens, index, upper))
@@ -433,3 +452,12 @@ class _Finder:
 
 def _is_mark(node: exp.Anonymous) -> bool:
     return node.name.upper() in MARKS and not isinstance(node.parent, exp.Table)
+
+
+def _too_many_names(span: Span, parts: Sequence[str]) -> WaterclockError:
+    return span.refuse(
+        "E213",
+        f"unknown table {'.'.join(parts)}",
+        why="a table is schema.name: two names",
+        fix=f"write {'.'.join(parts[-2:])}",
+    )

@@ -88,3 +88,17 @@ SCALARS = frozenset(
     """.split()
 )
 """A value of each row's own."""
+
+TABLE_FUNCTIONS = frozenset(
+    """
+    collations explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer range sql_keywords
+    stack variant_explode variant_explode_outer
+    """.split()
+)
+"""What may stand in FROM with arguments."""
+
+CALLS_OF_CODE = frozenset("java_method reflect try_reflect".split())
+"""What calls whatever Java there is: it could end Spark, or tell what is in its environment."""
+
+MOST_ARGUMENTS = {"from_avro": 2, "from_protobuf": 2, "from_xml": 2, "schema_of_xml": 1, "to_protobuf": 2}
+"""Functions that open a file which their further arguments name; queries may give them no more than these."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from waterclock.batches.facts import Closing, LedgerSnapshot
 from waterclock.engine.batch.late_rows import newest_late
 from waterclock.engine.reads.pin import frame_of, pin
-from waterclock.engine.spark.asking import literal_of
+from waterclock.engine.spark.asking import asked, literal_of
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.workplace import Workplace
@@ -114,7 +114,7 @@ def _asked(work: Workplace, books: Books, closes: Closes, pairs: Sequence[Pair])
         for index, read in enumerate(books.reads):
             _seen(work, spark, books, read, pairs).createOrReplaceTempView(f"wc_seen_{index}")
         tables = [read.table for read in books.reads]
-        found = spark.sql(_query(closes, tables, pairs))
+        found = asked(spark, _query(closes, tables, pairs), {})
         _require_boolean(closes, found.schema[_HOLDS].dataType.simpleString(), where)
         rows = found.collect()
     except Exception as raised:

@@ -1,4 +1,4 @@
-"""Asks Spark a query with `:name` values: bound by Spark, or written as literals where its server binds none."""
+"""Asks Spark a query that only reads, with `:name` values: bound by Spark, or written as literals over Connect."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.engine.spark.connect import is_remote
+from waterclock.engine.spark.plan_gate import require_query, require_reading
 from waterclock.spark_sql import sql_text
 
 if TYPE_CHECKING:
@@ -17,10 +18,18 @@ if TYPE_CHECKING:
 
 
 def asked(spark: SparkSession, text: str, values: Mapping[str, Any]) -> DataFrame:
-    """Return the rows of a query. Delta's parser lets values stay unbound that come over Spark Connect."""
-    if values and is_remote(spark):
-        return spark.sql(with_values(text, values))
-    return spark.sql(text, args=dict(values))
+    """Return the rows of a query, after a check that it does nothing but read. Nothing is executed here.
+
+    Over Spark Connect the plan cannot be looked at: brackets around the text keep commands out, and what it reads is
+    left to the checks of the text and to the server. Delta's parser lets values stay unbound that come that way.
+    Raises  E733 for a query that does more than read the views bound to it
+    """
+    if is_remote(spark):
+        return spark.sql(f"SELECT * FROM (\n{with_values(text, values) if values else text}\n)")
+    require_query(spark, text)
+    rows = spark.sql(text, args=dict(values))
+    require_reading(rows)
+    return rows
 
 
 def with_values(text: str, values: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from waterclock.engine.spark.confined_jvm import Confined, start_confined
 from waterclock.engine.spark.java import require_java, settings_of_java, words_of
 from waterclock.errors import WaterclockError
 
@@ -64,8 +65,10 @@ def require_user() -> None:
         ) from error
 
 
-def start_jvm(conf: SparkConf, log: JvmLog) -> None:
+def start_jvm(conf: SparkConf, log: JvmLog, confined: Confined | None = None, jars: Sequence[Path] = ()) -> None:
     """Start the JVM that PySpark of this process is to use, with a file as its output: nothing of it is for a user.
+
+    `confined`: that of queries; `jars` are what it loads beside Spark's own.
 
     Raises  E701 and E703 as `require_java`, E704 where it does not come up
     """
@@ -74,9 +77,18 @@ def start_jvm(conf: SparkConf, log: JvmLog) -> None:
     from pyspark.java_gateway import launch_gateway
 
     java = require_java()
+    gateway: Any = None
     try:
         with log.path.open("ab") as file:
-            gateway: Any = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]  # PySpark's
+
+            def launch() -> None:
+                nonlocal gateway
+                gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]  # PySpark's
+
+            if confined is None:
+                launch()
+            else:
+                start_confined(launch, confined, java=java, jars=jars)
     except (PySparkException, OSError) as error:
         raise not_started(java, log, error) from error
     SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm  # noqa: SLF001 - what launches a JVM unasked sets both

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.engine.spark import connect
 from waterclock.engine.spark.class_archive import archive_options
+from waterclock.engine.spark.confined_jvm import OPTIONS, Confined
 from waterclock.engine.spark.jars import delta_jars, object_storage_jars
 from waterclock.engine.spark.java import find_java
 from waterclock.engine.spark.jvm import JvmLog, end_of, not_started, require_user, start_jvm
@@ -65,7 +66,8 @@ class Sessions:
     """Starts Spark on first use and gives each batch a session of its own.
 
     A batch's confs, temporary views and functions are seen by that batch alone. Nothing starts before `root` or
-    `own` is called: a run with nothing to do needs no JVM. One that `lasts` is set for days, others for minutes.
+    `own` is called: a run with nothing to do needs no JVM. One that `lasts` is set for days, others for minutes. With
+    `readable` a JVM on this machine is confined to reading these folders, as `confined_jvm` tells.
     """
 
     def __init__(
@@ -74,8 +76,9 @@ class Sessions:
         work_folder: Path,
         settings: SparkSettings | None = None,
         lasts: bool = False,
+        readable: Sequence[Path] | None = None,
     ) -> None:
-        self._lasts = lasts
+        self._lasts, self._readable = lasts, readable
         self._settings = settings or SparkSettings()
         self._work = work_folder
         self._root: SparkSession | None = None
@@ -122,7 +125,9 @@ class Sessions:
                 return connect.connected(self._settings)
             if self._settings.master.startswith("spark://") and "," not in self._settings.master:
                 connect.require_reachable(self._settings.master, "the Spark master")
-            session, self._log = _opened(self._settings, self._work, lasts=self._lasts)
+            is_confined = self._readable is not None and self._settings.is_local and not self._settings.packages
+            confined = Confined(self._readable or (), self._work) if is_confined else None
+            session, self._log = _opened(self._settings, self._work, lasts=self._lasts, confined=confined)
         except WaterclockError as refusal:
             self._refusal = refusal
             raise
@@ -279,7 +284,9 @@ def open_session(
     return _opened(SparkSettings(master=master, confs=confs, schemes=tuple(schemes)), work_folder, lasts=True)[0]
 
 
-def _opened(said: SparkSettings, work_folder: Path, *, lasts: bool) -> tuple[SparkSession, JvmLog]:
+def _opened(
+    said: SparkSettings, work_folder: Path, *, lasts: bool, confined: Confined | None = None
+) -> tuple[SparkSession, JvmLog]:
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
@@ -305,11 +312,12 @@ def _opened(said: SparkSettings, work_folder: Path, *, lasts: bool) -> tuple[Spa
             why=error.strerror or str(error),
             fix="see that the project's storage may be written and has space left",
         ) from error
+    jars = _jars(said)
     settings = {
-        "spark.jars": ",".join(jar.absolute().as_uri() for jar in _jars(said)),
+        "spark.jars": ",".join(jar.absolute().as_uri() for jar in jars),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.driver.extraJavaOptions": _java_options(work_folder, lasts=lasts),
+        "spark.driver.extraJavaOptions": _java_options(work_folder, lasts=lasts, more=OPTIONS if confined else ()),
         "spark.executorEnv.PYTHONSAFEPATH": "1",  # else workers import from the working folder, whoever owns it
         "spark.executorEnv.TZ": "UTC",  # a Python function is given times of its process's zone
         "spark.driver.memory": said.memory,
@@ -327,7 +335,7 @@ def _opened(said: SparkSettings, work_folder: Path, *, lasts: bool) -> tuple[Spa
     log = JvmLog.at(work_folder / "jvm.log")
     conf = SparkConf().setAll(list(settings.items())).setMaster(said.master).setAppName("waterclock")
     if SparkContext._gateway is None:  # noqa: SLF001 - a JVM that this process has is taken; PySpark tells of it nowhere else
-        start_jvm(conf, log)
+        start_jvm(conf, log, confined, jars)
     try:
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     except (Py4JError, PySparkException, OSError) as error:
@@ -346,7 +354,7 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
 
 
-def _java_options(work_folder: Path, *, lasts: bool) -> str:
+def _java_options(work_folder: Path, *, lasts: bool, more: Sequence[str] = ()) -> str:
     return " ".join(
         _as_one_option(option)
         for option in (
@@ -357,6 +365,7 @@ def _java_options(work_folder: Path, *, lasts: bool) -> str:
             # hash tables are walked through memory: a join of ten million facts took a fifth less CPU with them
             *(["-XX:+UseTransparentHugePages"] if _offers_huge_pages() else []),
             *(() if lasts else _COMPILE_LATE),
+            *more,
             *archive_options(os.environ),
         )
     )

@@ -1,0 +1,108 @@
+"""Starts the JVM of queries with little: it reads the tables, writes to a work folder, and knows no secrets.
+
+A query goes through two gates before Spark runs it. This is for what passes them all the same: a fault in Spark's
+functions, or in the gates. Landlock confines the JVM and Python's workers below it; elsewhere than on Linux 5.13 or
+later only the environment is reduced. Connections by TCP stay possible, for PySpark and Spark talk by them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from waterclock.confinement import confine
+from waterclock.ownership import cache_folder, make_private_folder
+
+OFF = "WATERCLOCK_UNCONFINED"
+OPTIONS = ("-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
+"""Of a confined JVM: it may not write to /tmp, and one without memory is of no use to the next query."""
+_KEPT = frozenset(
+    """
+    HOME HTTP_PROXY HTTPS_PROXY JAVA_HOME JAVA_OPTS JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS LANG LANGUAGE LD_LIBRARY_PATH
+    LOGNAME NO_PROXY PATH PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONIOENCODING PYTHONPATH PYTHONSAFEPATH PYTHONUTF8
+    SHELL SPARK_CONF_DIR SPARK_HOME SPARK_LOCAL_DIRS SPARK_LOCAL_HOSTNAME SPARK_LOCAL_IP SSL_CERT_DIR SSL_CERT_FILE
+    TERM TZ USER VIRTUAL_ENV http_proxy https_proxy no_proxy
+    """.split()
+)
+_KEPT_PREFIXES = ("LC_", "PYSPARK_", "_PYSPARK_", "NIX_")
+_SYSTEM = (
+    "/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store", "/gnu/store", "/proc", "/sys",
+    "/dev/random", "/dev/urandom", "/dev/zero", "/run/systemd/resolve",
+    *(
+        f"/etc/{name}"
+        for name in """
+        alternatives bash.bashrc ca-certificates crypto-policies fonts group host.conf hostname hosts java krb5.conf
+        ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types nsswitch.conf os-release passwd pki profile
+        resolv.conf ssl timezone java-8-openjdk java-11-openjdk java-17-openjdk java-21-openjdk
+        """.split()
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Confined:
+    """What the JVM may read beside the system's, Java's and Python's own files, and where it may write."""
+
+    read: Sequence[Path]
+    work: Path
+
+
+def start_confined(start: Callable[[], None], said: Confined, *, java: str, jars: Sequence[Path]) -> None:
+    """Call `start` in a confined thread and with the reduced environment, both of which what it starts keeps.
+
+    Raises whatever `start` raises
+    """
+    raised: list[BaseException] = []
+    read = [*map(Path, _SYSTEM), *_of_programs(java), *jars, *cache_folder().glob("classes-*.jsa"), *said.read]
+
+    def within() -> None:
+        try:
+            if not os.environ.get(OFF):
+                confine(read, [said.work, Path("/dev/null")])
+            start()
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            raised.append(error)
+
+    make_private_folder(said.work / "tmp")
+    with _reduced_environment(said.work / "tmp"):
+        thread = threading.Thread(target=within, name="starting a confined JVM")
+        thread.start()
+        thread.join()
+    if raised:
+        raise raised[0]
+
+
+def _of_programs(java: str) -> Iterator[Path]:
+    """Return where Java, Python, its packages and Waterclock are installed."""
+    yield Path(java).resolve().parent.parent
+    yield from map(Path, {sys.prefix, sys.base_prefix, sys.exec_prefix})
+    yield Path(sys.executable).resolve().parent.parent
+    yield Path(__file__).parents[3]
+    yield from (Path(each) for each in sys.path if each.endswith("-packages"))
+    if home := os.environ.get("SPARK_HOME"):
+        yield Path(home)
+    for name in ("JAVA_HOME", "SPARK_CONF_DIR"):
+        if place := os.environ.get(name):
+            yield Path(place)
+
+
+@contextmanager
+def _reduced_environment(scratch: Path) -> Iterator[None]:
+    """Leave only what Java, Spark and Python need in the environment; other threads wait for no variable meanwhile."""
+    before, folder = dict(os.environ), tempfile.tempdir
+    kept = {name: value for name, value in before.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
+    try:
+        tempfile.tempdir = str(scratch)  # PySpark and the JVM meet in a file there
+        os.environ.clear()
+        os.environ.update(kept, TMPDIR=str(scratch))
+        yield
+    finally:
+        tempfile.tempdir = folder
+        os.environ.clear()
+        os.environ.update(before)

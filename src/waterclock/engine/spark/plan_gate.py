@@ -1,0 +1,132 @@
+"""Refuses a query whose plan, as Spark itself made it, does something else than read the tables bound to it.
+
+The checks of the language read the text. This one reads what Spark made of it before anything is executed: first the
+parsed plan, as `spark.sql` executes commands at once, then the analysed plan. Both are held against allow lists. What
+stands below a temporary view is ours and is not looked at. Over Spark Connect there is no plan to look at, see
+`asking.asked`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from waterclock.engine.spark.analysed_plan import analysed_plan
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_SPARK = "org.apache.spark.sql."
+_NODES = _SPARK + "catalyst.plans.logical."
+_VIEW = _NODES + "View"
+_BOTH = """
+    Aggregate Deduplicate Distinct Except Expand Filter Generate GlobalLimit Intersect Join LateralJoin LocalLimit
+    LocalRelation Offset OneRowRelation Pivot Project Range RebalancePartitions Repartition RepartitionByExpression
+    Sample Sort SubqueryAlias Union UnionLoop UnionLoopRef Unpivot Window
+""".split()
+_PARSED = frozenset(
+    [
+        *(_NODES + name for name in [*_BOTH, "UnresolvedHint", "UnresolvedWith", "WithWindowDefinition"]),
+        _SPARK + "catalyst.expressions.PipeOperator",
+        *(
+            _SPARK + "catalyst.analysis.Unresolved" + name
+            for name in """
+            Having InlineTable Qualify Relation SubqueryColumnAliases TVFAliases TableValuedFunction
+            """.split()
+        ),
+    ]
+)
+_ANALYSED = frozenset(
+    _NODES + name for name in [*_BOTH, "CTERelationDef", "CTERelationRef", "ResolvedHint", "View", "WithCTE"]
+)
+_EXPRESSIONS = tuple(
+    _SPARK + "catalyst.expressions." + package for package in ("", "aggregate.", "st.", "variant.", "vector.", "xml.")
+)
+"""Packages whose expressions compute a value of their inputs: all of Spark's functions are in them."""
+_OTHER_EXPRESSIONS = frozenset(
+    [
+        *(_SPARK + "avro." + name for name in ("AvroDataToCatalyst", "CatalystDataToAvro", "SchemaOfAvro")),
+        *(_SPARK + "protobuf." + name for name in ("ProtobufDataToCatalyst", "CatalystDataToProtobuf")),
+        # what Spark puts in the place of its own functions; no query can name these themselves
+        *(_SPARK + "catalyst.expressions.objects." + name for name in ("Invoke", "StaticInvoke")),
+        _SPARK + "catalyst.expressions.json.JsonExpressionUtils",
+    ]
+)
+_NO_EXPRESSIONS = frozenset(
+    _SPARK + "catalyst.expressions." + name for name in ("CallMethodViaReflection", "TryReflect", "ScalaUDF")
+)
+"""Of these packages, what calls code: Java by its name, and functions that someone else registered."""
+
+
+def require_query(spark: SparkSession, text: str) -> None:
+    """Refuse a text that Spark parses as a command; nothing is executed. Cost: one parse, about a millisecond.
+
+    Raises  E733; what the parser itself refuses is left to `spark.sql`, which says where
+    """
+    parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001
+    try:
+        plan = json.loads(str(parser.parsePlan(text).toJSON()))
+    except Exception:  # noqa: BLE001 - spark.sql parses the same text, and its error has the place
+        return
+    for node in plan:
+        if node["class"] not in _PARSED:
+            raise _refused(node["class"])
+
+
+def require_reading(frame: DataFrame) -> None:
+    """Refuse a query that reads anything but temporary views, or calls code. Cost: no job, some milliseconds.
+
+    Raises  E733
+    """
+    text = analysed_plan(frame)
+    if text is None:
+        raise WaterclockError("E733", "the query cannot be checked", why="Spark does not show its plan")
+    for name in _classes(json.loads(text)):
+        is_expression = name in _OTHER_EXPRESSIONS or (
+            f"{name.rpartition('.')[0]}." in _EXPRESSIONS and name not in _NO_EXPRESSIONS
+        )
+        if not is_expression and name not in _ANALYSED:
+            raise _refused(name)
+
+
+def _classes(tree: list[Any]) -> Iterator[str]:
+    """Yield the class of each node of a tree and of all trees in its fields, but not of what is below a view of ours.
+
+    Spark writes a tree as a list of its nodes, each before its children, and a tree within a field as a list again.
+    """
+    skipped = 0
+    for node in tree:
+        if skipped:
+            skipped += node["num-children"] - 1
+            continue
+        yield node["class"]
+        if node["class"] == _VIEW:
+            if node.get("isTempView") is not True:
+                yield "a view of the catalog"
+            skipped = node["num-children"]
+            continue
+        yield from _classes_within(node.values())
+
+
+def _classes_within(values: Any) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, dict):
+            if "class" in value:
+                yield value["class"]
+            yield from _classes_within(value.values())
+        elif isinstance(value, list) and value:
+            if all(isinstance(each, dict) and "class" in each for each in value):
+                yield from _classes(value)
+            else:
+                yield from _classes_within(value)
+
+
+def _refused(name: str) -> WaterclockError:
+    return WaterclockError(
+        "E733",
+        f"a query reads, and does nothing else: {name.rpartition('.')[2].removesuffix('$')} in Spark's plan does more",
+        fix="read the flow's tables by their names, with Spark's functions and those of CREATE FUNCTION",
+    )

@@ -1,0 +1,201 @@
+"""A process of its own that answers queries, one after another: it can be stopped and started anew at any time.
+
+Its Spark is confined, see `engine.spark.confined_jvm`. It ends by itself when the process that started it has ended.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from waterclock.engine.opening import sessions_of_queries
+from waterclock.engine.spark.cancelling import cancel_jobs, mark_jobs
+from waterclock.errors import WaterclockError
+from waterclock.operations.answers import Answered, asked
+
+if TYPE_CHECKING:
+    from waterclock.dpl.project import Project
+    from waterclock.engine.spark.session import Sessions
+
+BEGUN = "begun"
+"""What is said once Spark is there and the query runs."""
+_CANCEL = "cancel"
+_TAG = "waterclock-query"
+_SECONDS_TO_END = 5.0
+_MOST_BYTES = 4 * 1024**3  # of the answer in Python; Spark's own memory has a limit of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A query of one project, and how many rows are wanted."""
+
+    project: Project
+    sql: str
+    limit: int
+    as_of: str | None
+
+
+class QueryProcess:
+    """The process, as the one that starts it sees it: one query at a time."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", f"from {__name__} import main; main()", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self._connection = Connection(ours.detach())
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is gone."""
+        return self._process.poll() is not None
+
+    def ask(self, request: Request) -> None:
+        """Have a query answered; Spark is started where it is not there yet."""
+        with self._telling_end():
+            self._connection.send(request)
+
+    def answer(self, seconds: float) -> Answered | str | None:
+        """Wait for what is said next: that the query has BEGUN, or its answer; None where nothing is said in time.
+
+        Raises  what the query raised; E731 where the process has ended
+        """
+        with self._telling_end():
+            said = self._connection.recv() if self._connection.poll(seconds) else None
+        if isinstance(said, BaseException):
+            raise said
+        found: Answered | str | None = said
+        return found
+
+    def cancel(self) -> None:
+        """Cancel the jobs of the query that runs; it is answered with an error then."""
+        with suppress(OSError):
+            self._connection.send(_CANCEL)
+
+    def kill(self) -> None:
+        """End the process, its Spark and all that this started, whatever they do."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._connection.close()
+
+    def close(self) -> None:
+        """End the process; one that is busy is killed after some seconds."""
+        self._connection.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_SECONDS_TO_END)
+        self.kill()
+
+    @contextmanager
+    def _telling_end(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, OSError) as error:
+            code = self._process.wait(_SECONDS_TO_END)
+            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            raise WaterclockError(
+                "E731",
+                "the query was stopped",
+                why=f"the process that answers queries ended ({how})",
+                fix="ask again: another one is started",
+                transient=True,
+            ) from error
+
+
+class _Answering:
+    """What the process itself does: it keeps a Spark, and answers."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._requests: SimpleQueue[Request | None] = SimpleQueue()
+        self._sessions: Sessions | None = None
+        self._of: tuple[Any, ...] = ()
+
+    def run(self) -> None:
+        threading.Thread(target=self._listen, name="listening", daemon=True).start()
+        while (request := self._requests.get()) is not None:
+            self._say(self._answer(request))
+        if self._sessions is not None:
+            self._sessions.close()
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                said = self._connection.recv()
+                if said != _CANCEL:
+                    self._requests.put(said)
+                elif self._sessions is not None:
+                    cancel_jobs(self._sessions, _TAG)
+        except (EOFError, OSError):
+            self._requests.put(None)
+            time.sleep(_SECONDS_TO_END)
+            os.killpg(0, signal.SIGKILL)
+
+    def _answer(self, request: Request) -> Answered | BaseException:
+        try:
+            sessions = self._sessions_of(request.project)
+            mark_jobs(sessions.root(), _TAG)
+            self._say(BEGUN)
+            with _bounded_memory():
+                return asked(request.project, request.sql, request.limit, as_of=request.as_of, sessions=sessions)
+        except MemoryError:
+            return WaterclockError(
+                "E731",
+                "the query was stopped",
+                why=f"its answer takes more than {_MOST_BYTES // 1024**3} GiB of memory",
+                fix="ask for less",
+            )
+        except Exception as error:  # noqa: BLE001 - raised again where the query was asked
+            return error
+
+    def _sessions_of(self, project: Project) -> Sessions:
+        """Return the sessions of before, where the project still says the same of Spark and it still answers."""
+        of = (project.spark, project.storage, project.work_folder, project.storage_options)
+        if self._sessions is not None and of != self._of:
+            self._sessions.close()
+            self._sessions = None
+        if self._sessions is None:
+            self._sessions, self._of = sessions_of_queries(project), of
+        self._sessions.revive()
+        return self._sessions
+
+    def _say(self, said: Answered | BaseException | str) -> None:
+        try:
+            data = pickle.dumps(said)
+            pickle.loads(data)  # noqa: S301 - our own; an error with arguments of its own may not come back
+        except Exception:  # noqa: BLE001 - whatever an error holds
+            data = pickle.dumps(RuntimeError(f"{type(said).__name__}: {said}"))
+        self._connection.send_bytes(data)
+
+
+@contextmanager
+def _bounded_memory() -> Iterator[None]:
+    """Bound what this process takes meanwhile; a JVM that is started later has no part in it."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (_MOST_BYTES, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def main() -> None:
+    """Answer what comes by the connection whose number is the only argument."""
+    _Answering(Connection(int(sys.argv[1]))).run()

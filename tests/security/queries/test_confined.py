@@ -1,0 +1,52 @@
+"""Code that came past both gates: what the JVM of queries can still do, tried in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from waterclock.confinement import landlock_version
+
+pytestmark = pytest.mark.spark
+CANARY = "canary-2046"
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("confined")
+    (folder / "tables").mkdir()
+    (folder / "tables" / "a.txt").write_text("to be read", encoding="utf-8")
+    (folder / "secret.txt").write_text(CANARY, encoding="utf-8")
+    arguments = [str(folder / "work"), str(folder / "tables"), str(folder / "secret.txt")]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.security.queries.confined", *arguments],
+        env={**os.environ, "WATERCLOCK_CANARY": CANARY},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    told: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def test_what_queries_need_works(found: dict[str, str]) -> None:
+    assert (found["readable"], found["python"], found["shuffle"]) == ("['to be read']", "['A']", "[7]")
+
+
+def test_the_environment_holds_no_secret(found: dict[str, str]) -> None:
+    assert (found["own environment"], found["environment of a command"]) == ("['null']", "['got']")
+
+
+@pytest.mark.skipif(not landlock_version(), reason="needs Linux 5.13 or later, with Landlock")
+def test_files_processes_and_signals_elsewhere_are_out_of_reach(found: dict[str, str]) -> None:
+    assert CANARY not in str(found)
+    assert "ermission denied" in found["secret by a command"]
+    assert "sent" not in found["signal"]
+    assert found["made"] == "[]"
+    assert not Path("/tmp/made-by-a-query").exists()
