@@ -8,12 +8,13 @@ later only the environment is reduced. Connections by TCP stay possible, for PyS
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from waterclock.confinement import confine
@@ -45,12 +46,33 @@ _SYSTEM = (
 )  # fmt: skip
 
 
+_FILE = re.compile(r"/[^\s,:;=\"']+")
+_SCRATCH = "spark.local.dir"
+CONFS = {"spark.eventLog.enabled": "false"}
+"""Of a confined Spark: its events would be written elsewhere than to its work folder."""
+
+
 @dataclass(frozen=True, slots=True)
 class Confined:
-    """What the JVM may read beside the system's, Java's and Python's own files, and where it may write."""
+    """What the JVM may read beside the system's, Java's and Python's own files, and where it may write.
+
+    Files that the project's own `confs` of Spark name, as a trust store, may be read as well.
+    """
 
     read: Sequence[Path]
     work: Path
+    confs: Mapping[str, str] = field(default_factory=dict)
+
+    def named_files(self) -> Iterator[Path]:
+        """Yield the files that the confs and Java's options of the environment name."""
+        options = [os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")]
+        for value in (*self.confs.values(), *options):
+            yield from (path for path in map(Path, _FILE.findall(value)) if path.is_file())
+
+    def scratch_folders(self) -> Iterator[Path]:
+        """Yield where Spark was told to spill to."""
+        said = [self.confs.get(_SCRATCH, ""), os.environ.get("SPARK_LOCAL_DIRS", "")]
+        yield from (Path(folder.strip()) for text in said for folder in text.split(",") if folder.strip())
 
 
 def start_confined(start: Callable[[], None], said: Confined, *, java: str, jars: Sequence[Path]) -> None:
@@ -60,11 +82,13 @@ def start_confined(start: Callable[[], None], said: Confined, *, java: str, jars
     """
     raised: list[BaseException] = []
     read = [*map(Path, _SYSTEM), *_of_programs(java), *jars, *cache_folder().glob("classes-*.jsa"), *said.read]
+    read += said.named_files()
+    write = [said.work, Path("/dev/null"), *said.scratch_folders()]
 
     def within() -> None:
         try:
             if not os.environ.get(OFF):
-                confine(read, [said.work, Path("/dev/null")])
+                confine(read, write)
             start()
         except BaseException as error:  # noqa: BLE001 - raised again below
             raised.append(error)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.engine.spark import connect
 from waterclock.engine.spark.class_archive import archive_options
-from waterclock.engine.spark.confined_jvm import OPTIONS, Confined
+from waterclock.engine.spark.confined_jvm import CONFS, OPTIONS, Confined
 from waterclock.engine.spark.jars import delta_jars, object_storage_jars
 from waterclock.engine.spark.java import find_java
 from waterclock.engine.spark.jvm import JvmLog, end_of, not_started, require_user, start_jvm
@@ -126,7 +126,7 @@ class Sessions:
             if self._settings.master.startswith("spark://") and "," not in self._settings.master:
                 connect.require_reachable(self._settings.master, "the Spark master")
             is_confined = self._readable is not None and self._settings.is_local and not self._settings.packages
-            confined = Confined(self._readable or (), self._work) if is_confined else None
+            confined = Confined(self._readable or (), self._work, self._settings.confs) if is_confined else None
             session, self._log = _opened(self._settings, self._work, lasts=self._lasts, confined=confined)
         except WaterclockError as refusal:
             self._refusal = refusal
@@ -331,6 +331,7 @@ def _opened(
         **(_FOR_THIS_MACHINE if said.is_local else _FOR_A_CLUSTER),
         **({"spark.jars.packages": ",".join(said.packages)} if said.packages else {}),
         **said.confs,
+        **(CONFS if confined else {}),
     }
     log = JvmLog.at(work_folder / "jvm.log")
     conf = SparkConf().setAll(list(settings.items())).setMaster(said.master).setAppName("waterclock")
