@@ -32,6 +32,7 @@ _KEPT = frozenset(
     """.split()
 )
 _KEPT_PREFIXES = ("LC_", "PYSPARK_", "_PYSPARK_", "NIX_")
+_FILES_OF_AWS = ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE")
 _SYSTEM = (
     "/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store", "/gnu/store", "/proc", "/sys",
     "/dev/random", "/dev/urandom", "/dev/zero", "/run/systemd/resolve",
@@ -56,18 +57,26 @@ CONFS = {"spark.eventLog.enabled": "false"}
 class Confined:
     """What the JVM may read beside the system's, Java's and Python's own files, and where it may write.
 
-    Files that the project's own `confs` of Spark name, as a trust store, may be read as well.
+    Files that the project's own `confs` of Spark name, as a trust store, may be read as well. With `has_stores`, where
+    the tables are in a bucket, it finds the credentials for it as AWS's tools do.
     """
 
     read: Sequence[Path]
     work: Path
     confs: Mapping[str, str] = field(default_factory=dict)
+    has_stores: bool = False
 
     def named_files(self) -> Iterator[Path]:
         """Yield the files that the confs and Java's options of the environment name."""
         options = [os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")]
         for value in (*self.confs.values(), *options):
             yield from (path for path in map(Path, _FILE.findall(value)) if path.is_file())
+
+    def credentials(self) -> Iterator[Path]:
+        """Yield where AWS's tools keep the credentials for buckets."""
+        if self.has_stores:
+            yield Path.home() / ".aws"
+            yield from (Path(place) for name in _FILES_OF_AWS if (place := os.environ.get(name)))
 
     def scratch_folders(self) -> Iterator[Path]:
         """Yield where Spark was told to spill to."""
@@ -82,7 +91,7 @@ def start_confined(start: Callable[[], None], said: Confined, *, java: str, jars
     """
     raised: list[BaseException] = []
     read = [*map(Path, _SYSTEM), *_of_programs(java), *jars, *cache_folder().glob("classes-*.jsa"), *said.read]
-    read += said.named_files()
+    read += [*said.named_files(), *said.credentials()]
     write = [said.work, Path("/dev/null"), *said.scratch_folders()]
 
     def within() -> None:
@@ -94,7 +103,7 @@ def start_confined(start: Callable[[], None], said: Confined, *, java: str, jars
             raised.append(error)
 
     make_private_folder(said.work / "tmp")
-    with _reduced_environment(said.work / "tmp"):
+    with _reduced_environment(said.work / "tmp", (*_KEPT_PREFIXES, *(("AWS_",) if said.has_stores else ()))):
         thread = threading.Thread(target=within, name="starting a confined JVM")
         thread.start()
         thread.join()
@@ -117,10 +126,10 @@ def _of_programs(java: str) -> Iterator[Path]:
 
 
 @contextmanager
-def _reduced_environment(scratch: Path) -> Iterator[None]:
+def _reduced_environment(scratch: Path, prefixes: tuple[str, ...]) -> Iterator[None]:
     """Leave only what Java, Spark and Python need in the environment; other threads wait for no variable meanwhile."""
     before, folder = dict(os.environ), tempfile.tempdir
-    kept = {name: value for name, value in before.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
+    kept = {name: value for name, value in before.items() if name in _KEPT or name.startswith(prefixes)}
     try:
         tempfile.tempdir = str(scratch)  # PySpark and the JVM meet in a file there
         os.environ.clear()

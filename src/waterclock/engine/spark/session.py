@@ -126,7 +126,12 @@ class Sessions:
             if self._settings.master.startswith("spark://") and "," not in self._settings.master:
                 connect.require_reachable(self._settings.master, "the Spark master")
             is_confined = self._readable is not None and self._settings.is_local and not self._settings.packages
-            confined = Confined(self._readable or (), self._work, self._settings.confs) if is_confined else None
+            said = self._settings
+            confined = (
+                Confined(self._readable or (), self._work, said.confs, has_stores=bool(said.schemes))
+                if is_confined
+                else None
+            )
             session, self._log = _opened(self._settings, self._work, lasts=self._lasts, confined=confined)
         except WaterclockError as refusal:
             self._refusal = refusal
