@@ -65,6 +65,12 @@ TIME: Mapping[str, Code] = {
         "RETAIN says how long a table's windows are kept. A dropped window is never read as empty, so nothing may read "
         "further back.",
     ),
+    "E124": Code(
+        "a bound that never acts",
+        "A LOOKBACK shorter than a window reads no window again, a KEY PAST of one window looks back at nothing, a MAX "
+        "LATENESS of 0 opens nothing, and a PARTIAL AFTER shorter than the DELAY waits for nothing. What was meant is "
+        "longer.",
+    ),
 }
 WARNINGS: Mapping[str, Code] = {
     "W201": Code(
@@ -128,9 +134,10 @@ LANGUAGE: Mapping[str, Code] = {
         "TABLESAMPLE takes other rows when Spark divides them otherwise.",
     ),
     "E216": Code(
-        "a read that cannot be",
+        "an invalid table reference",
         "PAST, UNTIL, HISTORY, PREVIOUS and LATEST stand in FROM around the name of one table or view; PAST and UNTIL "
-        "say how far they reach, and read only PARTITIONED tables.",
+        "say how far they reach, and read only PARTITIONED tables. Of functions, FROM takes those of Spark that give "
+        "rows, without a schema.",
     ),
     "E217": Code(
         "an unknown variable",
@@ -417,17 +424,20 @@ ENGINE: Mapping[str, Code] = {
     ),
     "E731": Code(
         "a query that was stopped",
-        "A query of the pages may take as long as WATERCLOCK_UI_QUERY_SECONDS says, 60 seconds unless it is set. It is "
-        "stopped earlier where its reader leaves the page.",
+        "A query of the pages is stopped when its time is over (60 seconds, or WATERCLOCK_UI_QUERY_SECONDS), when its "
+        "reader leaves, when its answer needs more than 4 GiB, or when the pages or its process end. The next query "
+        "starts another process.",
     ),
     "E732": Code(
         "too many queries",
-        "Queries of the pages run one after another, and few may wait. `waterclock query` starts a Spark of its own.",
+        "Queries of the pages run one after another. At most eight wait, and at most three of one browser or token. "
+        "`waterclock query` starts a Spark of its own.",
     ),
     "E733": Code(
         "a query that does more than read",
-        "Spark was asked how it understands the query before anything ran, and it would do something else than read "
-        "the tables bound to it: run a command, open a file, or call code.",
+        "Queries read tables and compute. This one would run a program, call Java by its name, or open a file; or "
+        "Spark's plan of it, which is checked before anything runs, contains a part that is not on the list of those "
+        "that read and compute.",
     ),
     "E740": Code(
         "not as expected",
@@ -478,7 +488,7 @@ CLI: Mapping[str, Code] = {
     ),
     "E905": Code("a project that cannot be written", "The folder given to `init` may not be written, or is full."),
     "E906": Code(
-        "a command line that cannot be read",
+        "an invalid option or variable",
         "An option, an argument or a command is unknown, missing or of another kind. `waterclock COMMAND --help` lists "
         "what there is.",
     ),
@@ -489,7 +499,8 @@ CLI: Mapping[str, Code] = {
     ),
     "E909": Code(
         "no address to listen at",
-        "`run --watch --listen`, `--ui` and `ui --listen` take a port, or a host and a port, that is free and allowed.",
+        "`ui`, `receive` and `run --watch --listen` need an address that is free and allowed: a port, host:port, or "
+        "for `ui` unix:/path. `receive` also needs the library of its server.",
     ),
     "E910": Code(
         "what no page has",

@@ -15,6 +15,7 @@ TRUST: Mapping[str, Code] = {
     ),
     "E931": Code(
         "a folder that is not this user's alone",
-        "What several processes of a user share is kept in a folder that no other user can open.",
+        "Files that several processes of a user share are in a folder that no other user can open. Another user owns "
+        "this path, or it is a link or a file.",
     ),
 }

@@ -52,10 +52,10 @@ def landlock_version() -> int:
 
 
 def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
-    """Confine the calling thread, and what it starts from now on, to folders and files; those not there are left out.
+    """Confine the calling thread, and what it starts from now on, to folders and files; missing ones are ignored.
 
     `read` allows reading and executing below each path, `write` everything but devices. Call it in a thread that does
-    nothing else. What root starts loses the rights that go past this as well. False where the system cannot.
+    nothing else. If root calls it, capabilities that bypass Landlock are dropped. False if the kernel has no Landlock.
 
     Raises:
         OSError: Landlock is there and refused.

@@ -87,7 +87,7 @@ def require_private_folder(path: Path, *, why: str, fix: str) -> Path:
         path.mkdir(_FOLDER, exist_ok=True)
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode):
-        found = "is no folder"
+        found = "is a symbolic link" if stat.S_ISLNK(status.st_mode) else "is not a folder"
     elif status.st_uid != os.geteuid():
         found = f"belongs to {_user_name(status.st_uid)}"
     else:

@@ -155,7 +155,7 @@ def _refused_calls(tokens: Sequence[Token], source: SourceText) -> Iterator[Wate
             what, why = f"{token.text} is called with a schema", "functions are those of Spark and of the flow"
         if what:
             yield source.span(token.start, token.end + 1).refuse(
-                "E209", what, why=why, fix="leave the schema out" if is_qualified else "write a function in Python"
+                "E733", what, why=why, fix="leave the schema out" if is_qualified else "write a function in Python"
             )
 
 

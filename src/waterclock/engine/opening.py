@@ -78,7 +78,7 @@ def open_workplace(
 
 
 def sessions_of_queries(project: Project) -> Sessions:
-    """Return sessions whose Spark, started on first use, may read the project's tables and nothing else."""
+    """Return sessions whose local Spark is confined to the storage's table folders (see `spark.confined_jvm`)."""
     readable = [] if is_remote(project.storage) else readable_by_queries(project.storage)
     return Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project), readable=readable)
 

@@ -1,4 +1,4 @@
-"""A process of its own that answers queries, one after another: it can be stopped and started anew at any time.
+"""Runs queries in a child process, one at a time. The parent can kill and replace it.
 
 Its Spark is confined, see `engine.spark.confined_jvm`. It ends by itself when the process that started it has ended.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from waterclock.engine.spark.session import Sessions
 
 BEGUN = "begun"
-"""What is said once Spark is there and the query runs."""
+"""Message: Spark has started and the query is running."""
 _CANCEL = "cancel"
 _TAG = "waterclock-query"
 _SECONDS_TO_END = 5.0
@@ -73,7 +73,7 @@ class QueryProcess:
             self._connection.send(request)
 
     def answer(self, seconds: float) -> Answered | str | None:
-        """Wait for what is said next: that the query has BEGUN, or its answer; None where nothing is said in time.
+        """Return the next message of the process, BEGUN or the answer; None after `seconds` without one.
 
         Raises  what the query raised; E731 where the process has ended
         """

@@ -45,6 +45,7 @@ class _Query:
     """One query that waits for its turn or runs."""
 
     reader: Reader
+    has_begun: bool = False
 
 
 @dataclass(slots=True)
@@ -81,7 +82,11 @@ class Asker:
                 # what is stopped is no answer, even if it comes yet; the next query waits until this one has ended
                 is_stopping = True
                 threading.Thread(target=self._stop, args=(process, query), name="stopping a query").start()
-                raise _stopped(query.reader, self.seconds, is_closed=self._is_closed)
+                raise (
+                    _stopped(query.reader, self.seconds, is_closed=self._is_closed)
+                    if query.has_begun or query.reader.has_left or self._is_closed
+                    else _not_started()
+                )
             return found
         finally:
             if not is_stopping:
@@ -90,7 +95,9 @@ class Asker:
     def _queued(self, reader: Reader) -> _Query:
         with self._changed:
             of_reader = sum(each.reader.name == reader.name for each in self._queries)
-            if self._is_closed or len(self._queries) > MOST_WAITING or (reader.name and of_reader >= _MOST_OF_ONE):
+            if reader.name and of_reader >= _MOST_OF_ONE:
+                raise _busy(f"{of_reader} queries of yours run or wait already")
+            if self._is_closed or len(self._queries) > MOST_WAITING:
                 raise _busy("other queries run or wait already")
             query = _Query(reader)
             self._queries.append(query)
@@ -119,6 +126,7 @@ class Asker:
             while time.monotonic() < end and not query.reader.has_left and not self._is_closed:
                 said = process.answer(_LOOK)
                 if said == BEGUN:
+                    query.has_begun = True
                     end = time.monotonic() + self.seconds
                 elif isinstance(said, Answered):
                     return said
@@ -172,6 +180,16 @@ def _stopped(reader: Reader, seconds: float, *, is_closed: bool) -> WaterclockEr
         "E731",
         f"the query was stopped after {seconds:g} seconds",
         fix=f"read fewer rows; or start `waterclock ui` with {SECONDS}=600; `waterclock query` has no limit",
+    )
+
+
+def _not_started() -> WaterclockError:
+    return WaterclockError(
+        "E731",
+        "the query was stopped",
+        why=f"Spark did not start within {_SECONDS_TO_START:g} seconds",
+        fix="run `waterclock query 'SELECT 1'`, which says why",
+        transient=True,
     )
 
 

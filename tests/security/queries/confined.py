@@ -1,4 +1,4 @@
-"""A process whose Spark is confined: runs code past both gates, and prints what of it came through, as JSON.
+"""A process whose Spark is confined: runs code past both checks, and prints what of it came through, as JSON.
 
 The arguments are the work folder, what may be read, and what may not.
 """

@@ -1,4 +1,4 @@
-"""Code that came past both gates: what the JVM of queries can still do, tried in a process of its own."""
+"""Code that came past both checks: what the JVM of queries can still do, tried in a process of its own."""
 
 from __future__ import annotations
 

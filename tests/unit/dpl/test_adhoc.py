@@ -77,9 +77,9 @@ def test_queries_by_name_are_refused(flow: Flow) -> None:
     [
         ("SELECT TRANSFORM(id) USING 'touch x' AS (a) FROM raw.orders", "USING runs a command of the machine here"),
         ('FROM raw.orders |> SELECT TRANSFORM(id) USING "id" AS (a)', "USING runs a command of the machine here"),
-        ("SELECT Reflect('java.lang.System', 'exit', 0)", "Reflect calls Java, which is not said here"),
-        ("SELECT system.builtin.`java_method`('a', 'b')", "java_method calls Java, which is not said here"),
-        ("SELECT try_reflect('a', 'b')", "try_reflect calls Java, which is not said here"),
+        ("SELECT Reflect('java.lang.System', 'exit', 0)", "Reflect calls Java, which a query may not"),
+        ("SELECT system.builtin.`java_method`('a', 'b')", "java_method calls Java, which a query may not"),
+        ("SELECT try_reflect('a', 'b')", "try_reflect calls Java, which a query may not"),
     ],
 )
 def test_a_query_runs_no_command_and_calls_no_java(text: str, what: str, flow: Flow) -> None:
@@ -100,15 +100,16 @@ def test_a_misspelt_beginning_is_told_where_it_stands(text: str, word: str, plac
 
 
 @pytest.mark.parametrize("named", ["text.`/etc/hostname`", "(raw.orders)", "IDENTIFIER('text.`/x`')"])
-@pytest.mark.parametrize("call", ["SELECT * FROM f(TABLE({}))", "SELECT f(a => table ({})) FROM raw.orders"])
+@pytest.mark.parametrize("call", ["SELECT f(TABLE({})) FROM raw.orders", "SELECT f(a => table ({})) FROM raw.orders"])
 def test_a_table_is_not_handed_to_a_function_by_name(named: str, call: str, flow: Flow) -> None:
-    [refusal] = refusals(call.format(named), flow)
-    assert refusal.startswith("E216 TABLE(")
-    assert "names a table outside of FROM" in refusal
+    found = refusals(call.format(named), flow)
+    assert found[0].startswith("E216 TABLE(")
+    assert "names a table outside of FROM" in found[0]
+    assert all("IDENTIFIER" in each for each in found[1:])
 
 
 def test_a_function_may_be_handed_a_query_or_a_part_of_one(flow: Flow) -> None:
-    asked = adhoc_query("WITH a AS (SELECT 1) SELECT * FROM f(TABLE(A), TABLE(SELECT id FROM raw.orders))", flow)
+    asked = adhoc_query("WITH a AS (SELECT 1) SELECT f(TABLE(A), TABLE(SELECT id FROM raw.orders)) FROM a", flow)
     assert tables_of(asked) == ("raw.orders",)
 
 

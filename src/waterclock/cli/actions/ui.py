@@ -15,6 +15,7 @@ from waterclock.cli.stopping import end_at_once, stoppable
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.dpl.config.file_name import FILE
+from waterclock.engine.spark.confined_jvm import is_confining
 from waterclock.errors import ProjectErrors
 from waterclock.operations.opening import open_project
 from waterclock.project_trust import require_trusted_folder
@@ -50,6 +51,10 @@ def show_pages(
             sys.stdout.flush()
         else:
             print_link(to, served, has_kept=has_kept)
+            if not is_confining():
+                to.print(
+                    "queries are not confined to the tables here: see docs/explain/security-model.md"
+                )
             to.print("(Ctrl-C ends them)")
         if is_opened and _has_screen():
             webbrowser.open(served.new_link())

@@ -152,7 +152,7 @@ class _Finder:
         for index, (token, following) in enumerate(pairwise(self.tokens)):
             if token.text.upper() == "USING" and following.token_type in _LITERALS:
                 error = self._span(index).refuse(
-                    "E209", "USING runs a command of the machine here", why="a query reads, and does nothing else",
+                    "E733", "USING runs a command of the machine here", why="a query reads, and does nothing else",
                     fix="write a transform or a function in Python",
                 )  # fmt: skip
                 self.found.errors.append(error)
@@ -222,8 +222,11 @@ class _Finder:
         span, name = self._span(index), self.tokens[index].text
         if name.lower() not in TABLE_FUNCTIONS:
             raise span.refuse(
-                "E216", f"{name}(...) in FROM is no function of Spark's that gives rows",
-                fix=did_you_mean(name.lower(), [*TABLE_FUNCTIONS, *map(str.lower, _READ_WORDS)]),
+                "E216", f"{name} is not one of Spark's functions that give rows",
+                fix=did_you_mean(
+                    name.lower(), [*TABLE_FUNCTIONS, *map(str.lower, _READ_WORDS)],
+                    otherwise="read a table by its name, as in FROM schema.name",
+                ),
             )  # fmt: skip
         if node.args.get("db"):
             raise span.refuse("E216", f"{name} is called with a schema", fix="leave the schema out")

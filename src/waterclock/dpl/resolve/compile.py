@@ -30,6 +30,7 @@ from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of,
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.for_each import read_each
 from waterclock.dpl.resolve.hidden import hidden_of_view, with_hidden_input_rules, with_left_out_rows
+from waterclock.dpl.resolve.idle_bounds import check_idle_bounds
 from waterclock.dpl.resolve.input_rules import check_input_rules
 from waterclock.dpl.resolve.keys import settle_keys
 from waterclock.dpl.resolve.ladders import check_ladders
@@ -137,6 +138,7 @@ class _Compiler:
         self.errors.extend(settle_closings(self.drafts, self.config.variables, functions))
         self.errors.extend(check_open_windows(self.drafts, self.statements))
         self.errors.extend(check_ladders(self.drafts.values()))
+        self.errors.extend(check_idle_bounds(self.drafts.values()))
         self.errors.extend(check_input_rules(self.drafts, queries.views))
         with_hidden_input_rules(self.drafts)
         self.errors.extend(check_offline(self.drafts.values()))

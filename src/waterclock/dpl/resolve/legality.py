@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from waterclock.dpl.resolve.checked_references import reference_span
 from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.idle_bounds import idle_key, looks_back_at_nothing, several_windows
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.checked_references import checked_references
@@ -99,14 +100,17 @@ def _words(cadence: Cadence) -> str:
 def _spanning(
     own: Cadence, read: Read, back: Duration, other: Draft, cadence: Cadence, span: Span
 ) -> WaterclockError | None:
+    is_idle = read.kind is ReadKind.PREVIOUS and looks_back_at_nothing(back, own)
     if not span_fits(own, cadence, back):
-        fitting = fitting_span(back, cadence)
+        fitting = several_windows(cadence, 2) if is_idle else fitting_span(back, cadence)
         return span.refuse(
             "E122",
             f"{back} {'behind a window' if read.kind is ReadKind.UNTIL else 'back'} is no boundary of {read.table}",
             why=f"{read.table} is {_words(cadence)}",
             fix=f"say {fitting.strip(_QUOTE).upper() if read.kind is ReadKind.PREVIOUS else fitting}",
         )
+    if is_idle:
+        return idle_key(span, back, own)
     if read.kind is ReadKind.UNTIL:
         return _until_beyond(own, read, back, other.retain, span) if other.retain else None
     if other.retain is not None and _reaches_beyond(back, other.retain, own.zone):

@@ -97,6 +97,13 @@ def _check_order(before: Rung, rung: Rung, span: Span) -> None:
             why=f"{before.action.name} before it has no limit",
             fix=f"say ELSE {before.action.name} AT MOST 1 PERCENT ELSE {rung.action.name}",
         )
+    if rung.most is not None and rung.is_percent == before.is_percent and rung.most <= before.most:
+        raise span.refuse(
+            "E270",
+            f"{span.text} is never reached",
+            why=f"{before.action.name} before it goes up to {_limit(before)}",
+            fix=f"give it a higher limit, or none: ELSE {rung.action.name}",
+        )
     if rung.action in SETS_ASIDE:
         raise span.refuse(
             "E271",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.engine.spark.connect import is_remote
-from waterclock.engine.spark.plan_gate import require_query, require_reading
+from waterclock.engine.spark.plan_check import check_plan, refuse_command
 from waterclock.spark_sql import sql_text
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ def asked(spark: SparkSession, text: str, values: Mapping[str, Any]) -> DataFram
     """
     if is_remote(spark):
         return spark.sql(f"SELECT * FROM (\n{with_values(text, values) if values else text}\n)")
-    require_query(spark, text)
+    refuse_command(spark, text)
     rows = spark.sql(text, args=dict(values))
-    require_reading(rows)
+    check_plan(rows)
     return rows
 
 

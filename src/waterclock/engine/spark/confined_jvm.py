@@ -1,8 +1,8 @@
-"""Starts the JVM of queries with little: it reads the tables, writes to a work folder, and knows no secrets.
+"""Starts the JVM of queries confined: it reads the tables, writes to a work folder, and inherits no secrets.
 
-A query goes through two gates before Spark runs it. This is for what passes them all the same: a fault in Spark's
-functions, or in the gates. Landlock confines the JVM and Python's workers below it; elsewhere than on Linux 5.13 or
-later only the environment is reduced. Connections by TCP stay possible, for PySpark and Spark talk by them.
+A query is checked twice before Spark runs it. This limits one that passes both checks by mistake. Landlock confines the
+JVM and Python's workers below it; elsewhere than on Linux 5.13 or later only the environment is reduced. Connections by
+TCP stay possible, for PySpark and Spark talk by them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from waterclock.confinement import confine
+from waterclock.confinement import confine, landlock_version
 from waterclock.ownership import cache_folder, make_private_folder
 
 OFF = "WATERCLOCK_UNCONFINED"
@@ -84,6 +84,11 @@ class Confined:
         yield from (Path(folder.strip()) for text in said for folder in text.split(",") if folder.strip())
 
 
+def is_confining() -> bool:
+    """Tell whether this system can confine a JVM, and nobody switched it off."""
+    return landlock_version() > 0 and not os.environ.get(OFF)
+
+
 def start_confined(start: Callable[[], None], said: Confined, *, java: str, jars: Sequence[Path]) -> None:
     """Call `start` in a confined thread and with the reduced environment, both of which what it starts keeps.
 
@@ -96,7 +101,7 @@ def start_confined(start: Callable[[], None], said: Confined, *, java: str, jars
 
     def within() -> None:
         try:
-            if not os.environ.get(OFF):
+            if is_confining():
                 confine(read, write)
             start()
         except BaseException as error:  # noqa: BLE001 - raised again below

@@ -32,7 +32,6 @@ def asked(text: str) -> tuple[set[str], list[Condition]]:
         ("SELECT rows FROM (SELECT * FROM waterclock.batches)", EVERY),
         ("SELECT count(*) FROM waterclock.batches NATURAL JOIN waterclock.events", EVERY),
         ("SELECT count(* EXCEPT (rows)) FROM waterclock.batches", EVERY),
-        ("SELECT IDENTIFIER('status') FROM waterclock.batches", EVERY),
         ("SELECT a FROM waterclock.batches AS t(a, b, c, d, e)", EVERY),
         ("SELECT 'x' AS status, table FROM waterclock.batches |> WHERE status = 'x'", EVERY),
         ("SELECT 1 FROM (SELECT rows FROM waterclock.batches) PIVOT (sum(rows) FOR rows IN (1, 2))", EVERY),

@@ -1,9 +1,9 @@
-"""Refuses a query whose plan, as Spark itself made it, does something else than read the tables bound to it.
+"""Refuses a query if Spark's plan of it contains anything but parts that read the bound tables and compute.
 
 The checks of the language read the text. This one reads what Spark made of it before anything is executed: first the
-parsed plan, as `spark.sql` executes commands at once, then the analysed plan. Both are held against allow lists. What
-stands below a temporary view is ours and is not looked at. Over Spark Connect there is no plan to look at, see
-`asking.asked`.
+parsed plan, as `spark.sql` executes commands at once, then the analysed plan. Both are checked against lists of allowed
+classes. What stands below a temporary view is ours and is not looked at. Over Spark Connect there is no plan to look
+at, see `asking.asked`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ANALYSED = frozenset(
 _EXPRESSIONS = tuple(
     _SPARK + "catalyst.expressions." + package for package in ("", "aggregate.", "st.", "variant.", "vector.", "xml.")
 )
-"""Packages whose expressions compute a value of their inputs: all of Spark's functions are in them."""
+"""Packages of expressions that only compute a value from their inputs."""
 _OTHER_EXPRESSIONS = frozenset(
     [
         *(_SPARK + "avro." + name for name in ("AvroDataToCatalyst", "CatalystDataToAvro", "SchemaOfAvro")),
@@ -61,7 +61,7 @@ _NO_EXPRESSIONS = frozenset(
 """Of these packages, what calls code: Java by its name, and functions that someone else registered."""
 
 
-def require_query(spark: SparkSession, text: str) -> None:
+def refuse_command(spark: SparkSession, text: str) -> None:
     """Refuse a text that Spark parses as a command; nothing is executed. Cost: one parse, about a millisecond.
 
     Raises  E733; what the parser itself refuses is left to `spark.sql`, which says where
@@ -76,14 +76,16 @@ def require_query(spark: SparkSession, text: str) -> None:
             raise _refused(node["class"])
 
 
-def require_reading(frame: DataFrame) -> None:
+def check_plan(frame: DataFrame) -> None:
     """Refuse a query that reads anything but temporary views, or calls code. Cost: no job, some milliseconds.
 
     Raises  E733
     """
     text = analysed_plan(frame)
     if text is None:
-        raise WaterclockError("E733", "the query cannot be checked", why="Spark does not show its plan")
+        raise WaterclockError(
+            "E733", "the query cannot be checked", why="Spark does not show its plan", fix="report this as a bug"
+        )
     for name in _classes(json.loads(text)):
         is_expression = name in _OTHER_EXPRESSIONS or (
             f"{name.rpartition('.')[0]}." in _EXPRESSIONS and name not in _NO_EXPRESSIONS
@@ -127,6 +129,7 @@ def _classes_within(values: Any) -> Iterator[str]:
 def _refused(name: str) -> WaterclockError:
     return WaterclockError(
         "E733",
-        f"a query reads, and does nothing else: {name.rpartition('.')[2].removesuffix('$')} in Spark's plan does more",
+        f"Spark's plan contains {name.rpartition('.')[2].removesuffix('$')}, which a query may not",
+        why="a query reads, and does nothing else",
         fix="read the flow's tables by their names, with Spark's functions and those of CREATE FUNCTION",
     )

@@ -12,7 +12,7 @@ import pyspark
 import pytest
 
 from waterclock.dpl.query import spark_functions
-from waterclock.engine.spark.plan_gate import require_query, require_reading
+from waterclock.engine.spark.plan_check import check_plan, refuse_command
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def session(spark: SparkSession) -> SparkSession:
 def refusal(session: SparkSession, text: str) -> str | None:
     """Return the name of what is refused; None where the query passes."""
     try:
-        require_query(session, text)
-        require_reading(session.sql(text))
+        refuse_command(session, text)
+        check_plan(session.sql(text))
     except WaterclockError as error:
-        return str(re.findall(r": (.*) in Spark's plan", str(error))[0])
+        return str(re.findall(r"plan contains (.*), which", str(error))[0])
     return None
 
 

@@ -1,0 +1,93 @@
+"""Refuses bounds that can never act: a LOOKBACK that reaches no window, a MAX LATENESS of nothing, and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.errors import WaterclockError
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.duration import Duration, elapsed_text
+from waterclock.timelabel.period import TimeUnit
+from waterclock.timelabel.window import Window
+
+_SAMPLES = tuple(datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=91 * quarter) for quarter in range(8))
+
+
+def check_idle_bounds(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
+    """Refuse bounds of tables whose cadence is known that no window could ever meet (E124)."""
+    for draft in drafts:
+        lateness = draft.statement.value("MAX LATENESS", Duration)
+        if lateness is not None and not lateness.amount:
+            yield draft.at("MAX LATENESS").refuse(
+                "E124",
+                f"MAX LATENESS {lateness} opens no window again",
+                why="no row is late by nothing",
+                fix="say MAX LATENESS 1 DAY, or leave it out",
+            )
+        if draft.cadence is not None:
+            yield from _lookback(draft, draft.cadence)
+            yield from _partial(draft, draft.cadence)
+
+
+def looks_back_at_nothing(back: Duration, cadence: Cadence) -> bool:
+    """Tell whether no window begins so long before the end of another, but that window itself."""
+    windows = map(cadence.window_of, _SAMPLES)
+    return all(back.before(window.end, cadence.zone) >= window.start for window in windows)
+
+
+def several_windows(cadence: Cadence, count: int) -> str:
+    """Write the length of so many windows, as DPL takes it."""
+    period = cadence.period
+    if period.unit is TimeUnit.MINUTE:
+        return elapsed_text(count * timedelta(minutes=period.count))
+    return f"{count} {period.unit}{'S' if count > 1 else ''}"
+
+
+def idle_key(key: Span, back: Duration, cadence: Cadence) -> WaterclockError:
+    """Refuse a KEY that looks back at nothing but the window itself, in which KEY alone asks the same."""
+    return key.refuse(
+        "E124",
+        f"KEY PAST {back} looks back at no earlier window",
+        why=f"it is counted from a window's end, and a window lasts {several_windows(cadence, 1)}",
+        fix=f"say PAST {several_windows(cadence, 2)} for the window before, or leave PAST out",
+    )
+
+
+def _lookback(draft: Draft, cadence: Cadence) -> Iterator[WaterclockError]:
+    lookback = draft.source.lookback if draft.source is not None else None
+    if lookback is None:
+        return
+    if draft.fold is not None:
+        is_idle = not lookback.amount  # a MERGE takes single late rows
+    else:
+        is_idle = all(_reaches_none(lookback, cadence, cadence.window_of(sample)) for sample in _SAMPLES)
+    if is_idle:
+        yield draft.at("BY").refuse(
+            "E124",
+            f"LOOKBACK {lookback} reaches no earlier window",
+            why="no row is late by nothing"
+            if draft.fold is not None
+            else f"whole windows are read again, and a window lasts {several_windows(cadence, 1)}",
+            fix=f"say LOOKBACK {several_windows(cadence, 1)} or more, or leave it out",
+        )
+
+
+def _reaches_none(lookback: Duration, cadence: Cadence, window: Window) -> bool:
+    return cadence.ceil(lookback.before(window.start, cadence.zone)) >= window.start
+
+
+def _partial(draft: Draft, cadence: Cadence) -> Iterator[WaterclockError]:
+    after = draft.statement.value("PARTIAL AFTER", Duration)
+    if after is None:
+        return
+    window = cadence.window_of(_SAMPLES[0])
+    if after.after(window.end, cadence.zone) < window.end + cadence.delay:
+        yield draft.at("PARTIAL AFTER").refuse(
+            "E124",
+            f"PARTIAL AFTER {after} is over before a window of {draft.name} is due",
+            why=f"by its DELAY it is due {elapsed_text(cadence.delay)} after its end, so it would wait for nothing",
+            fix=f"say PARTIAL AFTER more than {elapsed_text(cadence.delay)}, or a shorter DELAY",
+        )
