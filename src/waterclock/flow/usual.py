@@ -1,9 +1,10 @@
 """What is usual for a value: the median of its season, at the level of late, and how far values stray from that.
 
 A season is what repeats by the clock of the table's zone: the weekday for windows of a day, weekday and hour for
-shorter ones. Values from 0 up are looked at by their ratios (log1p), as a tenth more is a tenth more on any day; others
-by their differences. The spread is 1.4826 times the median absolute deviation of all residuals, which half of the
-values may spoil before it follows them.
+shorter ones. Values from 0 up are looked at by their ratios (their logarithms), as a tenth more is a tenth more on any
+day; others by their differences. Values that are all whole numbers are taken for counts, which chance alone spreads by
+their square root; shares, rates and means are not. The spread is 1.4826 times the median absolute deviation of all
+residuals, which half of the values may spoil before it follows them.
 """
 
 from __future__ import annotations
@@ -41,18 +42,22 @@ _WIDTH = 24  # how many values make the level of late
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """What is usual at one instant; `spread` is on the scale of ratios where `is_ratio`."""
+    """What is usual at one instant.
+
+    `middle` and `spread` are logarithms where `is_ratio`, of values to which `offset` was added, as 0 has none.
+    """
 
     middle: float
     spread: float
     is_ratio: bool
+    offset: float = 1.0
 
     def at(self, scales: float = 0.0) -> float:
         """Return the usual value with so many spreads added to it."""
         moved = self.middle + scales * self.spread
         if not self.is_ratio:
             return moved
-        return max(math.expm1(moved), 0.0) if moved < _MOST_LOG else math.inf
+        return max(math.exp(moved) - self.offset, 0.0) if moved < _MOST_LOG else math.inf
 
 
 def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: timedelta, zone: str) -> Usual | None:
@@ -70,7 +75,9 @@ def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: time
     if len(known) < LEAST_VALUES or (not is_long and at - known[0][0] < LEAST_SEASONS):
         return None
     is_ratio = all(value >= 0 for _, value in known)
-    values = [math.log1p(value) if is_ratio else value for _, value in known]
+    is_count = all(float(value).is_integer() for _, value in known)
+    offset = _offset([value for _, value in known], is_count=is_count)
+    values = [math.log(value + offset) if is_ratio else value for _, value in known]
     slot_of = _slots(step, at - known[0][0], zone)
     slots = [slot_of(label) for label, _ in known]
     profile = _medians(slots, values)
@@ -84,7 +91,9 @@ def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: time
     strayed = [value - levels[max(index, width) - width] for index, value in enumerate(residuals)]
     spread = _MAD_TO_SIGMA * median(abs(each) for each in strayed)
     middle = profile.get(slot_of(at), everywhere) + level
-    return Usual(middle, max(spread, _floor(middle, is_ratio=is_ratio)), is_ratio)
+    floor = _counting_spread(math.exp(min(middle, _MOST_LOG)) - offset) if is_ratio and is_count else _LEAST_SPREAD
+    least = floor if is_ratio else abs(middle) * _LEAST_SPREAD
+    return Usual(middle, max(spread, least), is_ratio, offset)
 
 
 def _running_medians(values: Sequence[float], width: int) -> list[float]:
@@ -98,11 +107,15 @@ def _running_medians(values: Sequence[float], width: int) -> list[float]:
     return found
 
 
-def _floor(middle: float, *, is_ratio: bool) -> float:
-    """Return the least spread: 5 percent, and for small numbers what counting alone makes of them."""
-    if not is_ratio:
-        return abs(middle) * _LEAST_SPREAD
-    return max(_LEAST_SPREAD, 1 / math.sqrt(max(math.expm1(min(middle, _MOST_LOG)), 1.0)))
+def _offset(values: Sequence[float], *, is_count: bool) -> float:
+    """Return what is added before logarithms are taken: 1 to counts, to small shares a small part of their median."""
+    positive = [] if is_count else [value for value in values if value > 0]
+    return min(1.0, _LEAST_SPREAD * median(positive)) if positive else 1.0
+
+
+def _counting_spread(middle: float) -> float:
+    """Return the least spread of a count: 5 percent, and for small numbers what chance makes of them."""
+    return max(_LEAST_SPREAD, 1 / math.sqrt(max(middle, 1.0)))
 
 
 def _medians(slots: Sequence[Hashable], values: Sequence[float]) -> Mapping[Hashable, float]:

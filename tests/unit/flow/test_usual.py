@@ -74,6 +74,24 @@ def test_values_below_zero_are_compared_by_their_differences() -> None:
     assert found.at(-4.5) < 0.0 < found.at(4.5) < 1000.0
 
 
+@pytest.mark.parametrize("middle", [0.03, 0.4, 0.956, 4.5, 20.5, 1e-6])
+def test_a_share_or_small_mean_has_bounds_that_something_can_break(middle: float) -> None:
+    history = [(MONDAY + number * DAY, middle * (1 + 0.04 * math.sin(number * 1.7))) for number in range(60)]
+    found = usual(history, MONDAY + 60 * DAY, step=DAY, zone="UTC")
+    assert found is not None
+    assert found.at() == pytest.approx(middle, rel=0.05)
+    assert 0.6 * middle < found.at(-4.5) < 0.9 * middle
+    assert 1.1 * middle < found.at(4.5) < 1.6 * middle
+
+
+def test_a_count_of_few_keeps_the_spread_of_chance() -> None:
+    history = [(MONDAY + number * DAY, 4.0) for number in range(60)]
+    found = usual(history, MONDAY + 60 * DAY, step=DAY, zone="UTC")
+    assert found is not None
+    assert found.at(-4.5) == 0
+    assert found.at(4.5) > 30
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     values=st.lists(st.floats(min_value=0, max_value=1e300), min_size=14, max_size=60),

@@ -52,9 +52,7 @@ def show_pages(
         else:
             print_link(to, served, has_kept=has_kept)
             if not is_confining():
-                to.print(
-                    "queries are not confined to the tables here: see docs/explain/security-model.md"
-                )
+                to.print("queries are not confined to the tables here: see docs/explain/security-model.md")
             to.print("(Ctrl-C ends them)")
         if is_opened and _has_screen():
             webbrowser.open(served.new_link())
