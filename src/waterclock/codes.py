@@ -439,6 +439,11 @@ ENGINE: Mapping[str, Code] = {
         "Spark's plan of it, which is checked before anything runs, contains a part that is not on the list of those "
         "that read and compute.",
     ),
+    "E734": Code(
+        "a user-defined type",
+        "The schema of a file or of a query names a Python class for its values. PySpark would import it, and with it "
+        "run code that nobody declared. Classes that are loaded already, and those of PySpark, are taken.",
+    ),
     "E740": Code(
         "not as expected",
         "A rule, a key or a NOT NULL does not hold for the batch. It was audited before it was committed, so nothing "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,16 @@ class Code:
 
     title: str
     text: str
+
+
+def causes_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and those it was raised from or during, each once: `raise error from error` makes a circle."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
 
 
 class WaterclockError(Exception):

@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from waterclock.batches.records import Slice, TableRecord
 from waterclock.engine.workplace import Workplace
-from waterclock.errors import WaterclockError
+from waterclock.errors import WaterclockError, causes_of
 from waterclock.filesystem import at, each_of, is_folder, is_there
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
@@ -41,8 +41,7 @@ _Answer = TypeVar("_Answer")
 
 def damaged_file(lake: Lake, error: BaseException) -> FilePlace | None:
     """Return the place of the file of a table that an error says is gone or damaged; None where it says so of none."""
-    seen: BaseException | None = error
-    while seen is not None:
+    for seen in causes_of(error):
         if isinstance(seen, WaterclockError):
             if seen.code in _OF_A_SLICE:
                 return place_in(lake.root, seen.where or "")
@@ -52,7 +51,6 @@ def damaged_file(lake: Lake, error: BaseException) -> FilePlace | None:
                 return None  # it names a file that nobody could look at
             if any(word in text.lower() for word in _WORDS) and (place := place_in(lake.root, text)) is not None:
                 return place
-        seen = seen.__cause__
     return None
 
 

@@ -44,3 +44,9 @@ def test_a_file_that_nobody_could_look_at_is_not_damaged() -> None:
     assert found is not None
     assert found.table == "web.clicks"
     assert damaged_file(lake, OSError(f"{read} {away}")) is None
+
+
+def test_an_error_that_was_raised_from_itself_is_looked_at_once(tmp_path: Path) -> None:
+    error = WaterclockError("E730", "wrong")
+    error.__cause__ = error
+    assert damaged_file(Lake(str(tmp_path)), error) is None

@@ -118,6 +118,8 @@ def _classes_within(values: Any) -> Iterator[str]:
         if isinstance(value, dict):
             if "class" in value:
                 yield value["class"]
+            if value.get("type") == "udt":
+                yield "a user-defined type"
             yield from _classes_within(value.values())
         elif isinstance(value, list) and value:
             if all(isinstance(each, dict) and "class" in each for each in value):

@@ -21,6 +21,7 @@ from waterclock.engine.spark.jars import delta_jars, object_storage_jars
 from waterclock.engine.spark.java import find_java
 from waterclock.engine.spark.jvm import JvmLog, end_of, not_started, require_user, start_jvm
 from waterclock.engine.spark.settings import SparkSettings
+from waterclock.engine.spark.user_defined_types import refuse_foreign_types
 from waterclock.errors import WaterclockError
 from waterclock.ownership import make_private_folder
 
@@ -91,6 +92,7 @@ class Sessions:
     @classmethod
     def of(cls, session: SparkSession) -> Sessions:
         """Give batches sessions beside one that is there already; closing leaves it running."""
+        refuse_foreign_types()
         borrowed = cls(work_folder=Path())
         borrowed._root = session
         borrowed._is_borrowed = True
@@ -116,6 +118,7 @@ class Sessions:
             return self._root
 
     def _start(self) -> SparkSession:
+        refuse_foreign_types()
         there = _session_there()
         self._is_borrowed = self._is_foreign = there is not None
         if there is not None:

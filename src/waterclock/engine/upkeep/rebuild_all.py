@@ -36,7 +36,7 @@ from waterclock.engine.upkeep.beside import (
 from waterclock.engine.upkeep.move_set import carry_on, prepare, publishes_declared_anew, unlink, write_down
 from waterclock.engine.upkeep.recut import pieces_of, recut, results_of, why_not
 from waterclock.engine.workplace import Workplace
-from waterclock.errors import WaterclockError, raise_all
+from waterclock.errors import WaterclockError, causes_of, raise_all
 from waterclock.faults import fault
 from waterclock.filesystem import at, is_folder, remove_folder
 from waterclock.flow.choices import Kind, Mode
@@ -356,8 +356,7 @@ def _await_quiet(work: Workplace) -> None:
 
 def _no_room(work: Workplace, raised: BaseException) -> WaterclockError | None:
     """Return the error of a full disk, where that is what happened."""
-    seen: BaseException | None = raised
-    while seen is not None:
+    for seen in causes_of(raised):
         if _is_of_full_disk(seen):
             return WaterclockError(
                 "E645",
@@ -366,7 +365,6 @@ def _no_room(work: Workplace, raised: BaseException) -> WaterclockError | None:
                 why=str(seen).partition("\n")[0],
                 fix="make room, then run `waterclock rebuild --all` again; what this one had made is removed",
             )
-        seen = seen.__cause__ or seen.__context__
     return None
 
 

@@ -1,0 +1,43 @@
+"""Keeps PySpark from importing the Python class of a user-defined type that a schema names.
+
+PySpark imports whatever module a schema says (`pyClass`), and runs its code. Schemas come from strangers: a query can
+write one for `from_json`, and a Parquet file carries one in its metadata. So only classes are taken that are loaded
+already, such as a notebook's own, and those of PySpark itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from waterclock.errors import WaterclockError
+
+_OF_PYSPARK = ("pyspark.ml.linalg", "pyspark.mllib.linalg")
+
+
+def refuse_foreign_types() -> None:
+    """Have PySpark of this process load no code for user-defined types from now on. Doing it twice changes nothing.
+
+    Reading such a schema raises E734.
+    """
+    from pyspark.sql.types import UserDefinedType
+
+    UserDefinedType.fromJson = classmethod(_loaded)  # type: ignore[method-assign, assignment]
+
+
+def _loaded(_: Any, said: dict[str, Any]) -> Any:
+    from pyspark.sql.types import UserDefinedType
+
+    module, _, name = str(said.get("pyClass")).rpartition(".")
+    if module in _OF_PYSPARK:
+        importlib.import_module(module)
+    found = getattr(sys.modules.get(module), name, None)
+    if isinstance(found, type) and issubclass(found, UserDefinedType):
+        return found()
+    raise WaterclockError(
+        "E734",
+        f"a column has the user-defined type {said.get('pyClass') or said.get('class')}",
+        why="its Python class would be imported, and a file or a query may name any module",
+        fix="write the values as STRING, STRUCT or another of Spark's own types",
+    )
