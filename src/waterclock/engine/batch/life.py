@@ -30,7 +30,7 @@ from waterclock.engine.batch.late_rows import told_late
 from waterclock.engine.batch.make import Bound, make
 from waterclock.engine.batch.measuring import Judging, measure_columns
 from waterclock.engine.batch.publish import linked_slices
-from waterclock.engine.batch.releasing import HeldBatch, find_held, note_released, sealed_again
+from waterclock.engine.batch.releasing import HeldBatch, collect_past_again, find_held, note_released, sealed_again
 from waterclock.engine.batch.results import Made, Notes
 from waterclock.engine.batch.rule_errors import rule_error
 from waterclock.engine.batch.sieves import measures_of
@@ -229,9 +229,10 @@ class _Attempt:
         """Seal the slices: of rows that `_create` made already, of rows made now, or of those that stand elsewhere."""
         if self.held is not None:
             with self._step("seal"):
-                return sealed_again(self.work, self.table, self.held, claim), Notes(
-                    {self.held.manifest.label: self.held.manifest.source}
-                )
+                collect_past_again(self.work, self.table, self.held)
+                shown = sealed_again(self.work, self.table, self.held, claim)
+                # without what its look noted of past windows, which are not shown with it: the next look finds them
+                return shown, Notes({manifest.label: manifest.source for manifest in shown.manifests})
         if self.table.kind is Kind.PUBLISH:
             with self._step("seal"):
                 linked = linked_slices(self.work, self.table, self.group, bound.pins, claim)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from waterclock.batches.audit_trail import Audit
@@ -17,7 +17,7 @@ from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.planner.plan import TO_BE_RELEASED, Group, Status
+from waterclock.planner.plan import RECOLLECT, TO_BE_RELEASED, Group, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
 from waterclock.selection import Labels
@@ -101,11 +101,31 @@ def sealed_again(work: Workplace, table: Table, held: HeldBatch, claim: Claim) -
         label=manifest.label,
         code=manifest.code,
         name=table.name,
-        # windows that its look found are not shown with it: the next look finds them again
         source={name: of for name, of in manifest.source.items() if name not in {LOOKED, CHANGED}}
         | {RELEASED: manifest.slice_path},
     )
     return Written((linked,), {manifest.label: {}})
+
+
+def collect_past_again(work: Workplace, table: Table, held: HeldBatch) -> None:
+    """Ask that past windows which the LOOKBACK of a held batch read again are collected again, where no other will.
+
+    What it read of them is not shown with it. Windows within the LOOKBACK of the next batch are left to that, unless it
+    was made before. Asked before the release commits: what is asked in vain costs one look at the source.
+    """
+    source, label = table.source, held.manifest.label
+    past = [other for other in held.request.labels if other < label]
+    if source is None or source.lookback is None or table.is_fold or not past:
+        return
+    following = table.cadence.window_of(label).end
+    reach = table.cadence.ceil(source.lookback.before(following, table.cadence.zone))
+    made = work.ledger.reads.slices(table.name, following, following + timedelta(microseconds=1))
+    is_looked_before = bool(made) and made[0].claim < held.manifest.claim
+    done = {piece.label for piece in work.ledger.reads.slices(table.name, min(past), label)}
+    wanted = [other for other in past if other in done and (is_looked_before or other < reach)]
+    if wanted:
+        why = f"{label_of(label)} was held when it found rows of this window"
+        work.ledger.decisions.request_restate(table.name, wanted, RECOLLECT, who=work.settings.who, why=why)
 
 
 def note_released(work: Workplace, group: Group, claim: Claim, said: Mapping[str, Any]) -> None:
