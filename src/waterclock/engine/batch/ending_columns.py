@@ -66,8 +66,8 @@ def _value(
     ends = column.ends
     if ends is None:
         raise AssertionError(f"{column.name} does not end")
-    # files of before the change bring the old shape itself, also where they are read beside newer ones
-    found = [f"({ends.made_as})"] * (ends.made_as is not None) + [quoted(source or "")] * (source is not None)
+    # rows that still bring the column keep what they say, also where they are read beside rows without it
+    found = [quoted(source or "")] * (source is not None) + [f"({ends.made_as})"] * (ends.made_as is not None)
     value = f"coalesce({', '.join(found)})" if found else None
     at = ends.at(table.cadence.zone)
     if max(labels) >= at:

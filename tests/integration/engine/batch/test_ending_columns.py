@@ -93,8 +93,10 @@ def test_files_of_before_a_rename_keep_what_they_say(tmp_path: Path, spark: Spar
     )
     tiny.land("people", evening(1), "id,full_name\n1,ann\n")
     tiny.land("people", evening(2), "id,name\n2,bob\n")
-    run(tiny, day(3))
-    assert tiny.rows("SELECT id, full_name, name FROM web.people ORDER BY id") == [(1, "ann", None), (2, "bob", "bob")]
+    tiny.land("people", evening(3), "id,name,full_name\n3,cyd,Cyd Ray\n4,dan,\n")
+    run(tiny, day(4))
+    kept = [(1, "ann", None), (2, "bob", "bob"), (3, "Cyd Ray", "cyd"), (4, "dan", "dan")]
+    assert tiny.rows("SELECT id, full_name, name FROM web.people ORDER BY id") == kept
 
 
 FOLDS = """
