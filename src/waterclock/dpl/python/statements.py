@@ -182,8 +182,9 @@ class _Reader:
         name = at.text.partition("=")[0].strip() or argument
         if any(argument in others for others in ARGUMENTS.values()):
             raise at.source.span(at.start, at.start + len(name)).refuse(
-                "E206", f"{argument} is not said of a {call.kind.value}", why=f"it takes {', '.join(known)}"
-            )
+                "E206", f"{argument} is not said of a {call.kind.value}", why=f"it takes {', '.join(known)}",
+                fix=f"leave {argument} out",
+            )  # fmt: skip
         raise at.source.span(at.start, at.start + len(name)).refuse(
             "E205",
             f"unknown argument {argument}",

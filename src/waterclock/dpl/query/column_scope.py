@@ -288,7 +288,9 @@ def unknown_column(
         "E203",
         f"unknown column {name}",
         why="; ".join(lists) or None,
-        fix=f"did you mean {' or '.join(shown)}?" if shown else None,
+        fix=f"did you mean {' or '.join(shown)}?"
+        if shown
+        else f"write a column that is there, or bring {bare} where the table is made",
     )
 
 

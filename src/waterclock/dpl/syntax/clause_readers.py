@@ -108,7 +108,7 @@ def take_options(cursor: Cursor) -> OptionsSaid:
         parts, span = cursor.path("an option")
         name = ".".join(parts)
         if name in values:
-            raise span.refuse("E207", f"option {name} is said twice")
+            raise span.refuse("E207", f"option {name} is said twice", fix="say it once")
         cursor.accept("=")  # a habit that can only mean one thing
         values[name] = Secret(cursor.text("a secret's name")) if cursor.accept("SECRET") else cursor.value()
         spans[name] = span

@@ -70,7 +70,8 @@ def _temporal(cursor: Cursor) -> ModeSaid:
         before = next((said for said in parts if said.split()[0] == words.split()[0]), None)
         if before is not None:
             what = f"{words} is said twice" if before == words else f"{words} is said, and {before}"
-            raise cursor.here().refuse("E207", what, why=f"first at {spans[before].place}")
+            fix = "say it once" if before == words else "say one of them"
+            raise cursor.here().refuse("E207", what, why=f"first at {spans[before].place}", fix=fix)
         for upper in words.split():
             cursor.need(upper, fix=f"say {words}")
         parts[words] = _PARTS[words](cursor)

@@ -164,7 +164,7 @@ class _Reader:
                 said = any(clause.word == "TYPE OF TABLE" for clause in self.clauses)
                 span = self.cursor.since(start)
                 if said:
-                    self.errors.append(span.refuse("E207", "the type of the table is said twice"))
+                    self.errors.append(span.refuse("E207", "the type of the table is said twice", fix="say it once"))
                 else:
                     self.clauses.append(Clause("TYPE OF TABLE", table_type, span))
 
@@ -226,12 +226,12 @@ class _Reader:
                 )  # fmt: skip
             return span.refuse(
                 "E206", f"{said} is not said of a {kind.value}", why=f"it takes {', '.join(clause_words(kind))}",
-                fix=_ELSEWHERE.get((clause.word, kind)),
+                fix=_ELSEWHERE.get((clause.word, kind), f"leave {said} out"),
             )  # fmt: skip
         if not clause.adds_up and any(said.word == clause.word for said in self.clauses):
             first = next(said for said in self.clauses if said.word == clause.word)
             what = "the mode" if clause.word == "MODE" else clause.word
-            return span.refuse("E207", f"{what} is said twice", why=f"first at {first.span.place}")
+            return span.refuse("E207", f"{what} is said twice", why=f"first at {first.span.place}", fix="say it once")
         return None
 
     def _guarded(self, word: str, read: Callable[[], Any], start: int, *, brackets: bool = False) -> None:

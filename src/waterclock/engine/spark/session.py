@@ -193,17 +193,6 @@ class Sessions:
         gateway = SparkContext._gateway  # noqa: SLF001 - it alone knows the process
         return end_of(None if gateway is None else gateway.proc, self._log)
 
-    def kill(self) -> None:
-        """End the JVM that was started here, whatever it does; the next `root` starts another."""
-        root = self._root
-        if root is None or self._is_borrowed or connect.is_remote(root):
-            return
-        from pyspark.sql import SparkSession
-
-        self._root = None
-        SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001 - as `_forget`
-        _end_jvm()
-
     def close(self) -> None:
         """Stop Spark, if it was started here."""
         with self._lock:
