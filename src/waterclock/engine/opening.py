@@ -80,7 +80,9 @@ def open_workplace(
 def sessions_of_queries(project: Project) -> Sessions:
     """Return sessions whose local Spark is confined to the storage's table folders (see `spark.confined_jvm`)."""
     readable = [] if is_remote(project.storage) else readable_by_queries(project.storage)
-    return Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project), readable=readable)
+    # apart from the folder of runs, whose processes import and read what lies there
+    folder = project.work_folder / "queries" / "files"
+    return Sessions(work_folder=folder, settings=settings_of(project), readable=readable)
 
 
 def apply_flow(work: Workplace, now: datetime) -> None:

@@ -54,9 +54,12 @@ tries = {
     "environment of a command": rows(shell("echo got $WATERCLOCK_CANARY")),
     "environment of the parent": rows(shell(f"cat /proc/{os.getpid()}/environ 2>&1 | tr -d \\\\\\\\0; true")),
     "signal": rows(shell(f"kill -0 {os.getpid()} 2>&1 && echo sent; true")),
+    "xpath": rows(f"""SELECT xpath_string('<!DOCTYPE a SYSTEM "file://{readable}/a.dtd"><a>&e;</a>', 'a')"""),
     "write": rows(shell(f"touch {readable}/made {secret}.made /tmp/made-by-a-query; true")),
 }
 found = {name: came(ask) for name, ask in tries.items()}
+found["path"] = str([each for each in sys.path if each.startswith(str(work))])
+found["log"] = str((work.parent / "jvm.log").is_file() and not (work / "jvm.log").exists())
 found["made"] = str([str(path) for path in (readable / "made", Path(f"{secret}.made")) if path.exists()])
 sessions.close()
 sys.stdout.write(json.dumps(found))

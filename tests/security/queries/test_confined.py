@@ -21,6 +21,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("confined")
     (folder / "tables").mkdir()
     (folder / "tables" / "a.txt").write_text("to be read", encoding="utf-8")
+    (folder / "tables" / "a.dtd").write_text('<!ENTITY e "of a foreign document">', encoding="utf-8")
     (folder / "secret.txt").write_text(CANARY, encoding="utf-8")
     arguments = [str(folder / "work"), str(folder / "tables"), str(folder / "secret.txt")]
     done = subprocess.run(
@@ -41,6 +42,14 @@ def test_what_queries_need_works(found: dict[str, str]) -> None:
 
 def test_the_environment_holds_no_secret(found: dict[str, str]) -> None:
     assert (found["own environment"], found["environment of a command"]) == ("['null']", "['got']")
+
+
+def test_python_imports_nothing_that_the_jvm_can_write(found: dict[str, str]) -> None:
+    assert (found["path"], found["log"]) == ("[]", "True")
+
+
+def test_xml_brings_no_foreign_document(found: dict[str, str]) -> None:
+    assert found["xpath"].startswith("refused")
 
 
 @pytest.mark.skipif(not landlock_version(), reason="needs Linux 5.13 or later, with Landlock")

@@ -59,8 +59,11 @@ _OF_STORES = ("spark.hadoop.fs.s3", "spark.hadoop.fs.AbstractFileSystem.s3", "sp
 # session by itself; as a conf it would stand in the command line of the JVM. A cluster's secret is its owner's to set.
 _FOR_THIS_MACHINE = {"spark.authenticate": "true", "spark.driver.bindAddress": "127.0.0.1"}
 
+# xpath() of Spark would fetch what a document's DOCTYPE names, a file or an address with the rows in it
+_NO_FOREIGN_XML = tuple(f"-Djavax.xml.accessExternal{what}=" for what in ("DTD", "Schema", "Stylesheet"))
+
 # executors are JVMs of their own, on machines that may be anywhere
-_FOR_A_CLUSTER = {"spark.executor.extraJavaOptions": "-Duser.timezone=UTC"}
+_FOR_A_CLUSTER = {"spark.executor.extraJavaOptions": " ".join(("-Duser.timezone=UTC", *_NO_FOREIGN_XML))}
 
 
 class Sessions:
@@ -330,7 +333,8 @@ def _opened(
         **said.confs,
         **(CONFS if confined else {}),
     }
-    log = JvmLog.at(work_folder / "jvm.log")
+    # a confined JVM may not write where its log is opened: it could put a link in its place
+    log = JvmLog.at((work_folder.parent if confined else work_folder) / "jvm.log")
     conf = SparkConf().setAll(list(settings.items())).setMaster(said.master).setAppName("waterclock")
     if SparkContext._gateway is None:  # noqa: SLF001 - a JVM that this process has is taken; PySpark tells of it nowhere else
         start_jvm(conf, log, confined, jars)
@@ -341,7 +345,17 @@ def _opened(
         _end_jvm()
         raise refusal from error
     session.sparkContext.setLogLevel("OFF")
+    if confined:
+        _forget_files_of_spark()
     return session, log
+
+
+def _forget_files_of_spark() -> None:
+    """Import nothing from the folder of `addFile`, which PySpark puts on the path: a confined JVM can write there."""
+    from pyspark import SparkFiles
+
+    folder = SparkFiles.getRootDirectory()
+    sys.path[:] = [each for each in sys.path if each != folder]
 
 
 def _jars(said: SparkSettings) -> tuple[Path, ...]:
@@ -357,6 +371,7 @@ def _java_options(work_folder: Path, *, lasts: bool, more: Sequence[str] = ()) -
         _as_one_option(option)
         for option in (
             "-Duser.timezone=UTC",
+            *_NO_FOREIGN_XML,
             f"-Dderby.system.home={work_folder}",
             f"-Djava.io.tmpdir={_scratch_folder(work_folder)}",
             "-XX:+UseParallelGC",
