@@ -58,6 +58,7 @@ tries = {
     "write": rows(shell(f"touch {readable}/made {secret}.made /tmp/made-by-a-query; true")),
 }
 found = {name: came(ask) for name, ask in tries.items()}
+found["accumulators"] = str(spark.sparkContext._accumulatorServer)
 found["path"] = str([each for each in sys.path if each.startswith(str(work))])
 found["log"] = str((work.parent / "jvm.log").is_file() and not (work / "jvm.log").exists())
 found["made"] = str([str(path) for path in (readable / "made", Path(f"{secret}.made")) if path.exists()])

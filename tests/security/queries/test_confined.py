@@ -44,8 +44,8 @@ def test_the_environment_holds_no_secret(found: dict[str, str]) -> None:
     assert (found["own environment"], found["environment of a command"]) == ("['null']", "['got']")
 
 
-def test_python_imports_nothing_that_the_jvm_can_write(found: dict[str, str]) -> None:
-    assert (found["path"], found["log"]) == ("[]", "True")
+def test_python_imports_and_unpickles_nothing_that_the_jvm_can_write(found: dict[str, str]) -> None:
+    assert (found["path"], found["log"], found["accumulators"]) == ("[]", "True", "None")
 
 
 def test_xml_brings_no_foreign_document(found: dict[str, str]) -> None:

@@ -95,3 +95,24 @@ def test_neither_a_query_nor_a_parquet_file_has_a_module_imported(
         str(spark.read.parquet(str(file)).schema)
     assert not (tmp_path / "mark").exists()
     assert "E734" in str(outcome)
+
+
+@pytest.mark.spark
+def test_a_default_in_a_parquet_files_metadata_is_not_evaluated(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path / "shop", spark)
+    landing = tmp_path / "shop" / "landing" / "new" / "acme" / "people"
+    landing.mkdir(parents=True, exist_ok=True)
+    field = {
+        "name": "b",
+        "type": "string",
+        "nullable": True,
+        "metadata": {"EXISTS_DEFAULT": "raise_error('evaluated')"},
+    }
+    told = {"type": "struct", "fields": [{**field, "name": "a", "metadata": {}}, field]}
+    table = pa.table({"a": ["x"], "b": ["y"]}).replace_schema_metadata(
+        {"org.apache.spark.sql.parquet.row.metadata": json.dumps(told), "org.apache.spark.version": "4.2.0"}
+    )
+    pq.write_table(table, landing / "acme_people_2020_01_01_23_59_59.parquet")
+    tiny.declare("COLLECT raw.people PARTITIONED FROM land.acme.people EVERY DAY START '2020-01-01' BY ARRIVAL TIME;")
+    assert not tiny.run(day(3)).failed
+    assert tiny.rows("SELECT a, b FROM raw.people") == [("x", "y")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import Taken, seen_of
 from waterclock.connectors.files import avro_reading, excel_reading
@@ -104,9 +104,23 @@ def raw_rows(asked: Asked) -> RawRows:
 
 
 def _parquet(asked: Asked) -> RawRows:
-    frame = asked.spark.read.parquet(*asked.places)
+    said = asked.spark.read.parquet(*asked.places).schema
+    # a file's metadata may hold defaults of columns as SQL, which Spark would evaluate
+    frame = asked.spark.read.schema(_without_metadata(said)).parquet(*asked.places)
     types = {field.name: field.dataType.simpleString() for field in frame.schema}
     return RawRows(frame, asked.by_name, types, types, row="_metadata.row_index + 1")
+
+
+def _without_metadata(kind: Any) -> Any:
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+    if isinstance(kind, StructType):
+        return StructType([StructField(it.name, _without_metadata(it.dataType), it.nullable) for it in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_without_metadata(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        return MapType(_without_metadata(kind.keyType), _without_metadata(kind.valueType), kind.valueContainsNull)
+    return kind
 
 
 def _csv(asked: Asked) -> RawRows:

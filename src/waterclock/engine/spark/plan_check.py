@@ -61,6 +61,10 @@ _NO_EXPRESSIONS = frozenset(
 """Of these packages, what calls code: Java by its name, and functions that someone else registered."""
 
 
+_DEFAULTS = frozenset({"EXISTS_DEFAULT", "CURRENT_DEFAULT"})
+"""What a schema as JSON may hold: SQL that Spark evaluates for a column that is not there."""
+
+
 def refuse_command(spark: SparkSession, text: str) -> None:
     """Refuse a text that Spark parses as a command; nothing is executed. Cost: one parse, about a millisecond.
 
@@ -120,6 +124,8 @@ def _classes_within(values: Any) -> Iterator[str]:
                 yield value["class"]
             if value.get("type") == "udt":
                 yield "a user-defined type"
+            if not _DEFAULTS.isdisjoint(value):
+                yield "a default as SQL"
             yield from _classes_within(value.values())
         elif isinstance(value, list) and value:
             if all(isinstance(each, dict) and "class" in each for each in value):

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waterclock.engine.spark import connect
 from waterclock.engine.spark.class_archive import archive_options
@@ -347,7 +347,15 @@ def _opened(
     session.sparkContext.setLogLevel("OFF")
     if confined:
         _forget_files_of_spark()
+        _end_accumulators(session)
     return session, log
+
+
+def _end_accumulators(session: SparkSession) -> None:
+    """End the server by which PySpark's process unpickles what the JVM sends to accumulators; queries have none."""
+    context: Any = session.sparkContext
+    context._accumulatorServer.shutdown()  # noqa: SLF001 - PySpark has no setting for it
+    context._accumulatorServer = None  # noqa: SLF001
 
 
 def _forget_files_of_spark() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import zipfile
 from hashlib import sha256
@@ -22,6 +23,11 @@ pytestmark = pytest.mark.spark
 _QUERY = re.compile(r">\s+((?:SELECT|FROM|WITH|VALUES)[^;]*);", re.IGNORECASE)
 # of Spark 4.2.0. Where Spark is upgraded: look for new classes that call code or open files, then put the new digest
 _CLASSES_LOOKED_AT = "4267eb4339f9a052"
+
+
+def _schema(metadata: dict[str, str]) -> str:
+    field = {"name": "a", "type": "string", "nullable": True, "metadata": metadata}
+    return json.dumps({"type": "struct", "fields": [field]})
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +119,8 @@ def test_queries_that_read_pass(text: str, session: SparkSession) -> None:
         ("SELECT transform(array(1), x -> reflect('java.lang.Math', 'abs', x))", "CallMethodViaReflection"),
         ("SELECT * FROM text.`{file}`", "LogicalRelation"),
         ("SELECT id FROM t WHERE EXISTS (SELECT * FROM text.`{file}`)", "LogicalRelation"),
+        (f"SELECT from_csv('1', '{_schema({'EXISTS_DEFAULT': '1'})}')", "a default as SQL"),
+        (f"SELECT from_json('1', '{_schema({'CURRENT_DEFAULT': '1'})}')", "a default as SQL"),
         ("SET a = 1", "SetCommand"),
         ("WITH a AS (SELECT 1 AS id) INSERT INTO x SELECT * FROM a", "InsertIntoStatement"),
     ],
