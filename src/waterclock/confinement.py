@@ -2,12 +2,14 @@
 
 Landlock needs no rights, cannot be undone, and denies what is not allowed: reading, writing and executing files
 elsewhere, looking into the memory and the environment of processes outside, sending them signals. It does not deny
-connections by TCP or by sockets that have a path. Source: Linux's `Documentation/userspace-api/landlock.rst`.
+connections by TCP or by sockets that have a path, nor changes of a file's mode, owner, times and attributes: of these a
+seccomp filter lets none through. Source: Linux's `Documentation/userspace-api/landlock.rst` and `seccomp_filter.rst`.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import sys
 from collections.abc import Iterable
@@ -22,6 +24,20 @@ _DROP_CAPABILITY = 24
 # into other processes past Landlock
 _CAPABILITIES, _KEPT_CAPABILITIES = range(64), frozenset({0, 1, 2, 3})
 
+# by architecture: its number, and its system calls that change a file's mode, owner, times or attributes
+_FILTERED = {
+    "x86_64": (
+        0xC000003E,
+        (90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280, 452, 463, 466),
+    ),
+    "aarch64": (0xC00000B7, (5, 6, 7, 14, 15, 16, 52, 53, 54, 55, 88, 452, 463, 466)),
+}
+_SET_FILTER, _OF_A_FILTER = 22, 2
+_OTHER_ABI = 0x40000000  # of x86_64, with numbers of its own
+_IO_URING = 425  # would carry out some of them past the filter
+_LOAD, _EQUALS, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _TRUNCATE = 1 << 14
 _READ = _EXECUTE | _READ_FILE | _READ_FOLDER
@@ -34,6 +50,14 @@ _SCOPES = {6: 0b11}
 
 class _Ruleset(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("files", "network", "scoped"))
+
+
+class _Instruction(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint16), ("yes", ctypes.c_uint8), ("no", ctypes.c_uint8), ("value", ctypes.c_uint32))
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
 
 
 class _Beneath(ctypes.Structure):
@@ -78,10 +102,40 @@ def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
                 _prctl(_DROP_CAPABILITY, capability)  # refused to who has none, and for those that the kernel lacks
         if _prctl(_NO_NEW_PRIVILEGES, 1) != 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        _keep_modes()
         _call(_RESTRICT_SELF, rules, 0)
     finally:
         os.close(rules)
     return True
+
+
+def _keep_modes() -> None:
+    """Let no change of a file's mode, owner, times or attributes through; to who asks for one it looks done.
+
+    Programs give files that they create modes, and would end where that is refused.
+    """
+    if os.uname().machine not in _FILTERED:
+        return
+    architecture, calls = _FILTERED[os.uname().machine]
+    denied, refused = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
+    steps = [
+        (_LOAD, 0, 0, 4),
+        (_EQUALS, 1, 0, architecture),
+        (_RETURN, 0, 0, refused),
+        (_LOAD, 0, 0, 0),
+        (_AT_LEAST, 0, 1, _OTHER_ABI),
+        (_RETURN, 0, 0, refused),
+        (_EQUALS, 0, 1, _IO_URING),
+        (_RETURN, 0, 0, denied),
+    ]
+    for call in calls:
+        steps += [(_EQUALS, 0, 1, call), (_RETURN, 0, 0, _ERRNO)]
+    steps.append((_RETURN, 0, 0, _ALLOW))
+    instructions = (_Instruction * len(steps))(*(_Instruction(*step) for step in steps))
+    program = _Program(len(steps), instructions)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_SET_FILTER, ctypes.c_ulong(_OF_A_FILTER), ctypes.byref(program), 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _allow(rules: int, path: Path, rights: int) -> None:

@@ -55,9 +55,13 @@ tries = {
     "environment of the parent": rows(shell(f"cat /proc/{os.getpid()}/environ 2>&1 | tr -d \\\\\\\\0; true")),
     "signal": rows(shell(f"kill -0 {os.getpid()} 2>&1 && echo sent; true")),
     "xpath": rows(f"""SELECT xpath_string('<!DOCTYPE a SYSTEM "file://{readable}/a.dtd"><a>&e;</a>', 'a')"""),
+    "mode": rows(
+        shell(f"chmod 666 {secret} {work}; touch -d 2001-01-01 {secret}; setfattr -n user.a -v b {secret}; true")
+    ),
     "write": rows(shell(f"touch {readable}/made {secret}.made /tmp/made-by-a-query; true")),
 }
 found = {name: came(ask) for name, ask in tries.items()}
+found["mode after"] = oct(secret.stat().st_mode & 0o777) + str(secret.stat().st_mtime > 1_000_000_000)
 found["accumulators"] = str(spark.sparkContext._accumulatorServer)
 found["path"] = str([each for each in sys.path if each.startswith(str(work))])
 found["log"] = str((work.parent / "jvm.log").is_file() and not (work / "jvm.log").exists())

@@ -23,6 +23,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "tables" / "a.txt").write_text("to be read", encoding="utf-8")
     (folder / "tables" / "a.dtd").write_text('<!ENTITY e "of a foreign document">', encoding="utf-8")
     (folder / "secret.txt").write_text(CANARY, encoding="utf-8")
+    (folder / "secret.txt").chmod(0o600)
     arguments = [str(folder / "work"), str(folder / "tables"), str(folder / "secret.txt")]
     done = subprocess.run(
         [sys.executable, "-m", "tests.security.queries.confined", *arguments],
@@ -58,4 +59,5 @@ def test_files_processes_and_signals_elsewhere_are_out_of_reach(found: dict[str,
     assert "ermission denied" in found["secret by a command"]
     assert "sent" not in found["signal"]
     assert found["made"] == "[]"
+    assert found["mode after"] == "0o600True"
     assert not Path("/tmp/made-by-a-query").exists()
