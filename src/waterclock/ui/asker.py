@@ -114,6 +114,9 @@ class Asker:
 
     def _running_process(self) -> QueryProcess:
         """Return the process that answers; called by the one query whose turn it is."""
+        if self._process is not None and self._process.has_ended:
+            self._process.kill()  # what it had started, and its connection
+            self._process = None
         if self._process is None:
             self._process = self.start()
         return self._process

@@ -79,3 +79,6 @@ def test_where_the_process_is_killed_the_query_says_so_and_another_starts(projec
         asker.ask(project, ENDLESS, 10, as_of=None)
     assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
     assert pid_of(asker) != first
+    os.kill(pid_of(asker), signal.SIGKILL)  # between two queries nobody notices
+    time.sleep(0.5)
+    assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
