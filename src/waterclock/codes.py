@@ -425,7 +425,7 @@ ENGINE: Mapping[str, Code] = {
     "E731": Code(
         "a query that was stopped",
         "A query of the pages is stopped when its time is over (60 seconds, or WATERCLOCK_UI_QUERY_SECONDS), when its "
-        "reader leaves, when its answer needs more than 4 GiB, or when the pages or its process end. The next query "
+        "reader leaves, when its answer is larger than 64 MiB, or when the pages or its process end. The next query "
         "starts another process.",
     ),
     "E732": Code(

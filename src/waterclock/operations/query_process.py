@@ -35,6 +35,7 @@ BEGUN = "begun"
 _CANCEL = "cancel"
 _TAG = "waterclock-query"
 _SECONDS_TO_END = 5.0
+_MOST_SENT = 64 * 1024**2
 _MOST_BYTES = 4 * 1024**3  # of the answer in Python; Spark's own memory has a limit of its own
 
 
@@ -182,6 +183,15 @@ class _Answering:
             pickle.loads(data)  # noqa: S301 - our own; an error with arguments of its own may not come back
         except Exception:  # noqa: BLE001 - whatever an error holds
             data = pickle.dumps(RuntimeError(f"{type(said).__name__}: {said}"))
+        if len(data) > _MOST_SENT:
+            data = pickle.dumps(
+                WaterclockError(
+                    "E731",
+                    "the query was stopped",
+                    why=f"its answer takes {len(data) // 1024**2} MiB, and the pages take {_MOST_SENT // 1024**2}",
+                    fix="ask for less, or use `waterclock query`",
+                )
+            )
         self._connection.send_bytes(data)
 
 

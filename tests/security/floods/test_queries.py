@@ -20,6 +20,7 @@ from waterclock.ui.readers import Reader
 
 pytestmark = pytest.mark.spark
 ENDLESS = "SELECT count(*) AS n FROM range(10000000000) a CROSS JOIN range(10000000000) b WHERE a.id * 7 + b.id * 3 = 5"
+LONG = "SELECT repeat('a', 1000000) AS x FROM range(200)"
 LARGE = "SELECT repeat('x', 1000000000) AS a UNION ALL SELECT repeat('y', 1000000000)"
 ONE = "SELECT 1 AS a"
 
@@ -67,6 +68,12 @@ def test_a_reader_that_leaves_ends_the_query(project: Project, asker: Asker) -> 
 def test_a_query_without_memory_ends_and_the_next_is_answered(project: Project, asker: Asker) -> None:
     with pytest.raises(WaterclockError):
         asker.ask(project, LARGE, 10, as_of=None)
+    assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
+
+
+def test_an_answer_that_is_too_large_is_refused(project: Project, asker: Asker) -> None:
+    with pytest.raises(WaterclockError, match="its answer takes 190 MiB"):
+        asker.ask(project, LONG, 1000, as_of=None)
     assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
 
 

@@ -49,6 +49,13 @@ def test_a_comment_that_spark_would_continue_hides_no_code(hidden: str, tiny: Ti
     assert not marker.exists()
 
 
+def test_functions_of_the_flow_and_of_waterclock_are_no_code_of_strangers(tiny: Tiny) -> None:
+    tiny_rows = tiny.rows("SELECT mask_text('Ab1', 0, 0), format_attribute(' a ') FROM shop.sales WHERE id IN (1)")
+    assert tiny_rows == [("Xxn", "a")]
+    with pytest.raises(WaterclockError, match="E730"):
+        tiny.rows("SELECT nope FROM shop.sales")
+
+
 def test_texts_are_kept_as_written(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WATERCLOCK_CANARY", "canary")
     assert tiny.rows("SELECT price, c FROM shop.priced") == [("price ${amount}", "${env:WATERCLOCK_CANARY}")]

@@ -34,7 +34,8 @@ MARKS = {"WATERMARK": ReadKind.PREVIOUS, "NEXT_WATERMARK": ReadKind.PLAIN}
 """How the mark of a table is read for its watermark before a batch, and after it."""
 _READ_WORDS = frozenset({*READS, FLAT})
 _WATCHED = frozenset({*_READ_WORDS, *VALUES, *MARKS, *WATCHED, *BROUGHT})
-_IDENTIFIER = "IDENTIFIER"
+_IDENTIFIER, _LATERAL = "IDENTIFIER", "LATERAL"
+_BEHIND_LATERAL = frozenset({"VIEW", "OUTER"})
 _LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 _BEGIN_A_QUERY = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES})
 _MISTAKEN_READS = {
@@ -199,7 +200,7 @@ class _Finder:
         if word == _IDENTIFIER:
             return  # refused wherever it stands
         if word not in _READ_WORDS:
-            self._require_table_function(node, index)
+            self._require_spark_function(index, is_qualified=bool(node.args.get("db")))
             return
         self.reads.add(index)
         last = self._closing(index + 1)
@@ -217,7 +218,7 @@ class _Finder:
         duration = self._read_span(word, rest, last)
         self._add(node, parts, name_span, READS[word], duration, index, last)
 
-    def _require_table_function(self, node: exp.Table, index: int) -> None:
+    def _require_spark_function(self, index: int, *, is_qualified: bool) -> None:
         """Refuse a function in FROM that is none of Spark's own: others read tables and files past what is checked."""
         span, name = self._span(index), self.tokens[index].text
         if name.lower() not in TABLE_FUNCTIONS:
@@ -228,7 +229,7 @@ class _Finder:
                     otherwise="read a table by its name, as in FROM schema.name",
                 ),
             )  # fmt: skip
-        if node.args.get("db"):
+        if is_qualified:
             raise span.refuse("E216", f"{name} is called with a schema", fix="leave the schema out")
 
     def _exactness(self, index: int, last: int) -> bool:
@@ -328,13 +329,8 @@ class _Finder:
                 self._comma(index)
             elif kind is TokenType.TABLE:
                 self._table_argument(index)
-            elif kind not in _LITERALS and token.text.upper() == _IDENTIFIER and self._is_call(index):
-                self.found.errors.append(
-                    self._span(index).refuse(
-                        "E216", "IDENTIFIER(...) hides which table or function is named",
-                        fix="write the name as it is",
-                    )
-                )  # fmt: skip
+            elif kind not in _LITERALS and token.text.upper() in {_LATERAL, _IDENTIFIER}:
+                self._guard(self._lateral if token.text.upper() == _LATERAL else self._identifier, index)
             elif (upper := token.text.upper()) in _WATCHED and kind not in _LITERALS:
                 if kind is TokenType.IDENTIFIER:  # backquoted: Spark calls its functions by such names too
                     self._refuse(nondeterministic(self.source, tokens, index, upper))
@@ -387,6 +383,25 @@ class _Finder:
             fix=f"write TABLE(SELECT * FROM {name})",
         )  # fmt: skip
         self.found.errors.append(error)
+
+    def _identifier(self, index: int) -> None:
+        if self._is_call(index):
+            raise self._span(index).refuse(
+                "E216", "IDENTIFIER(...) hides which table or function is named", fix="write the name as it is"
+            )
+
+    def _lateral(self, index: int) -> None:
+        """Check the function behind LATERAL, LATERAL VIEW and LATERAL VIEW OUTER; a query in brackets is none."""
+        first = index + 1
+        while first < len(self.tokens) and self.tokens[first].text.upper() in _BEHIND_LATERAL:
+            first += 1
+        last = first
+        while last + 2 < len(self.tokens) and self.tokens[last + 1].token_type is TokenType.DOT:
+            last += 2
+        if first == len(self.tokens) or self.tokens[first].token_type is TokenType.L_PAREN:
+            return
+        if last + 1 < len(self.tokens) and self.tokens[last + 1].token_type is TokenType.L_PAREN:
+            self._require_spark_function(last, is_qualified=last > first)
 
     def _value(self, index: int, upper: str) -> None:
         if not self._is_call(index):

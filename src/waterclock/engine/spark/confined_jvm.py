@@ -40,8 +40,9 @@ _SYSTEM = (
         f"/etc/{name}"
         for name in """
         alternatives bash.bashrc ca-certificates crypto-policies fonts group host.conf hostname hosts java krb5.conf
-        ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types nsswitch.conf os-release passwd pki profile
-        resolv.conf ssl timezone java-8-openjdk java-11-openjdk java-17-openjdk java-21-openjdk
+        ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types nsswitch.conf os-release passwd profile
+        pki/ca-trust pki/java pki/tls/certs resolv.conf ssl/certs ssl/openssl.cnf timezone
+        java-8-openjdk java-11-openjdk java-17-openjdk java-21-openjdk
         """.split()
     ),
 )  # fmt: skip

@@ -40,7 +40,10 @@ _PARSED = frozenset(
     ]
 )
 _ANALYSED = frozenset(
-    _NODES + name for name in [*_BOTH, "CTERelationDef", "CTERelationRef", "ResolvedHint", "View", "WithCTE"]
+    [
+        *(_NODES + name for name in [*_BOTH, "CTERelationDef", "CTERelationRef", "ResolvedHint", "View", "WithCTE"]),
+        _SPARK + "catalyst.analysis.SQLFunctionNode",  # of CREATE FUNCTION, with its body below it
+    ]
 )
 _EXPRESSIONS = tuple(
     _SPARK + "catalyst.expressions." + package for package in ("", "aggregate.", "st.", "variant.", "vector.", "xml.")
@@ -50,6 +53,8 @@ _OTHER_EXPRESSIONS = frozenset(
     [
         *(_SPARK + "avro." + name for name in ("AvroDataToCatalyst", "CatalystDataToAvro", "SchemaOfAvro")),
         *(_SPARK + "protobuf." + name for name in ("ProtobufDataToCatalyst", "CatalystDataToProtobuf")),
+        # of CREATE FUNCTION, with its body as a part of it
+        *(_SPARK + "catalyst.analysis." + name for name in ("SQLFunctionExpression", "SQLScalarFunction")),
         # what Spark puts in the place of its own functions; no query can name these themselves
         *(_SPARK + "catalyst.expressions.objects." + name for name in ("Invoke", "StaticInvoke")),
         _SPARK + "catalyst.expressions.json.JsonExpressionUtils",
@@ -72,10 +77,10 @@ def refuse_command(spark: SparkSession, text: str) -> None:
     """
     parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001
     try:
-        plan = json.loads(str(parser.parsePlan(text).toJSON()))
+        plan = parser.parsePlan(text)
     except Exception:  # noqa: BLE001 - spark.sql parses the same text, and its error has the place
         return
-    for node in plan:
+    for node in json.loads(str(plan.toJSON())):
         if node["class"] not in _PARSED:
             raise _refused(node["class"])
 
