@@ -15,6 +15,7 @@ import pytest
 from tests.security.strangers import ANN, MALLORY, TEAM, as_user, meeting_place, needs_root
 from tests.unit.cli.conftest import TODAY
 from waterclock.cli.actions.init import start_project
+from waterclock.cli.views import crash
 from waterclock.cli.views.crash import report_defect
 from waterclock.connectors.rest import pace
 from waterclock.engine.opening import open_workplace
@@ -143,6 +144,7 @@ def test_rates_are_kept_nowhere_that_another_user_prepared(
 def test_the_report_of_a_defect_is_private_and_follows_no_link(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     monkeypatch.chdir(place)
+    monkeypatch.setattr(crash, "folder_noted", lambda: place)  # a test before may have noted its project
     report_defect(RuntimeError("broken"))
     (report,) = place.glob("**/defect-*.txt")
     assert mode(report) == 0o600
