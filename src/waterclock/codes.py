@@ -14,6 +14,7 @@ from waterclock.codes_of_connectors import BY_CHANGES, CLUSTERS, CONNECTIONS, FO
 from waterclock.codes_of_lineage import LINEAGE
 from waterclock.codes_of_publishing import COPIES, PUBLISHING
 from waterclock.codes_of_quality import QUALITY, QUALITY_AT_WORK, QUALITY_COMMANDS
+from waterclock.codes_of_queries import QUERIES, TEXTS
 from waterclock.codes_of_schemas import RENAMES, SCHEMAS, SCHEMAS_AT_WORK, SCHEMAS_KEPT
 from waterclock.codes_of_secrets import SECRETS
 from waterclock.codes_of_specs import SPECS
@@ -87,12 +88,7 @@ LANGUAGE: Mapping[str, Code] = {
         "A quote, backtick or comment is never closed, or the file is not UTF-8. Reading goes on behind the next "
         "semicolon, so that other errors are reported too.",
     ),
-    "E279": Code(
-        "text that Spark reads differently",
-        "The checks and Spark would split this text into different tokens, so a check could miss what Spark runs. The "
-        "usual causes are an unclosed quotation, a letter that only looks like an ASCII letter, or x:// outside of "
-        "quotes.",
-    ),
+    **TEXTS,
     "E202": Code(
         "an unknown statement",
         "A statement begins with CREATE CONNECTION, FUNCTION or VIEW, COLLECT, TRANSFORM, PUBLISH or GRANT.",
@@ -151,11 +147,6 @@ LANGUAGE: Mapping[str, Code] = {
         "a type that no table stores",
         "Types are Spark SQL's, as far as a Delta table can hold them: not INTERVAL, VARIANT, TIME and collated text. "
         "A query may use them on the way to its columns.",
-    ),
-    "E267": Code(
-        "a text that is nested too deeply",
-        "A query or an expression is read to 100 levels of brackets, of CASE and of operators in a row, so that no "
-        "text ends the process that reads it.",
     ),
     "E220": Code(
         "an expression that cannot be read",
@@ -418,32 +409,7 @@ ENGINE: Mapping[str, Code] = {
     ),
     "E721": Code("a function that is gone", "The file no longer has the function that a statement was made from."),
     "E722": Code("a function that gave no DataFrame", "A Python transform returns the DataFrame that it made."),
-    "E730": Code(
-        "Spark refuses the query",
-        "The place is the one in your file. Spark's own name of the condition is given, and a way to mend it if known.",
-    ),
-    "E731": Code(
-        "a query that was stopped",
-        "A query of the pages is stopped when its time is over (60 seconds, or WATERCLOCK_UI_QUERY_SECONDS), when its "
-        "reader leaves, when its answer is larger than 64 MiB, or when the pages or its process end. The next query "
-        "starts another process.",
-    ),
-    "E732": Code(
-        "too many queries",
-        "Queries of the pages run one after another. At most eight wait, and at most three of one browser or token. "
-        "`waterclock query` starts a Spark of its own.",
-    ),
-    "E733": Code(
-        "a query that does more than read",
-        "Queries read tables and compute. This one would run a program, call Java by its name, or open a file; or "
-        "Spark's plan of it, which is checked before anything runs, contains a part that is not on the list of those "
-        "that read and compute.",
-    ),
-    "E734": Code(
-        "a user-defined type",
-        "The schema of a file or of a query names a Python class for its values. PySpark would import it, and with it "
-        "run code that nobody declared. Classes that are loaded already, and those of PySpark, are taken.",
-    ),
+    **QUERIES,
     "E740": Code(
         "not as expected",
         "A rule, a key or a NOT NULL does not hold for the batch. It was audited before it was committed, so nothing "

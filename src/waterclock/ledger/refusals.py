@@ -215,7 +215,7 @@ def unknown_url(url: str) -> WaterclockError:
     return WaterclockError(
         "E403",
         f"no ledger can be opened at {kind}://…" if is_kind else "what names the ledger is no URL of one",
-        why=f"its parts cannot be told from each other; {_ESCAPES}"
+        why=f"its parts cannot be distinguished; {_ESCAPES}"
         if is_server
         else "a ledger lives in a SQLite file or in a PostgreSQL database",
         fix="write sqlite:///path/to/ledger.db, or postgresql://user@host/database",

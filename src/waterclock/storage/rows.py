@@ -15,6 +15,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    VariantType,
     YearMonthIntervalType,
 )
 
@@ -48,7 +49,11 @@ def _for_arrow(name: str, kind: DataType) -> Column:
 
 
 def _holds_variant(kind: DataType) -> bool:
-    return "variant" in kind.simpleString() and '"variant"' in kind.json()
+    if isinstance(kind, StructType):
+        return any(_holds_variant(field.dataType) for field in kind.fields)
+    if isinstance(kind, MapType):
+        return _holds_variant(kind.keyType) or _holds_variant(kind.valueType)
+    return _holds_variant(kind.elementType) if isinstance(kind, ArrayType) else isinstance(kind, VariantType)
 
 
 def _taken(kind: DataType) -> DataType:

@@ -256,7 +256,7 @@ async def _form(request: Request) -> dict[str, str]:
     try:
         body = await request.body()
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
-    except ClientDisconnect as error:  # it went away, or was too slow: nobody reads the answer
+    except ClientDisconnect as error:  # it went away, or was too slow
         raise HTTPException(HTTPStatus.REQUEST_TIMEOUT) from error
     except ValueError as error:  # too many fields, or no UTF-8
         raise HTTPException(HTTPStatus.BAD_REQUEST, "that is no form of a page") from error

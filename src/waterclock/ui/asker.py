@@ -52,8 +52,8 @@ class _Query:
 class Asker:
     """Answers one query after another in a process of its own, which the first one starts.
 
-    `seconds` bounds how long a query runs and how long it waits for its turn. The process goes on with the next query
-    where Spark stops this one when told to, and is ended else: the next query starts another.
+    `seconds` bounds how long a query runs and how long it waits for its turn. A query that is stopped is cancelled; if
+    Spark does not end it within some seconds, the process is killed and the next query starts another.
     """
 
     seconds: float = field(default_factory=seconds_of_environment)
@@ -141,15 +141,14 @@ class Asker:
 
     def _stop(self, process: QueryProcess, query: _Query) -> None:
         """Cancel a query until it ends, as a new stage may begin after the first; a process that goes on is killed."""
-        end = time.monotonic() + _SECONDS_TO_CANCEL
-        said: object = None
+        end, is_over = time.monotonic() + _SECONDS_TO_CANCEL, False
         try:
-            while time.monotonic() < end and not isinstance(said, Answered):
+            while time.monotonic() < end and not is_over:
                 process.cancel()
-                said = process.answer(_AGAIN)
+                is_over = isinstance(process.answer(_AGAIN), Answered)
         except Exception:  # noqa: BLE001 - what a query raises that was cancelled
-            said = None if process.has_ended else True
-        if not said:
+            is_over = not process.has_ended
+        if not is_over:
             process.kill()
             self._process = None
         self._remove(query)

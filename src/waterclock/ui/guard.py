@@ -43,7 +43,7 @@ _GO_ON = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" conten
 
 
 def new_token() -> str:
-    """Return a token that nobody can guess."""
+    """Return a random token that cannot be guessed."""
     return secrets.token_urlsafe(24)
 
 

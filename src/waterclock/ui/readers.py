@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Reader:
-    """Waits for the answer to one query. `name` tells readers apart; one without a name shares it with nobody."""
+    """Waits for the answer to one query. `name` tells readers apart; readers without a name count as different ones."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
@@ -14,7 +14,7 @@ class Reader:
         self._wake: Callable[[], None] | None = None
 
     def leave(self) -> None:
-        """Stop the query: nobody reads its answer."""
+        """Stop the query; its answer is not needed any more."""
         self.has_left = True
         if self._wake is not None:
             self._wake()

@@ -117,7 +117,7 @@ def _listener(host: str, port: int) -> socket.socket:
         else:
             _remove_left_socket(path)
             listener.bind(path)
-            Path(path).chmod(0o600)  # nobody can connect before it listens
+            Path(path).chmod(0o600)  # connections are refused until it listens
         listener.listen(128)
     except OSError as error:
         listener.close()
@@ -129,7 +129,7 @@ def _listener(host: str, port: int) -> socket.socket:
 
 
 def _remove_left_socket(path: str) -> None:
-    """Remove the socket of a server that was killed: one of this user at which nobody answers."""
+    """Remove the socket of a server that was killed: one of this user that does not answer."""
     with suppress(FileNotFoundError):
         found = os.lstat(path)
         if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():

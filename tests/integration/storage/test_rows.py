@@ -49,3 +49,8 @@ def test_rows_come_in_the_order_of_the_query_and_no_more_than_asked(spark: Spark
     times = spark.range(5).selectExpr("id", "timestamp_seconds(id) AS t").orderBy("id", ascending=False)
     assert [row[0] for row in rows_of(times, 2)] == [4, 3]
     assert [row[0] for row in rows_of(times.select("id"), 2)] == [4, 3]
+
+
+def test_a_field_that_is_named_variant_is_none(spark: SparkSession) -> None:
+    frame = spark.sql("SELECT named_struct('variant', 1) AS a, array(parse_json('[1]')) AS b, array() AS c")
+    assert rows_of(frame, 1) == [({"variant": 1}, "[[1]]", [])]

@@ -213,14 +213,14 @@ class Door:
         return 404, {"error": "there are /livez, /readyz and /metrics; events are POSTed to /connection/stream"}, ()
 
     def _metrics(self) -> _Answer:
-        told = {
+        streams = {
             name: {"events": of.events, "requests": of.requests, "refused": of.refused, "syncs": of.syncs}
             for name, of in ((name, stream.counts) for name, stream in self.streams.items())
         }
-        return 200, {"streams": told, "waiting_bytes": self.held}, ()
+        return 200, {"streams": streams, "waiting_bytes": self.held}, ()
 
     async def _let_in(self, path: str, headers: Mapping[str, str]) -> Stream | _Answer:
-        """Find the stream, unless the sender may not know: a token is asked for before a name is told to be wrong."""
+        """Find the stream. A wrong token is refused before an unknown name, so that senders cannot look for names."""
         stream = self.streams.get(path)
         tokens = {each.limits.token for each in self.streams.values()} - {None}
         if stream is None and tokens:
@@ -303,7 +303,7 @@ class _Share:
     """The bytes that one request takes of those that may come and wait at once; given back when it is answered.
 
     Where a stream's share is full, the request that has been coming for longest gives way: what its sender announces
-    and does not send keeps nobody out.
+    and does not send keeps no other sender out.
     """
 
     door: Door

@@ -69,8 +69,8 @@ def miscalled(source: SourceText, tokens: Sequence[Token], index: int, upper: st
     given = list(arguments(tokens, index + 1))
     if not brought.needs <= len(given) <= len(brought.parameters):
         span = source.span(tokens[index].start, tokens[index].end + 1)
-        told = f"{len(given)} argument{'s' if len(given) > 1 else ''}" if given else "nothing"
-        return _refused(span, brought, f"{span.text} is given {told}")
+        count = f"{len(given)} argument{'s' if len(given) > 1 else ''}" if given else "nothing"
+        return _refused(span, brought, f"{span.text} is given {count}")
     errors = (
         _argument(source, brought, argument, name) for argument, name in zip(given, brought.parameters, strict=False)
     )

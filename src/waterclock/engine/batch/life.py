@@ -231,7 +231,6 @@ class _Attempt:
             with self._step("seal"):
                 collect_past_again(self.work, self.table, self.held)
                 shown = sealed_again(self.work, self.table, self.held, claim)
-                # without what its look noted of past windows, which are not shown with it: the next look finds them
                 return shown, Notes({manifest.label: manifest.source for manifest in shown.manifests})
         if self.table.kind is Kind.PUBLISH:
             with self._step("seal"):

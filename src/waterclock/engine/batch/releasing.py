@@ -101,6 +101,7 @@ def sealed_again(work: Workplace, table: Table, held: HeldBatch, claim: Claim) -
         label=manifest.label,
         code=manifest.code,
         name=table.name,
+        # past windows that its look found are not shown with it: what is noted of them would keep the next look from it
         source={name: of for name, of in manifest.source.items() if name not in {LOOKED, CHANGED}}
         | {RELEASED: manifest.slice_path},
     )

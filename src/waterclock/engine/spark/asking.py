@@ -25,7 +25,7 @@ def asked(spark: SparkSession, text: str, values: Mapping[str, Any]) -> DataFram
     Raises  E733 for a query that does more than read the views bound to it
     """
     if is_remote(spark):
-        return spark.sql(f"SELECT * FROM (\n{with_values(text, values) if values else text}\n)")
+        return spark.sql(f"({with_values(text, values) if values else text}\n)")
     refuse_command(spark, text)
     rows = spark.sql(text, args=dict(values))
     check_plan(rows)

@@ -80,13 +80,13 @@ class Confined:
             yield from (Path(place) for name in _FILES_OF_AWS if (place := os.environ.get(name)))
 
     def scratch_folders(self) -> Iterator[Path]:
-        """Yield where Spark was told to spill to."""
+        """Yield the folders that Spark is set to spill to."""
         said = [self.confs.get(_SCRATCH, ""), os.environ.get("SPARK_LOCAL_DIRS", "")]
         yield from (Path(folder.strip()) for text in said for folder in text.split(",") if folder.strip())
 
 
 def is_confining() -> bool:
-    """Tell whether this system can confine a JVM, and nobody switched it off."""
+    """Return whether this system can confine a JVM and WATERCLOCK_UNCONFINED is not set."""
     return landlock_version() > 0 and not os.environ.get(OFF)
 
 

@@ -46,7 +46,7 @@ _ANALYSED = frozenset(
     ]
 )
 _EXPRESSIONS = tuple(
-    _SPARK + "catalyst.expressions." + package for package in ("", "aggregate.", "st.", "variant.", "vector.", "xml.")
+    _SPARK + "catalyst.expressions." + package for package in ("", "aggregate.", "st.", "variant.", "xml.")
 )
 """Packages of expressions that only compute a value from their inputs."""
 _OTHER_EXPRESSIONS = frozenset(
@@ -57,14 +57,12 @@ _OTHER_EXPRESSIONS = frozenset(
         *(_SPARK + "catalyst.analysis." + name for name in ("SQLFunctionExpression", "SQLScalarFunction")),
         # what Spark puts in the place of its own functions; no query can name these themselves
         *(_SPARK + "catalyst.expressions.objects." + name for name in ("Invoke", "StaticInvoke")),
-        _SPARK + "catalyst.expressions.json.JsonExpressionUtils",
     ]
 )
 _NO_EXPRESSIONS = frozenset(
     _SPARK + "catalyst.expressions." + name for name in ("CallMethodViaReflection", "TryReflect", "ScalaUDF")
 )
 """Of these packages, what calls code: Java by its name, and functions that someone else registered."""
-
 
 _DEFAULTS = frozenset({"EXISTS_DEFAULT", "CURRENT_DEFAULT"})
 """What a schema as JSON may hold: SQL that Spark evaluates for a column that is not there."""

@@ -131,18 +131,17 @@ class Sessions:
                 return connect.connected(self._settings)
             if self._settings.master.startswith("spark://") and "," not in self._settings.master:
                 connect.require_reachable(self._settings.master, "the Spark master")
-            is_confined = self._readable is not None and self._settings.is_local and not self._settings.packages
-            said = self._settings
-            confined = (
-                Confined(self._readable or (), self._work, said.confs, has_stores=bool(said.schemes))
-                if is_confined
-                else None
-            )
-            session, self._log = _opened(self._settings, self._work, lasts=self._lasts, confined=confined)
+            session, self._log = _opened(self._settings, self._work, lasts=self._lasts, confined=self._confined())
         except WaterclockError as refusal:
             self._refusal = refusal
             raise
         return session
+
+    def _confined(self) -> Confined | None:
+        said = self._settings
+        if self._readable is None or not said.is_local or said.packages:
+            return None
+        return Confined(self._readable, self._work, said.confs, has_stores=bool(said.schemes))
 
     def page(self) -> str | None:
         """Return the address of Spark's own page; None where it is off, as it is unless confs say otherwise."""

@@ -69,7 +69,7 @@ def backend_of(url: sa.URL) -> Backend:
 def parse_url(url: str) -> sa.URL:
     """Read the URL of a ledger.
 
-    Raises  E403 for one of no known kind, or whose parts cannot be told from each other
+    Raises  E403 for one of no known kind, or whose parts cannot be distinguished
     """
     if url.startswith(_OF_A_FILE):  # all that follows is its path, which may hold a question mark
         return sa.URL.create("sqlite", database=url.removeprefix(_OF_A_FILE))

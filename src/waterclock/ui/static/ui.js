@@ -87,7 +87,7 @@ if (waiting) {
   }, EVERY);
 }
 
-/** A query is asked for from within the page, so that Stop can end it: the server ends Spark's job once nobody waits. */
+/** A query is asked for from within the page, so that Stop can end it: the server ends Spark's job when the browser disconnects. */
 /** @type {AbortController | null} */
 let asking = null;
 document.addEventListener("submit", async (event) => {
