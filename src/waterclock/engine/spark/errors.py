@@ -52,6 +52,7 @@ _SERVER_GONE = re.compile(
 )
 # where a message goes over into stack traces, the query's text or trees of plans
 _JVM_LINES = re.compile(r"\n\s*(at |JVM stacktrace|== |\.\.\. \d+ more|Caused by:|'?[A-Z]\w+ \[|[+:]- )")
+_JVM_CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*[\w$]+[:;] (.+)$", re.MULTILINE)
 # its settings are ours to make, and what it proposes is in our `fix`
 _SPARKS_ADVICE = re.compile(
     r" If necessary,? set .*? to bypass this error\.?| Did you mean one of the following\? \[.*?\]\.?", re.DOTALL
@@ -105,9 +106,8 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
             return unreached
     if condition:
         return _spark_error(error, condition, text, where, spliced)
-    return WaterclockError(
-        "E790", f"{type(error).__name__}: {text}", where=where, why=_own_frames(error), transient=is_transient(error)
-    )
+    what = f"{type(error).__name__}: {_first_cause(str(error))}"
+    return WaterclockError("E790", what, where=where, why=_own_frames(error), transient=is_transient(error))
 
 
 def _of_step(wrong: re.Match[str], where: str) -> WaterclockError:
@@ -262,6 +262,11 @@ def _is_jvm_gone(error: BaseException) -> bool:
     if "ConnectionRefusedError" in names:  # any server may refuse: only the way to the JVM leads through Py4J
         return any("py4j" in Path(frame.filename).parts for frame in traceback.extract_tb(error.__traceback__))
     return "Py4JNetworkError" in names or _JVM_GONE.search(str(error)) is not None
+
+
+def _first_cause(text: str) -> str:
+    """Shorten an error of Java to what caused it first, which Java names last; around it are Spark's own threads."""
+    return _short(_JVM_CAUSE.findall(text)[-1] if _JVM_CAUSE.search(text) else text)
 
 
 def _short(text: str) -> str:

@@ -296,3 +296,12 @@ def test_names_that_spark_proposes_are_not_passed_off_as_all_there_are() -> None
     proposal = "`amount`, `at`, `memo`, `order_id`, `timelabel`"
     raised = SparkError("[UNRESOLVED_COLUMN] x", "UNRESOLVED_COLUMN", objectName="`kafka_offset`", proposal=proposal)
     assert to_error(raised, where=WHERE).fix == "known: amount, at, memo, order_id, timelabel, ..."
+
+
+def test_an_error_of_java_without_a_condition_is_told_by_its_first_cause() -> None:
+    told = RuntimeError(
+        "An error occurred while calling o1.getResult.\n: org.apache.spark.SparkException: Exception thrown in "
+        "awaitResult: \n\tat a.b(C.scala:1)\nCaused by: java.lang.RuntimeException: Error loading expression 'a'\n"
+        "\tat d.e(F.java:2)\nCaused by: org.xml.sax.SAXParseException; lineNumber: 1; columnNumber: 43; External DTD\n"
+    )
+    assert to_error(told, where=WHERE).what == "RuntimeError: lineNumber: 1; columnNumber: 43; External DTD"
