@@ -26,7 +26,7 @@ from waterclock.errors import WaterclockError
 from waterclock.filesystem import is_there
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.declarations import Columns
-from waterclock.object_stores import is_remote
+from waterclock.object_stores import is_remote, refusal_by_spark
 from waterclock.spark_sql import decimal_of
 
 _FILE = re.compile(r"FAILED_READ_FILE[.A-Z_]*\] Encountered error while reading file (?:file:/*)?(/?.*?)\.(?:\s|$)")
@@ -44,6 +44,8 @@ _INTEGERS = {"tinyint": 7, "smallint": 15, "int": 31, "integer": 31, "bigint": 6
 def explain(error: BaseException, reading: Reading, columns: Columns) -> WaterclockError | None:
     """Return the error of a broken file with its line and what is wrong there; None where no file is to blame.
 
+    Of a file whose object store broke off it is E609, which passes.
+
     Raises  nothing
     Cost    one reading of the broken file
     """
@@ -55,6 +57,12 @@ def explain(error: BaseException, reading: Reading, columns: Columns) -> Watercl
         return None
     path = unquote(match_file[1])
     path = path if is_remote(path) else "/" + path.lstrip("/")
+    # of a store that broke off while Spark read, whose rows may all be right
+    return (refusal_by_spark(text, path) if is_remote(path) else None) or _looked_into(path, text, reading, columns)
+
+
+def _looked_into(path: str, text: str, reading: Reading, columns: Columns) -> WaterclockError:
+    """Return the error of a file that Spark could not read, by reading it once more."""
     if not is_there(path):
         return unreadable(path, FileNotFoundError())
     try:
