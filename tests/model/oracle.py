@@ -194,6 +194,8 @@ class Oracle:
         if u.is_snapshot:
             looks = self.looks.get(u.name, {})
             at = floor(u, window.start if read.kind is ReadKind.PREVIOUS else window.end)
+            if read.kind is ReadKind.PREVIOUS and at <= self.starts[u.name]:
+                return bool(looks) or not u.columns.is_open
             return any(read.kind is ReadKind.LATEST or window_at(u, label).end >= at for label in looks)
         if read.kind is ReadKind.LATEST:
             if self._is_stateless(u):
@@ -248,7 +250,8 @@ class Oracle:
         if self._is_by_label(table):
             return [w for w in self._held(u, e) if w.start >= s]
         if not u.is_partitioned:
-            return self._state(u, floor(u, s if read.kind is ReadKind.PREVIOUS else e))
+            b = floor(u, s if read.kind is ReadKind.PREVIOUS else e)
+            return [] if read.kind is ReadKind.PREVIOUS and b <= self.starts[u.name] else self._state(u, b)
         if read.kind is ReadKind.HISTORY:
             return self._held(u, floor(u, e))
         if read.kind is ReadKind.PREVIOUS:

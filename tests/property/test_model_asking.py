@@ -135,9 +135,7 @@ class Asker:
     ) -> None:
         """Ask one question, of the code and by going through all worlds."""
         flow = self.driver.flow
-        is_before = any(
-            floor(flow.tables[name], tick) <= past.starts[name] and not flow.tables[name].is_snapshot for name in tables
-        )
+        is_before = any(floor(flow.tables[name], tick) <= past.starts[name] for name in tables)
         wanted = None if is_before else past.answer(tables, tick, known_at, is_partial=is_partial)
         asked = AsOf(label_of(tick), known_at, is_partial=is_partial)
         said = f"{sorted(tables)} as of {label_of(tick)}, known at {known_at}, partial {is_partial}"

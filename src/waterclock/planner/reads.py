@@ -30,8 +30,8 @@ def bind(
     `reads`: those of them that are to be bound, where it is not all.
 
     `starts` holds the START of every table, `latest` the tick that LATEST keeps, by table read. PREVIOUS is empty
-    before the START of what it reads, but for a snapshot, which stands for all before. `closing` is where the window's
-    books are closed (CLOSE WHEN): UNTIL reads up to there; one whose books are open is bound up to its end.
+    before the START of what it reads, of a snapshot too, which else stands for all before. `closing` is where the
+    window's books are closed (CLOSE WHEN): UNTIL reads up to there; one whose books are open is bound up to its end.
     Raises  E501 where LATEST has no tick yet
     """
     wanted = table.reads_of(window) if reads is None else reads
@@ -71,7 +71,7 @@ def _bound(
     else:
         tick = u.cadence.floor(window.start if read.kind is ReadKind.PREVIOUS else window.end)
         bound = _state(read, u, start, tick)
-    if table.is_delivered_by_label or (read.kind is ReadKind.PREVIOUS and not u.is_snapshot):
+    if table.is_delivered_by_label or read.kind is ReadKind.PREVIOUS:
         return _cut(bound, start)
     return bound
 

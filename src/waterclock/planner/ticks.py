@@ -138,7 +138,7 @@ class Ticks:
         zone, start = table.cadence.zone, self.starts[table.name]
         if self._is_open_ended(table.name) and high <= low:
             return _NOWHERE
-        if high <= start and not (table.is_snapshot and table.mode is Mode.REPLACE):
+        if high <= start:
             raise WaterclockError(
                 "E521",
                 f"{table.name} begins after {label_of(tick)}",
@@ -183,7 +183,7 @@ class Ticks:
     def _descending(self, node: Node, limit: datetime) -> Iterator[datetime]:
         cadence, first = node.table.cadence, self.starts[node.table.name]
         tick = cadence.previous(limit) if limit <= self.now else cadence.floor(self.now)
-        while tick > first or node.table.is_snapshot:
+        while tick > first:
             yield tick
             tick = cadence.previous(tick)
 
@@ -207,7 +207,7 @@ class Ticks:
         """Return the windows that a table's content as of a tick rests on."""
         table, high = node.table, node.table.cadence.floor(tick)
         if table.mode is Mode.REPLACE:
-            return table.cadence.previous(high), high
+            return min(max(table.cadence.previous(high), self.starts[table.name]), high), high
         low = self.starts[table.name]
         if table.retain is not None and table.mode is Mode.APPEND:
             low = max(low, table.cadence.ceil(table.retain.before(high, table.cadence.zone)))

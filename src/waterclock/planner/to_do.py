@@ -205,7 +205,7 @@ def _bound_of(question: _Question, node: Node, reads: Iterable[Read], end: datet
     for read in reads:
         if read.kind is not ReadKind.LATEST and read.table != name:
             u, ripe = question.graph.nodes[read.table].table, question.ripe[read.table]
-            if read.kind is ReadKind.PREVIOUS and not u.is_snapshot:
+            if read.kind is ReadKind.PREVIOUS:
                 ripe = max(ripe, question.starts[u.name])  # empty up to there, and waits for nothing
             newest = cadence.previous(u.cadence.next(ripe))  # the last e of which ⌊e⌋ is ripe there
             if read.kind is ReadKind.PREVIOUS:

@@ -150,11 +150,13 @@ def test_previous_reads_of_the_first_windows_what_there_is() -> None:
     assert bind(table, second, flow(HOURLY, table), {"hourly": start})[0].low == start
 
 
-def test_previous_of_a_snapshot_is_never_empty() -> None:
-    table = transform("t", [previous("s")])
-    tables = flow(snapshot("s", start=at("2013-06-01")), table)
-    (found,) = bind(table, DAY, tables, {"s": at("2013-06-01")})
-    assert (found.low, found.high) == (at("2013-01-04"), at("2013-01-05"))
+@pytest.mark.parametrize("start", ["2013-01-05", "2013-06-01"])
+def test_previous_of_a_snapshot_is_empty_up_to_its_start(start: str) -> None:
+    table = transform("t", [previous("s"), Read("s", ReadKind.PLAIN)])
+    tables = flow(snapshot("s", start=at(start)), table)
+    before, now = bind(table, DAY, tables, {"s": at(start)})
+    assert before.low == before.high  # what was taken later is no state before it
+    assert (now.low, now.high) == (at("2013-01-05"), at("2013-01-06"))  # the first one stands for all before
 
 
 def test_latest_reads_at_the_tick_it_was_given() -> None:
