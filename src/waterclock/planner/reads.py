@@ -30,7 +30,7 @@ def bind(
     `reads`: those of them that are to be bound, where it is not all.
 
     `starts` holds the START of every table, `latest` the tick that LATEST keeps, by table read. PREVIOUS is empty
-    before the START of what it reads, of a snapshot too, which else stands for all before. `closing` is where the
+    before the START of what it reads; other reads of a snapshot give the first one there. `closing` is where the
     window's books are closed (CLOSE WHEN): UNTIL reads up to there; one whose books are open is bound up to its end.
     Raises  E501 where LATEST has no tick yet
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.tiny import Tiny, day, described, evening, labels
+from tests.tiny import TOML, Tiny, day, described, evening, labels
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,9 +22,7 @@ TRANSFORM web.two APPEND AS SELECT id FROM PREVIOUS(web.one);
 
 
 def test_two_hops_of_previous_lose_no_rows_of_the_first_window(tmp_path: Path, spark: SparkSession) -> None:
-    tiny = Tiny(tmp_path, spark)
-    without_start = (tmp_path / "waterclock.toml").read_text().replace('start = "2020-01-01"', "")
-    (tmp_path / "waterclock.toml").write_text(without_start)
+    tiny = Tiny(tmp_path, spark, toml=TOML.replace('start = "2020-01-01"', ""))
     tiny.declare(CHAIN)
     tiny.land("clicks", evening(1), "id\n1\n")
     first = tiny.run(day(2, 6))

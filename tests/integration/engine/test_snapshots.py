@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.tiny import Tiny, day, described
+from tests.tiny import TOML, Tiny, day, described
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import AsOf
 from waterclock.errors import WaterclockError
@@ -25,9 +25,7 @@ TRANSFORM made.before REPLACE AS SELECT id FROM PREVIOUS(shop.prices);
 
 
 def test_nothing_was_known_before_the_first_snapshot(tmp_path: Path, spark: SparkSession) -> None:
-    tiny = Tiny(tmp_path, spark)
-    without_start = (tmp_path / "waterclock.toml").read_text().replace('start = "2020-01-01"', "")
-    (tmp_path / "waterclock.toml").write_text(without_start)
+    tiny = Tiny(tmp_path, spark, toml=TOML.replace('start = "2020-01-01"', ""))
     tiny.declare(FLOW)
     for number in (5, 6):
         tiny.source("prices", "id INTEGER", [(number,)])

@@ -44,7 +44,7 @@ _INTEGERS = {"tinyint": 7, "smallint": 15, "int": 31, "integer": 31, "bigint": 6
 def explain(error: BaseException, reading: Reading, columns: Columns) -> WaterclockError | None:
     """Return the error of a broken file with its line and what is wrong there; None where no file is to blame.
 
-    Of a file whose object store broke off it is E609, which passes.
+    Where the object store stopped answering during the read, it is E609, which is tried again.
 
     Raises  nothing
     Cost    one reading of the broken file
@@ -57,11 +57,11 @@ def explain(error: BaseException, reading: Reading, columns: Columns) -> Watercl
         return None
     path = unquote(match_file[1])
     path = path if is_remote(path) else "/" + path.lstrip("/")
-    # of a store that broke off while Spark read, whose rows may all be right
-    return (refusal_by_spark(text, path) if is_remote(path) else None) or _looked_into(path, text, reading, columns)
+    away = refusal_by_spark(text, path) if is_remote(path) else None  # its rows may all be right
+    return away or _error_of_file(path, text, reading, columns)
 
 
-def _looked_into(path: str, text: str, reading: Reading, columns: Columns) -> WaterclockError:
+def _error_of_file(path: str, text: str, reading: Reading, columns: Columns) -> WaterclockError:
     """Return the error of a file that Spark could not read, by reading it once more."""
     if not is_there(path):
         return unreadable(path, FileNotFoundError())
