@@ -272,7 +272,7 @@ class _Finder:
         if self.tokens[index].token_type is not TokenType.COMMA:
             raise span.refuse("E216", f"{word} reads a table by its name alone", fix="name one table")
         if word not in SPANNING:
-            fix = "say PAST(table, '7 days')" if word in {"HISTORY", "LATEST"} else None
+            fix = "say PAST(table, '7 days')" if word in {"HISTORY", "LATEST"} else f"write {word}(schema.name)"
             raise span.refuse("E216", f"{word} takes nothing but a table", fix=fix)
         token = self.tokens[index + 1]
         inner = self.source.span(token.start, self.tokens[last - 1].end + 1)
