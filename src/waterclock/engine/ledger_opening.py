@@ -1,18 +1,23 @@
-"""Opens a project's ledger, and tells a lost one from one that was never there."""
+"""Opens a project's ledger, and tells a lost one from one that was never there.
+
+What reads the database is loaded where a ledger is opened: `waterclock check` needs only its URL.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from waterclock.dpl.project import Project
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, is_folder
 from waterclock.flow.declarations import Secret
-from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refusals import lost
-from waterclock.ledger.store.places import place_of, shown
 from waterclock.secrets import Secrets
 from waterclock.storage.exports import export_names
 from waterclock.storage.lake import Lake
+
+if TYPE_CHECKING:
+    from waterclock.ledger.ledger import Ledger
 
 
 def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
@@ -21,6 +26,8 @@ def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
     Raises  E421 where tables of the project are there and the ledger is not, E422 where it is damaged, E425 where it
             was moved, but with `even_moved`
     """
+    from waterclock.ledger.ledger import Ledger
+
     reach_storage(project)  # whoever looks at the ledger may look at the tables next
     ledger = Ledger.open(ledger_url(project), create=False)
     if ledger is None:
@@ -39,6 +46,8 @@ def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
 
 def make_ledger(project: Project) -> Ledger:
     """Open a project's ledger, and make it where it is not there yet. Raises as `Ledger.open`."""
+    from waterclock.ledger.ledger import Ledger
+
     ledger = Ledger.open(ledger_url(project))
     _follow_rotation(ledger, project)
     return ledger
@@ -58,11 +67,26 @@ def ledger_url(project: Project) -> str:
     return Secrets.of(project.secrets).value_of(project.ledger)
 
 
+def refuse_unknown(project: Project) -> None:
+    """Refuse a URL that no ledger can have, without looking at what lies there.
+
+    Raises  E403 for an unknown kind or option, E424 where its driver is not installed, E225 as `ledger_url`
+    """
+    url = ledger_url(project)
+    if not url.startswith("sqlite:///"):
+        from waterclock.ledger.store.places import require_known
+
+        require_known(url)
+
+
 def refuse_lost(project: Project) -> None:
     """Refuse a storage that holds tables of the project and has no ledger: an empty one would make all of it again.
 
     Raises  E421
     """
+    from waterclock.ledger.refusals import lost
+    from waterclock.ledger.store.places import place_of, shown
+
     lake = Lake(project.storage)
     names = {*project.flow.tables, *(table.was for table in project.flow.tables.values() if table.was)}
     there = [name for name in sorted(names) if is_folder(at(lake.folder(name), "_delta_log"))]

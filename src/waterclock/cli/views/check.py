@@ -16,6 +16,7 @@ from rich.text import Text
 from waterclock.cli.views.error_card import flattened, show_errors
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
+from waterclock.flow.links import linked_tables
 from waterclock.operations.opening import open_checked
 from waterclock.operations.words import count_words
 
@@ -58,9 +59,7 @@ def checked(folder: Path, env: str | None) -> Checked:
     """Check a project, whatever is wrong with it."""
     from waterclock.dpl.config.file_name import FILE
     from waterclock.dpl.query.row_order import order_warnings
-    from waterclock.engine.ledger_opening import ledger_url
-    from waterclock.engine.links import link_errors
-    from waterclock.ledger.store.places import require_known
+    from waterclock.engine.ledger_opening import refuse_unknown
     from waterclock.operations.compatibility import compatibility_errors
     from waterclock.operations.retirements import retirement_errors
 
@@ -71,17 +70,26 @@ def checked(folder: Path, env: str | None) -> Checked:
         errors = in_order(flattened([error]))
         return Checked(None, env, tuple(errors), time.perf_counter() - begun)
     try:
-        require_known(ledger_url(project))
+        refuse_unknown(project)
     except WaterclockError as error:
         error.where = error.where or f"ledger, below [env.{project.env}] in {FILE}"
         return Checked(None, env, (error,), time.perf_counter() - begun)
     late = retirement_errors(project, datetime.now(UTC))
-    if errors := [*link_errors(project), *compatibility_errors(project), *late]:
+    if errors := [*_of_links(project), *compatibility_errors(project), *late]:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
     if errors := [*_of_units(project), *_of_targets(project), *_of_lineage(project)]:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
     warnings = tuple(in_order(order_warnings(project.flow)))
     return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
+
+
+def _of_links(project: Project) -> list[WaterclockError]:
+    """Find what is wrong with tables of other projects; what reads those is loaded where one is collected."""
+    if not linked_tables(project.flow):
+        return []
+    from waterclock.engine.links import link_errors
+
+    return link_errors(project)
 
 
 def _of_units(project: Project) -> Iterator[WaterclockError]:

@@ -58,10 +58,9 @@ def require_known(url: str) -> None:
 
     Raises  E403 for an unknown kind or option, E424 where its driver is not installed
     """
-    if not url.startswith("sqlite:///"):
-        parsed = parse_url(url)
-        if parsed.get_backend_name() != "sqlite":
-            postgres.create_engine(parsed).dispose()
+    parsed = parse_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        postgres.create_engine(parsed).dispose()
 
 
 def shown(url: str) -> str:
