@@ -23,19 +23,22 @@ from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import scale_history as history
 from measure import grid
-from playwright.sync_api import Browser, sync_playwright
 from scale_history import HOUR
 
 from tests import stocks
-from tests.chromium import launch
+from tests.chromium import browsing
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.opening import open_project
 from waterclock.ui.live import LiveProject
 from waterclock.ui.serving import serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 END = datetime(2026, 11, 20, tzinfo=UTC)
 TOKENS: dict[str, str] = {}  # by the address of a server
@@ -49,8 +52,7 @@ def main() -> None:
     parser.add_argument("--large")
     asked = parser.parse_args()
     rows = []
-    with sync_playwright() as playwright:
-        browser = launch(playwright)
+    with browsing() as browser:
         for size in asked.sizes:
             tables, hours = map(int, size.split("x"))
             with tempfile.TemporaryDirectory() as root:
@@ -62,7 +64,6 @@ def main() -> None:
                 folder = stocks.all_failed(Path(root) / "project", asked.failed).folder
                 now = f"{stocks.NOW:%Y-%m-%dT%H:%MZ}"
                 rows.append([f"{asked.failed:,} failed", *measured(browser, folder, now, "/today", asked.rounds)])
-        browser.close()
     heads = ["tables x labels", "first, s CPU", "changed, s CPU", "unchanged, s CPU", "KB sent", "browser, s"]
     if rows:
         print(grid(heads, rows))

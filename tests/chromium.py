@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes import CDLL
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
 import pytest
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Playwright
+from playwright.sync_api import Browser, sync_playwright
 
 _QUIET = (
     "--no-sandbox",  # tests may run as root
@@ -31,12 +33,26 @@ def chromium() -> str:
     """
     found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None:
-        if os.environ.get("CI"):
-            pytest.fail("no Chromium is installed; bin/_servers installs one")
-        pytest.skip("no Chromium is installed: bin/_servers says what to install")
+        _lacking("Chromium")
+    if sys.platform == "linux":
+        try:
+            CDLL("libatomic.so.1")  # what Playwright's driver is linked against
+        except OSError:
+            _lacking("libatomic")
     return found
 
 
-def launch(playwright: Playwright, *more: str) -> Browser:
+def _lacking(what: str) -> NoReturn:
+    if os.environ.get("CI"):
+        pytest.fail(f"no {what} is installed; bin/_servers installs it")
+    pytest.skip(f"no {what} is installed: bin/_servers says what to install")
+
+
+@contextmanager
+def browsing(*more: str) -> Iterator[Browser]:
     """Start it without a window, and without a word to anybody outside; `more` are arguments of Chromium."""
-    return playwright.chromium.launch(executable_path=chromium(), args=[*_QUIET, *more])
+    path = chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=[*_QUIET, *more])
+        yield browser
+        browser.close()

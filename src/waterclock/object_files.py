@@ -10,7 +10,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, cast
 
 from waterclock.errors import WaterclockError
@@ -134,8 +134,15 @@ def remove(store: Store, keys: Sequence[str]) -> None:
     """Remove objects, as far as they are there."""
     import obstore
 
-    with asking(store.bucket), suppress(FileNotFoundError):
-        obstore.delete(store.objects, keys)
+    with asking(store.bucket):
+        try:
+            obstore.delete(store.objects, keys)
+        except Exception as error:
+            if not (isinstance(error, FileNotFoundError) or "NoSuchKey" in str(error)):
+                raise
+            # another has removed one; which of the others were removed is not told
+            for key in keys if len(keys) > 1 else ():
+                remove(store, [key])
 
 
 def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str, ObjectMeta]]:

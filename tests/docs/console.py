@@ -46,6 +46,7 @@ _MASKS = tuple(
         (r"\d+(\.\d)? min( \d+ s)?|\d+(\.\d+)? s\b", "<time>"),
         (r"20[2-9]\d-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?Z?", "<now>"),
         (r"by \S+ on \S+", "by <who>"),
+        (r"\bby: \S+,", "by: <who>,"),
         (r"\d{13}", "<claim>"),
         (r"\b[0-9a-f]{12}\b", "<code>"),
         (r"\d+(\.\d+)? [kM]?B\b", "<size>"),
@@ -172,7 +173,7 @@ def session(folder: Path, *, is_warm: bool = False, port: str = "8877") -> Itera
     here = {
         "/tmp/flights": str(folder / "flights"),
         "/tmp/mine": str(folder / "mine"),
-        ".venv/bin/python": sys.executable,
+        ".venv/bin/python": shlex.quote(sys.executable),
         "8877": port,
         '"$PWD/bin:$PATH"': f'"{Path(sys.executable).parent}:$PATH"',
     }

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import obstore
 import pytest
 from obstore.exceptions import AlreadyExistsError, GenericError, InvalidPathError, PermissionDeniedError
+from obstore.store import MemoryStore
 
 from waterclock.connectors.windowing import file_key_of
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import path_below
-from waterclock.object_stores import asking, refusal_of
+from waterclock.object_files import remove
+from waterclock.object_stores import Store, asking, refusal_of
 
 ASKED = "Generic S3 error: Error performing GET http://127.0.0.1:1/lake?list-type=2 in 1ms"
 ANSWER = f"{ASKED} - Server returned non-2xx status code: "
@@ -118,3 +121,24 @@ def test_a_path_is_told_from_its_folder_on(path: str, folder: str, rest: str | N
     from waterclock.filesystem import at
 
     assert path_below(path, at(folder) if "://" in folder else Path(folder)) == rest
+
+
+@pytest.mark.parametrize("gone", [["a"], ["b"], ["a", "c"], ["a", "b", "c"]])
+def test_what_another_removes_meanwhile_keeps_no_other_object(gone: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store may refuse a removal of many because of one that is gone (versitygw does), and leave the others."""
+    store = Store("memory://lake", {})
+    store.objects = MemoryStore()
+    for key in sorted({"a", "b", "c"} - set(gone)):
+        obstore.put(store.objects, key, b"x")
+    removes = obstore.delete
+
+    def delete(objects: MemoryStore, keys: list[str]) -> None:
+        missing = [key for key in keys if key in gone]
+        if missing:
+            message = "The specified key does not exist. (code: NoSuchKey)"
+            raise GenericError(f"Generic S3 error: DeleteObjects request failed for key {missing[0]}: {message}")
+        removes(objects, keys)
+
+    monkeypatch.setattr(obstore, "delete", delete)
+    remove(store, ["a", "b", "c"])
+    assert [each["path"] for chunk in obstore.list(store.objects) for each in chunk] == []

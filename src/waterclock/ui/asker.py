@@ -106,9 +106,11 @@ class Asker:
     def _wait_for_turn(self, query: _Query) -> None:
         end = time.monotonic() + self.seconds
         with self._changed:
-            while self._queries[0] is not query:
+            while True:
                 if query.reader.has_left or self._is_closed:
                     raise _stopped(query.reader, self.seconds, is_closed=self._is_closed)
+                if self._queries[0] is query:
+                    return
                 if not self._changed.wait(end - time.monotonic()) and time.monotonic() >= end:
                     raise _busy(f"the queries before this one took {self.seconds:g} seconds")
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, FloatRect, Locator, Page, Request, Route, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, FloatRect, Locator, Page, Request, Route
 
 from tests import sales, stocks
-from tests.chromium import launch
+from tests.chromium import browsing
 from waterclock.ui.live import LiveProject
 from waterclock.ui.serving import Served, serving
 
@@ -78,10 +78,8 @@ def box_of(found: Locator) -> FloatRect:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = launch(playwright)
+    with browsing() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture(autouse=True)

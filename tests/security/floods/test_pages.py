@@ -18,7 +18,7 @@ from tests import stocks
 from waterclock.dpl.project import Project
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
-from waterclock.operations.query_process import BEGUN
+from waterclock.operations.query_process import BEGUN, Request
 from waterclock.ui import asker as asker_module
 from waterclock.ui.asker import MOST_WAITING, Asker
 from waterclock.ui.live import LiveProject
@@ -39,6 +39,7 @@ class Answering:
     """Stands for the process that answers: a query runs until it is cancelled, or for ever where it is `deaf`."""
 
     deaf: bool = False
+    asked: list[str] = field(default_factory=list)
     entered: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     ended: threading.Event = field(default_factory=threading.Event)
     cancelled: int = 0
@@ -49,7 +50,8 @@ class Answering:
     def has_ended(self) -> bool:
         return self.killed > 0
 
-    def ask(self, _: Any) -> None:
+    def ask(self, request: Request) -> None:
+        self.asked.append(request.sql)
         self.ended.clear()
         self.begins = True
         self.entered.release()
@@ -86,8 +88,12 @@ def asker_of(process: Answering, seconds: float) -> Asker:
 
 
 @pytest.fixture
-def served(folder: Path, process: Answering) -> Iterator[Served]:
-    asker = asker_of(process, 30)
+def asker(process: Answering) -> Asker:
+    return asker_of(process, 30)
+
+
+@pytest.fixture
+def served(folder: Path, asker: Asker) -> Iterator[Served]:
     with serving(LiveProject(folder, now="2026-11-21T01:30Z"), "127.0.0.1", 0, asker=asker) as found:
         yield found
 
@@ -112,19 +118,33 @@ def started(served: Served, path: str, cookie: str = "") -> socket.socket:
 
 
 def test_pages_are_answered_beside_forty_queries_and_a_query_ends_with_its_reader(
-    served: Served, process: Answering
+    served: Served, asker: Asker, process: Answering
 ) -> None:
     with ExitStack() as stack:
-        for at in range(41):
-            stack.enter_context(closing(started(served, f"/query.json?q=SELECT+{at}", cookie=str(at))))
+        readers = {
+            f"SELECT {at}": stack.enter_context(closing(started(served, f"/query.json?q=SELECT+{at}", cookie=str(at))))
+            for at in range(41)
+        }
         assert process.entered.acquire(timeout=10)
         begun = time.monotonic()
         assert [ask(served, path) for path in ("/", "/today", "/livez")] == [200, 200, 200]
         assert time.monotonic() - begun < 5
-    # all have left: what ran is cancelled, what waited never runs
-    assert until(lambda: process.cancelled > 0)
-    assert until(lambda: not any(each.name == "query" for each in threading.enumerate()))
-    assert not process.entered.acquire(timeout=0.5)
+        runs = list(process.asked)
+        for sql, reader in readers.items():
+            if sql not in runs:
+                reader.close()
+        assert until(lambda: queries_of(asker) == 1)
+        assert process.cancelled == 0
+        readers[runs[0]].close()
+        assert until(lambda: process.cancelled > 0)
+    assert until(lambda: queries_of(asker) == 0)
+    assert process.asked == runs, "what waited when its reader left never runs"
+    assert len(runs) == 1
+
+
+def queries_of(asker: Asker) -> int:
+    """Return how many queries run or wait."""
+    return len(asker._queries)
 
 
 def until(is_so: Any, seconds: float = 10) -> bool:

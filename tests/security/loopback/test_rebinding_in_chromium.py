@@ -10,12 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, sync_playwright
+from playwright.sync_api import BrowserContext
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tests import stocks
-from tests.chromium import chromium, launch
+from tests.chromium import browsing, chromium
 from waterclock.cli.actions.listening import listening
 from waterclock.engine.opening import open_workplace
 from waterclock.operations.opening import open_project
@@ -42,12 +42,10 @@ def in_chromium(story: Callable[[BrowserContext], None]) -> None:
     chromium()
 
     def played() -> None:
-        with sync_playwright() as playwright:
-            browser = launch(playwright, "--host-resolver-rules=MAP evil.example 127.0.0.1")
+        with browsing("--host-resolver-rules=MAP evil.example 127.0.0.1") as browser:
             context = browser.new_context()
             context.set_default_timeout(20_000)
             story(context)
-            browser.close()
 
     with ThreadPoolExecutor(1) as beside:
         beside.submit(played).result(timeout=120)
