@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from waterclock.batches.facts import BEGINNING, BatchStatus, LedgerSnapshot
+from waterclock.batches.facts import BEGINNING, RECOMPUTE, BatchStatus, LedgerSnapshot
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
@@ -27,7 +27,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.closings import Books, by_hand
 from waterclock.planner.late_rows import closed_by, early_from, made_again, may_open
-from waterclock.planner.plan import RECOMPUTE, Batch, Group, ReadScope, Status
+from waterclock.planner.plan import Batch, Group, ReadScope, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
 from waterclock.timelabel.window import Window

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from tests.tiny import Tiny, day, described
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import AsOf
+from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -31,12 +32,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.sampled(1)]
 SOURCE = "k INTEGER, v INTEGER, at TEXT, gone INTEGER"
 COLUMNS = "(k BIGINT, v BIGINT, at TIMESTAMP, gone BIGINT)"
 KEYED = "(k BIGINT KEY, v BIGINT, at TIMESTAMP, gone BIGINT)"
+# {start}: the START, which may move back
 COLLECTS = {
-    "raw.sliced": f"COLLECT raw.sliced PARTITIONED {COLUMNS} FROM shop.one EVERY DAY BY DATA TIME at;",
-    "raw.appended": f"COLLECT raw.appended {COLUMNS} FROM shop.two EVERY DAY BY DATA TIME at APPEND;",
-    "raw.merged": f"COLLECT raw.merged {KEYED} FROM shop.two EVERY DAY BY DATA TIME at "
+    "raw.sliced": f"COLLECT raw.sliced PARTITIONED {COLUMNS} FROM shop.one EVERY DAY {{start}} BY DATA TIME at;",
+    "raw.appended": f"COLLECT raw.appended {COLUMNS} FROM shop.two EVERY DAY {{start}} BY DATA TIME at APPEND;",
+    "raw.merged": f"COLLECT raw.merged {KEYED} FROM shop.two EVERY DAY {{start}} BY DATA TIME at "
     "MERGE ORDER BY at DELETE WHEN gone = 1;",
-    "raw.versioned": f"COLLECT raw.versioned {KEYED} FROM shop.two EVERY DAY BY DATA TIME at "
+    "raw.versioned": f"COLLECT raw.versioned {KEYED} FROM shop.two EVERY DAY {{start}} BY DATA TIME at "
     "TEMPORAL AT at DELETE WHEN gone = 1;",
 }
 # {u}: the table that is read; all of them give the columns k and v
@@ -55,32 +57,48 @@ FROM_ANY = (
 )
 
 
+class Seen(NamedTuple):
+    """What all tables answered at a tick, known at an instant, while their START was a day of January."""
+
+    tick: datetime
+    known_at: datetime
+    start: int
+    answers: dict[str, list[Any]]
+
+
 @dataclass
 class History:
     """A random flow and all that happens to it; `seen` keeps what settled ticks answered, and when."""
 
     random: random.Random
     tiny: Tiny
-    today: int = 2
+    today: int = 4
     tables: list[str] = field(default_factory=list)
-    flow: str = ""
-    seen: list[tuple[datetime, datetime, dict[str, list[Any]]]] = field(default_factory=list)
+    start: int = 1
+    texts: list[str] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
 
     def begin(self) -> None:
         """Declare a flow of four collects and a few transforms, and fill the sources."""
         partitioned = {"raw.sliced"}
         self.tables = list(COLLECTS)
-        self.flow = "\n".join(COLLECTS.values())
+        self.start = self.random.randint(1, 3)
+        self.texts = list(COLLECTS.values())
         for number in range(self.random.randint(3, 5)):
             name, u = f"made.t{number}", self.random.choice(self.tables)
             text = self.random.choice(FROM_SLICES + FROM_ANY if u in partitioned else FROM_ANY)
-            self.flow += f"\nTRANSFORM {name} {text.format(u=u, self=name)};"
+            self.texts.append(f"TRANSFORM {name} {text.format(u=u, self=name)};")
             self.tables.append(name)
             if text.startswith("PARTITIONED"):
                 partitioned.add(name)
         for source in ("one", "two"):
             self.tiny.source(source, SOURCE, self.rows(1, 6))
         self.tiny.declare(self.flow)
+
+    @property
+    def flow(self) -> str:
+        """The flow as it is declared now."""
+        return "\n".join(self.texts).replace("{start}", f"START '2020-01-{self.start:02d}'")
 
     def rows(self, first: int, last: int) -> Iterator[tuple[Any, ...]]:
         """Return some rows for each day."""
@@ -97,7 +115,7 @@ class History:
     def step(self) -> None:
         """Let something happen."""
         happening = self.random.choice(
-            (self.advance, self.advance, self.rest, self.run_some, self.change, self.recompute)
+            (self.advance, self.advance, self.rest, self.run_some, self.change, self.recompute, self.begin_earlier)
         )
         happening()
 
@@ -114,7 +132,7 @@ class History:
         assert outcome.plan is not None
         assert not outcome.plan.batches, f"{self.flow}\n{outcome.plan.batches}"
         with self.tiny.ledger() as ledger:
-            self.seen.append((day(self.today), ledger.now(), self.answers(self.tiny)))
+            self.seen.append(Seen(day(self.today), ledger.now(), self.start, self.answers(self.tiny)))
 
     def run_some(self) -> None:
         some = self.random.sample(self.tables, k=3)
@@ -126,7 +144,7 @@ class History:
         done = self.tiny.done("raw.sliced")
         if not done:
             return
-        number = self.random.randint(1, len(done))
+        number = self.random.randint(self.start, self.start + len(done) - 1)
         for source in ("one", "two"):
             if self.random.random() < 0.5:
                 self.tiny.shop(f"DELETE FROM {source} WHERE at LIKE '2020-01-{number:02d}%' AND k = 1")
@@ -136,7 +154,13 @@ class History:
             self.ask(name, number, "recollect")
 
     def recompute(self) -> None:
-        self.ask(self.random.choice(self.tables), self.random.randint(1, self.today - 1), "recompute")
+        self.ask(self.random.choice(self.tables), self.random.randint(self.start, self.today - 1), "recompute")
+
+    def begin_earlier(self) -> None:
+        """Move START back, which is known from the next run on."""
+        if self.start > 1:
+            self.start -= self.random.randint(1, self.start - 1)
+            self.tiny.declare(self.flow)
 
     def ask(self, table: str, number: int, verb: str) -> None:
         if label_of(day(number)) in self.tiny.done(table):
@@ -167,10 +191,14 @@ def test_a_random_history_comes_to_what_a_clean_rebuild_comes_to(
     clean.declare(history.flow)
     outcome = clean.run(day(history.today))
     assert not outcome.failed, described(outcome)
-    assert history.seen[-1][2] == history.answers(clean), history.flow
-    for tick, known_at, answered in history.seen:
-        again = history.answers(history.tiny, tick=label_of(tick), known_at=known_at)
-        assert again == answered, f"as of {tick} known at {known_at}\n{history.flow}"
+    assert history.seen[-1].answers == history.answers(clean), history.flow
+    for seen in history.seen:
+        moment = {"tick": label_of(seen.tick), "known_at": seen.known_at}
+        if seen.start == history.start:
+            assert history.answers(history.tiny, **moment) == seen.answers, f"{moment}\n{history.flow}"
+        else:  # the windows since the new START were not known then
+            with pytest.raises(WaterclockError, match="E522"):
+                history.answers(history.tiny, **moment)
     assert_each_ran_for_a_reason(history.tiny)
 
 

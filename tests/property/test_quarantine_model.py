@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day, described, labels
+from waterclock.batches.facts import RECOMPUTE
 from waterclock.cli.actions.release import released
 from waterclock.operations.opening import reading
 from waterclock.operations.replaying import labels_set_aside
-from waterclock.planner.plan import RECOLLECT, RECOMPUTE
+from waterclock.planner.plan import RECOLLECT
 from waterclock.timelabel.label import instant_of, label_of
 
 if TYPE_CHECKING:

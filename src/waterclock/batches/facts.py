@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # The verb of a request to make a done label again only where what it read has changed, though nobody needs it.
 FOLLOW = "follow"
+# The verb of a request to make a done label again, whatever has changed.
+RECOMPUTE = "recompute"
 # The verb of a request to make a label that is not done, though nobody needs it.
 BACKFILL = "backfill"
 # The verb of a request to make a batch again because rows came for it after its books were closed.
@@ -29,7 +31,7 @@ REOPEN = "reopen"
 # The verb of a request to show a batch that a rule holds back, as it was sealed.
 RELEASE = "release"
 # Of two requests for one batch the stronger one counts.
-STRENGTH = {BACKFILL: 0, FOLLOW: 0, RELEASE: 0, REOPEN: 1, "recompute": 1, "recollect": 2, "skip": 2}
+STRENGTH = {BACKFILL: 0, FOLLOW: 0, RELEASE: 0, REOPEN: 1, RECOMPUTE: 1, "recollect": 2, "skip": 2}
 # what a request to release took the place of, written behind it: it counts again once nothing is released
 _ELSE = f"{RELEASE}, else "
 # so many of the spans that a batch lacks are named

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Concatenate, ParamSpec, TypeVar
 
+from waterclock.batches.facts import RECOMPUTE
 from waterclock.batches.records import Slice, TableRecord
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, causes_of
@@ -14,7 +15,7 @@ from waterclock.filesystem import at, each_of, is_folder, is_there
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
 from waterclock.object_stores import refusal_by_spark
-from waterclock.planner.plan import RECOLLECT, RECOMPUTE
+from waterclock.planner.plan import RECOLLECT
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import damaged_log, head, is_older_than, is_unfinished
 from waterclock.storage.slices.damage import FilePlace, place_in

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -13,6 +13,7 @@ from waterclock.dpl.project import Project
 from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.connections import connections_of
+from waterclock.engine.earlier_starts import reading_back
 from waterclock.engine.ledger_export import export_ledger, heads
 from waterclock.engine.ledger_opening import lake_of, make_ledger, open_ledger
 from waterclock.engine.progress import Listener, Silent
@@ -103,6 +104,7 @@ def apply_flow(work: Workplace, now: datetime) -> None:
         now=now,
         runner=work.settings.runner,
         statements=partial(statement_texts, work.flow, work.project.sources),
+        reading_back=partial(_reading_back, work, now),
     )
     _follow_renames(work)
     undeclared = [table.name for table in work.flow.tables.values() if begins_alone(table) and not table.start]
@@ -110,6 +112,11 @@ def apply_flow(work: Workplace, now: datetime) -> None:
         snapshot = work.ledger.reads.snapshot(work.flow, tables=undeclared)
         starts = starts_to_write(work.flow, snapshot, now, partial(_clock_of, SourceClocks(work, now)))
         work.ledger.declared.set_starts(starts, who=work.settings.who)
+
+
+def _reading_back(work: Workplace, now: datetime) -> Mapping[str, Collection[datetime]]:
+    work.ledger.declared.say_pending(work.flow)  # what a flow renames is found by the names that it says
+    return reading_back(work.ledger, work.flow, now)
 
 
 def _follow_renames(work: Workplace) -> None:

@@ -24,6 +24,7 @@ from waterclock.ledger.read import (
 from waterclock.ledger.read import closings as past_closings
 from waterclock.ledger.read import code_lineage as known_lineage
 from waterclock.ledger.read import codes as past_codes
+from waterclock.ledger.read import inputs as inputs_read
 from waterclock.ledger.read import kept_at_sources as past_kept
 from waterclock.ledger.read import measures as past_measures
 from waterclock.ledger.read import offline as past_offline
@@ -123,6 +124,7 @@ class Reads(Section):
     newest = on_its_database(current.newest)
     last_recorded = on_its_database(current.last_recorded)
     inputs = on_its_database(current.inputs)
+    beginning_within = on_its_database(inputs_read.beginning_within)
     version_at = on_its_database(current.version_at)
     versions = on_its_database(current.versions_of)
     committed = on_its_database(current.committed)

@@ -180,6 +180,7 @@ def reading(folder: Path, env: str | None, now: str | None) -> Iterator[Reading]
     Raises  E421 where its ledger is gone, E422 where it is damaged
     """
     from waterclock.engine.connections import connections_of
+    from waterclock.engine.earlier_starts import as_applied
     from waterclock.engine.ledger_opening import open_ledger
     from waterclock.engine.links import links_of
     from waterclock.operations.left_claims import left_claims, told_of
@@ -188,7 +189,7 @@ def reading(folder: Path, env: str | None, now: str | None) -> Iterator[Reading]
     ledger = open_ledger(project)
     try:
         at = now_of(now, project.flow, ledger)
-        snapshot = LedgerSnapshot() if ledger is None else ledger.reads.snapshot(project.flow)
+        snapshot = LedgerSnapshot() if ledger is None else as_applied(ledger, project.flow, at)
         if linked_tables(project.flow):
             snapshot = with_links(snapshot, links_of(project, connections_of(project)).look(ledger))
         snapshot = snapshot if ledger is None else told_of(snapshot, left_claims(ledger, snapshot))

@@ -8,14 +8,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from waterclock.batches.facts import AT_LAST, RELEASE, Closing, Missing, Pause
+from waterclock.batches.facts import AT_LAST, RECOMPUTE, RELEASE, Closing, Missing, Pause
 from waterclock.flow.declarations import Read
 from waterclock.planner.sharing import Queries
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 
 # how somebody may ask that a done batch is made again: of what it read, by asking its source, or without its rows
-RECOMPUTE = "recompute"
 RECOLLECT = "recollect"
 GIVE_UP = "skip"
 

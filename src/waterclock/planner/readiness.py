@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import islice, starmap
 
 from waterclock.batches.facts import (
+    RECOMPUTE,
     RELEASE,
     BatchStatus,
     Closing,
@@ -25,17 +26,7 @@ from waterclock.planner.graph import FlowGraph, Node, is_circular
 from waterclock.planner.links import expired, waits_for
 from waterclock.planner.open_windows import is_forgotten, not_known, open_windows, reads_of
 from waterclock.planner.partial import Partial, partial_of, waits_no_longer
-from waterclock.planner.plan import (
-    GIVE_UP,
-    NEEDS_SOMEBODY,
-    RECOMPUTE,
-    TO_BE_RELEASED,
-    Batch,
-    BoundRead,
-    Cause,
-    OpenWindow,
-    Status,
-)
+from waterclock.planner.plan import GIVE_UP, NEEDS_SOMEBODY, TO_BE_RELEASED, Batch, BoundRead, Cause, OpenWindow, Status
 from waterclock.planner.readiness_bounds import within_reach
 from waterclock.planner.reads import bind
 from waterclock.planner.settlement import Settlement, awaited, is_dropped

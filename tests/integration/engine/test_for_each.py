@@ -9,9 +9,10 @@ import pytest
 
 from tests.apis import Space
 from tests.tiny import TOML, Tiny, day, described, labels
+from waterclock.batches.facts import RECOMPUTE
 from waterclock.engine.upkeep.rebuild_all import rebuild_all
 from waterclock.faults import striking
-from waterclock.planner.plan import RECOLLECT, RECOMPUTE
+from waterclock.planner.plan import RECOLLECT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

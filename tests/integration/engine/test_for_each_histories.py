@@ -12,8 +12,9 @@ import pytest
 from tests.apis import Space
 from tests.integration.engine.test_for_each import Shop, Stopped, users
 from tests.tiny import TOML, Tiny, day, labels
+from waterclock.batches.facts import RECOMPUTE
 from waterclock.faults import striking
-from waterclock.planner.plan import RECOLLECT, RECOMPUTE
+from waterclock.planner.plan import RECOLLECT
 from waterclock.timelabel.label import instant_of
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import pytest
 
 from tests.logs import Log, registered
 from tests.tiny import TOML, Tiny, day, described, labels
+from waterclock.batches.facts import RECOMPUTE
 from waterclock.cli.views.audit import _source_pairs
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
-from waterclock.planner.plan import RECOMPUTE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

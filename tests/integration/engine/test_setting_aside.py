@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day, described, labels
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.facts import BEGINNING, FOREVER, RECOMPUTE
 from waterclock.cli.actions.release import released
 from waterclock.engine.batch.life import carry_out
 from waterclock.engine.batch.releasing import group_to_release
@@ -18,7 +18,6 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.operations.opening import reading
 from waterclock.operations.replaying import labels_set_aside
-from waterclock.planner.plan import RECOMPUTE
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.label import instant_of, label_of
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from waterclock.batches.facts import RECOMPUTE
 from waterclock.cli.options import HERE, AsJson, AskOnly, Because, Env, Now, ProjectDir, SomeLabels, Which, Yes
 
 
@@ -22,7 +23,6 @@ def replay(  # noqa: PLR0913 - each is an option
     """Make batches again of which rows are set aside, by the rules of today; what passes comes into its own label."""
     from waterclock.cli.actions.restate import Wish, restated
     from waterclock.operations.replaying import labels_set_aside
-    from waterclock.planner.plan import RECOMPUTE
 
     wish = Wish("replay", RECOMPUTE, selection, labels, labels_set_aside, why, NOTHING)
     raise typer.Exit(restated(project, env, wish, now, yes=yes, is_run=not no_run, is_json=json))

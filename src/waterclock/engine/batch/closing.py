@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from waterclock.batches.facts import Closing, LedgerSnapshot
+from waterclock.batches.facts import RECOMPUTE, Closing, LedgerSnapshot
 from waterclock.engine.batch.late_rows import newest_late
 from waterclock.engine.reads.pin import frame_of, pin
 from waterclock.engine.spark.asking import asked, literal_of
@@ -26,7 +26,7 @@ from waterclock.flow.closings import END, START, Closes, Least
 from waterclock.flow.declarations import Read
 from waterclock.flow.graph import late_tables
 from waterclock.planner.closings import Books, Pair
-from waterclock.planner.plan import RECOMPUTE, Batch, BoundRead, ReadScope, Status
+from waterclock.planner.plan import Batch, BoundRead, ReadScope, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.reads import bind
 from waterclock.planner.request import Request

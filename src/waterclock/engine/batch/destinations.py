@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from waterclock.batches.facts import RECOMPUTE
 from waterclock.batches.records import Slice
 from waterclock.connectors.delivering import Outcome
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table, Unit
-from waterclock.planner.plan import RECOMPUTE, Batch, Group
+from waterclock.planner.plan import Batch, Group
 from waterclock.timelabel.label import label_of
 
 

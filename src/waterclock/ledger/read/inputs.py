@@ -10,23 +10,58 @@ import sqlalchemy as sa
 
 from waterclock.batches.facts import FOREVER
 from waterclock.batches.records import Input
-from waterclock.ledger.store.schema import IS_LONG, IS_SHORT, LONG, inputs
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import IS_LONG, IS_SHORT, LONG, AnyRow, batches, inputs
 
+IS_CURRENT = sa.and_(
+    batches.c.table_name == inputs.c.reader,
+    batches.c.label == inputs.c.label,
+    batches.c.current_claim == inputs.c.claim,
+)
+"""An input of a batch's current revision."""
 _OVERLAPS = (
     inputs.c.table_name.in_(sa.bindparam("names", expanding=True)),
     inputs.c.high > sa.bindparam("low"),
     inputs.c.low < sa.bindparam("high"),
 )
 _INPUTS = sa.select(inputs).where(inputs.c.claim == sa.bindparam("number_")).order_by(inputs.c.label, inputs.c.position)
+_BEGINNING = (
+    sa.select(inputs.c.claim, inputs.c.label)
+    .join(batches, IS_CURRENT)
+    .where(inputs.c.table_name == sa.bindparam("of"), inputs.c.low > sa.bindparam("after"))
+    .where(inputs.c.low <= sa.bindparam("until"))
+    .distinct()
+    .subquery()
+)
+_OF_BEGINNING = (
+    sa.select(inputs)
+    .join(_BEGINNING, sa.and_(_BEGINNING.c.claim == inputs.c.claim, _BEGINNING.c.label == inputs.c.label))
+    .order_by(inputs.c.reader, inputs.c.label, inputs.c.position)
+)
 
 
 def read_inputs(connection: sa.Connection, number: int) -> Mapping[datetime, tuple[Input, ...]]:
     """Return the inputs of a claim by label, in the order of the reads."""
     read: dict[datetime, list[Input]] = {}
     for row in connection.execute(_INPUTS, {"number_": number}):
-        fields = (row.table_name, row.read, row.kind, row.low, row.high, row.location, row.version, row.content)
-        read.setdefault(row.label, []).append(Input(*fields))
+        read.setdefault(row.label, []).append(input_of(row))
     return {label: tuple(reads) for label, reads in read.items()}
+
+
+def beginning_within(
+    database: Database, table: str, after: datetime, until: datetime
+) -> dict[tuple[str, datetime], tuple[Input, ...]]:
+    """Return the done batches that read `table` from an instant in `(after, until]` on, each with all that it read."""
+    found: dict[tuple[str, datetime], list[Input]] = {}
+    with database.read() as connection:
+        for row in connection.execute(_OF_BEGINNING, {"of": table, "after": after, "until": until}):
+            found.setdefault((row.reader, row.label), []).append(input_of(row))
+    return {batch: tuple(reads) for batch, reads in found.items()}
+
+
+def input_of(row: AnyRow) -> Input:
+    """Return the input that a row of `inputs` holds, but for the changes of its pin."""
+    return Input(row.table_name, row.read, row.kind, row.low, row.high, row.location, row.version, row.content)
 
 
 def with_readers(query: sa.Select[Any], *, distinct: bool = False) -> sa.CompoundSelect[Any]:

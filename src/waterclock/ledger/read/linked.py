@@ -8,6 +8,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import DECLARED
+from waterclock.ledger.read.inputs import IS_CURRENT
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.schema import batches, events, inputs, ledger, tables
 
@@ -15,11 +16,7 @@ _READ = (
     sa.select(inputs.c.label, inputs.c.claim, inputs.c.low, inputs.c.high, inputs.c.content)
     .join(
         batches,
-        sa.and_(
-            batches.c.table_name == inputs.c.reader,
-            batches.c.label == inputs.c.label,
-            batches.c.current_claim == inputs.c.claim,
-        ),
+        IS_CURRENT,
     )
     .where(batches.c.table_name == sa.bindparam("of"), inputs.c.table_name == sa.bindparam("read"))
     .order_by(inputs.c.label)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from waterclock.batches.audit_trail import Link
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
-from waterclock.ledger.read.inputs import overlapping, with_readers
+from waterclock.ledger.read.inputs import IS_CURRENT, overlapping, with_readers
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.schema import AnyRow, batches, claims, inputs, revisions, tables
 
@@ -76,11 +76,7 @@ _READERS = with_readers(
     .join(claims, claims.c.number == batches.c.current_claim)
     .join(
         inputs,
-        sa.and_(
-            batches.c.table_name == inputs.c.reader,
-            batches.c.label == inputs.c.label,
-            batches.c.current_claim == inputs.c.claim,
-        ),
+        IS_CURRENT,
     ),
     distinct=True,
 ).order_by(sa.text("1, 2"))  # fmt: skip

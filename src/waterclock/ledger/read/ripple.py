@@ -13,7 +13,7 @@ from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.flow.declarations import Flow
 from waterclock.flow.graph import circles_of, readers_of
 from waterclock.ledger import refusals
-from waterclock.ledger.read.inputs import overlapping, with_readers
+from waterclock.ledger.read.inputs import IS_CURRENT, overlapping, with_readers
 from waterclock.ledger.store.schema import AnyRow, batches, inputs
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -23,16 +23,11 @@ Span = tuple[datetime, datetime]
 _FEW = 8
 _CHUNK = 500
 
-_IS_CURRENT = sa.and_(
-    batches.c.table_name == inputs.c.reader,
-    batches.c.label == inputs.c.label,
-    batches.c.current_claim == inputs.c.claim,
-)
 _READERS = with_readers(
     sa.select(
         inputs.c.reader, batches.c.label, batches.c.end, batches.c.stands_from, inputs.c.low, inputs.c.high,
         inputs.c.table_name,
-    ).join(batches, _IS_CURRENT)
+    ).join(batches, IS_CURRENT)
 )  # fmt: skip
 _LATER = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(
     batches.c.table_name == sa.bindparam("name"),

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from waterclock.batches.facts import (
     BACKFILL,
     FOLLOW,
+    RECOMPUTE,
     RELEASE,
     STRENGTH,
     BatchStatus,
@@ -33,6 +34,7 @@ from waterclock.batches.rebuilding import read_rebuilding
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.read.closings import closings_of, opened_since
 from waterclock.ledger.read.content import contents_of
+from waterclock.ledger.read.inputs import IS_CURRENT
 from waterclock.ledger.read.ripple import Key, resting_on
 from waterclock.ledger.store.database import Database, pause_of
 from waterclock.ledger.store.schema import (
@@ -94,7 +96,7 @@ _REQUESTED = sa.select(
         (sa.not_(batches.c.requested.startswith(RELEASE)), batches.c.requested),
         (batches.c.status == BatchStatus.HELD.value, RELEASE),
         (batches.c.current_claim.is_(None), BACKFILL),
-        else_="recompute",
+        else_=RECOMPUTE,
     ).label("requested"),
 ).where(IS_REQUESTED)
 _MEANT = sa.select(
@@ -117,11 +119,7 @@ _READ = (
     )
     .join(
         batches,
-        sa.and_(
-            batches.c.table_name == inputs.c.reader,
-            batches.c.label == inputs.c.label,
-            batches.c.current_claim == inputs.c.claim,
-        ),
+        IS_CURRENT,
     )
     .where(
         batches.c.table_name.in_(sa.bindparam("names", expanding=True)),

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.facts import BatchStatus
 from waterclock.batches.records import BatchResult, Input
+from waterclock.ledger.read.inputs import IS_CURRENT, input_of
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.schema import AnyRow, batches, events, inputs, revisions
 
@@ -29,11 +30,7 @@ _READ = (
     sa.select(inputs)
     .join(
         batches,
-        sa.and_(
-            batches.c.table_name == inputs.c.reader,
-            batches.c.label == inputs.c.label,
-            batches.c.current_claim == inputs.c.claim,
-        ),
+        IS_CURRENT,
     )
     .where(inputs.c.reader == sa.bindparam("of"))
     .order_by(inputs.c.label, inputs.c.position)
@@ -69,8 +66,7 @@ def reads_of(database: Database, name: str) -> Mapping[datetime, tuple[Input, ..
     found: defaultdict[datetime, list[Input]] = defaultdict(list)
     with database.read() as connection:
         for row in connection.execute(_READ, {"of": name}):
-            fields = (row.table_name, row.read, row.kind, row.low, row.high, row.location, row.version, row.content)
-            found[row.label].append(Input(*fields))
+            found[row.label].append(input_of(row))
     return {label: tuple(reads) for label, reads in found.items()}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import DECLARED
+from waterclock.batches.facts import RECOMPUTE
 from waterclock.batches.former_names import folder_of
 from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.choices import Kind
@@ -17,6 +18,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import Database, Write
 from waterclock.ledger.store.schema import batches, claim_labels, events, flows, ledger, tables
+from waterclock.ledger.write.decisions import request_again
 from waterclock.ledger.write.renaming import free_location, rename_tables
 
 SIGNATURE = ("kind", "type", "mode", "cadence", "zone", "keys")
@@ -70,10 +72,12 @@ def apply(
     now: datetime,
     runner: str,
     statements: Callable[[], Mapping[str, str]] = dict,
+    reading_back: Callable[[], Mapping[str, Collection[datetime]]] = dict,
 ) -> Applied:
     """Make `flow` the applied one; free where it is already.
 
-    `statements` gives the text of each table's statement: what is new of it is kept.
+    `statements` gives the text of each table's statement: what is new of it is kept. `reading_back` gives the done
+    labels that read further back by the new flow, by table: they are asked to be made again.
     Raises  E404 for a ledger of another project, E405 for each table with batches whose labels would mean
             something else (all of them together), and as `rename_tables`
     """
@@ -85,6 +89,7 @@ def apply(
         if row.flow == flow.fingerprint:  # else `rebuild --all` has moved tables of another one in
             return found
     said, since = database.said, database.said_since
+    again = reading_back()
     database.say_names({})  # what rests gets these names now
     try:
         with database.write() as write:
@@ -101,6 +106,8 @@ def apply(
                 says = {"code": flow.tables[name].fingerprint, "statement": text}
                 if declared.get(name) != says:
                     write.log(DECLARED, who=who, table=name, data=says)
+            for name, labels in again.items():
+                request_again(write, name, labels, RECOMPUTE, who=who, why="START moved back in what they read")
             write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
             found = Applied(number, flow.fingerprint, write.at)
     except BaseException:

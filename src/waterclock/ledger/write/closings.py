@@ -18,6 +18,7 @@ from waterclock.batches.facts import (
     BY_HAND,
     FOLLOW,
     LATE_ROWS,
+    RECOMPUTE,
     RELEASE,
     REOPEN,
     BatchStatus,
@@ -30,7 +31,6 @@ from waterclock.ledger.store.database import Database, Write
 from waterclock.ledger.store.schema import AnyRow, batches, closings, inputs
 from waterclock.timelabel.label import label_of
 
-_RECOMPUTE = "recompute"
 _KNOWN = sa.select(closings.c.label, closings.c.tick, closings.c.first, closings.c.looked, closings.c.asked).where(
     closings.c.table_name == sa.bindparam("of"), closings.c.label.in_(sa.bindparam("labels", expanding=True))
 )
@@ -51,7 +51,7 @@ _REOPEN = (
         batches.c.table_name == sa.bindparam("of"),
         batches.c.label == sa.bindparam("label_"),
         sa.or_(batches.c.current_claim.is_not(None), batches.c.status == BatchStatus.RUNNING.value),
-        sa.or_(batches.c.requested.is_(None), batches.c.requested.in_([FOLLOW, BACKFILL, REOPEN, _RECOMPUTE])),
+        sa.or_(batches.c.requested.is_(None), batches.c.requested.in_([FOLLOW, BACKFILL, REOPEN, RECOMPUTE])),
     )
     # one that is being made, whatever for, was claimed with what held before: it is made once more
     .values(requested_sequence=sa.bindparam("sequence"))
@@ -66,7 +66,7 @@ _END_RELEASE = (
 _REOPEN_LATE = _REOPEN.values(requested=REOPEN)
 # who wants a closed window recomputed wants its late rows as well, which is asked by the verb
 _REOPEN_CLOSED = _REOPEN.values(
-    requested=sa.case((batches.c.requested == _RECOMPUTE, batches.c.requested), else_=REOPEN)
+    requested=sa.case((batches.c.requested == RECOMPUTE, batches.c.requested), else_=REOPEN)
 )
 _READ_TO = (
     sa.select(closings.c.label, closings.c.tick, sa.func.max(inputs.c.high).label("high"))

@@ -12,6 +12,7 @@ from waterclock.batches.audit_trail import RULE_NOTED
 from waterclock.batches.facts import (
     BACKFILL,
     FOLLOW,
+    RECOMPUTE,
     RELEASE,
     REOPEN,
     STRENGTH,
@@ -145,19 +146,26 @@ def request_restate(
     """
     with database.write() as write:
         _check_table(write, table)
-        known = _known(write, table, labels)
-        for label in labels:
-            if label not in known or known[label].current_claim is None:
-                raise refusals.impossible(table, label, "cannot be restated", why="it was never done")
-        asked = [row for row in known.values() if not _is_asked(row, verb)]
-        verbs = {row.label: _stronger(row.requested, verb) for row in asked}
-        # a slice of late rows that is told anew is so for ever; of a closed window it is known what it was made of
-        told_anew = [row.label for row in asked if row.requested == REOPEN and STRENGTH[verb] == STRENGTH[REOPEN]]
-        verbs |= dict.fromkeys(set(told_anew) - read_to_their_ends(write, table, told_anew).keys(), REOPEN)
-        told = {"of": table, "sequence": write.sequence}
-        _each(write, _REQUEST, [told | {"at": row.label, "verb": verbs[row.label]} for row in asked])
-        _log_each(write, f"{said or verb} requested", table, asked, who, why)
-        return tuple(row.label for row in asked)
+        return request_again(write, table, labels, verb, who=who, why=why, said=said)
+
+
+def request_again(
+    write: Write, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
+) -> tuple[datetime, ...]:
+    """Ask it as `request_restate` within a change of the ledger that does more."""
+    known = _known(write, table, labels)
+    for label in labels:
+        if label not in known or known[label].current_claim is None:
+            raise refusals.impossible(table, label, "cannot be restated", why="it was never done")
+    asked = [row for row in known.values() if not _is_asked(row, verb)]
+    verbs = {row.label: _stronger(row.requested, verb) for row in asked}
+    # a slice of late rows that is told anew is so for ever; of a closed window it is known what it was made of
+    told_anew = [row.label for row in asked if row.requested == REOPEN and STRENGTH[verb] == STRENGTH[REOPEN]]
+    verbs |= dict.fromkeys(set(told_anew) - read_to_their_ends(write, table, told_anew).keys(), REOPEN)
+    told = {"of": table, "sequence": write.sequence}
+    _each(write, _REQUEST, [told | {"at": row.label, "verb": verbs[row.label]} for row in asked])
+    _log_each(write, f"{said or verb} requested", table, asked, who, why)
+    return tuple(row.label for row in asked)
 
 
 def request_backfill(
@@ -223,7 +231,7 @@ def _end_releases(write: Write, table: str, rows: Iterable[AnyRow]) -> list[AnyR
 def _asked_before(row: AnyRow) -> str | None:
     before = before_release(row.requested)
     if before is None and row.current_claim is not None and not row.is_suspect and row.missing is None:
-        return "recompute"  # a ledger of before did not keep what it was
+        return RECOMPUTE  # a ledger of before did not keep what it was
     return before
 
 

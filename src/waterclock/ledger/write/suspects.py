@@ -13,7 +13,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from waterclock.ledger.read.content import contents_of
-from waterclock.ledger.read.inputs import overlapping, with_readers
+from waterclock.ledger.read.inputs import IS_CURRENT, overlapping, with_readers
 from waterclock.ledger.store.database import Write
 from waterclock.ledger.store.schema import AnyRow, batches, inputs, tables
 from waterclock.timelabel.intervals import IntervalSet
@@ -21,13 +21,8 @@ from waterclock.timelabel.intervals import IntervalSet
 Key = tuple[str, datetime]
 _CHUNK = 500
 
-_IS_CURRENT = sa.and_(
-    batches.c.table_name == inputs.c.reader,
-    batches.c.label == inputs.c.label,
-    batches.c.current_claim == inputs.c.claim,
-)
 _READERS = with_readers(
-    sa.select(inputs.c.reader, inputs.c.label, batches.c.is_suspect).join(batches, _IS_CURRENT), distinct=True
+    sa.select(inputs.c.reader, inputs.c.label, batches.c.is_suspect).join(batches, IS_CURRENT), distinct=True
 )
 _OUTDATED = (
     sa.select(inputs, tables.c.mode)
@@ -36,7 +31,7 @@ _OUTDATED = (
 )
 _READ = (
     sa.select(inputs, tables.c.mode)
-    .join(batches, _IS_CURRENT)
+    .join(batches, IS_CURRENT)
     .join(tables, tables.c.name == inputs.c.table_name)
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.label.in_(sa.bindparam("labels", expanding=True)))
 )

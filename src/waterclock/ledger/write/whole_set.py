@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BEGINNING, BatchStatus
+from waterclock.batches.facts import BEGINNING, RECOMPUTE, BatchStatus
 from waterclock.batches.records import NO_VERSION, Claim, Input
 from waterclock.flow.choices import Kind
 from waterclock.ledger.store.database import Database, Write
@@ -49,7 +49,7 @@ _PUBLISHES = sa.select(tables.c.name).where(tables.c.kind == Kind.PUBLISH.value)
 _ASK_AGAIN = (
     sa.update(batches)
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None))
-    .values(requested="recompute", requested_sequence=sa.bindparam("then"))
+    .values(requested=RECOMPUTE, requested_sequence=sa.bindparam("then"))
 )
 
 

@@ -13,9 +13,9 @@ import pytest
 from tests.kafka import broker, needs_broker
 from tests.schema_registry import Registry, serving
 from tests.tiny import TOML, Tiny, day, described, labels
+from waterclock.batches.facts import RECOMPUTE
 from waterclock.connectors.kafka import collection
 from waterclock.faults import striking
-from waterclock.planner.plan import RECOMPUTE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

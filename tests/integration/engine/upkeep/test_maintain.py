@@ -14,6 +14,7 @@ import pytest
 
 from tests.integration.engine.upkeep.test_ledger_rebuild import lose, rebuilt
 from tests.tiny import Heard, Tiny, day, described
+from waterclock.batches.facts import RECOMPUTE
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.upkeep.dropping import drop
@@ -21,7 +22,6 @@ from waterclock.engine.upkeep.dropping import look as droppable
 from waterclock.engine.upkeep.maintain import Upkeep, do, look
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
-from waterclock.planner.plan import RECOMPUTE
 from waterclock.selection import Labels
 from waterclock.storage import tidying as storage_upkeep
 

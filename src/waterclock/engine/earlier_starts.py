@@ -1,0 +1,40 @@
+"""Finds the done batches that a flow has made again because START moved back in what they read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from waterclock.batches.facts import RECOMPUTE, LedgerSnapshot
+from waterclock.batches.records import Input
+from waterclock.flow.declarations import Flow
+from waterclock.ledger.ledger import Ledger
+from waterclock.planner.earlier_starts import Batch, begun_earlier, reading_more
+from waterclock.planner.planning import Planner
+
+
+def reading_back(
+    ledger: Ledger, flow: Flow, now: datetime, snapshot: LedgerSnapshot | None = None
+) -> dict[str, tuple[datetime, ...]]:
+    """Return by table the labels that read less than they would under `flow`, as its tables begin earlier.
+
+    `snapshot` is the ledger's, where it is known. Asked before the flow is applied: what it makes then begins there.
+
+    Cost: a snapshot; and for each table whose START lies before all that it has, one look at what was ever read of it.
+    """
+    snapshot = snapshot or ledger.reads.snapshot(flow)
+    planner = Planner(flow)
+    starts = planner.starts(snapshot, now)
+    recorded: dict[Batch, tuple[Input, ...]] = {}
+    for name, (start, first) in begun_earlier(starts, snapshot).items():
+        recorded |= ledger.reads.beginning_within(name, start, first)
+    return reading_more(flow, planner.graph, starts, snapshot, recorded) if recorded else {}
+
+
+def as_applied(ledger: Ledger, flow: Flow, now: datetime) -> LedgerSnapshot:
+    """Return the ledger's past as it will be once `flow` is applied, with what that asks to be made again."""
+    snapshot = ledger.reads.snapshot(flow)
+    if snapshot.flow == flow.fingerprint:
+        return snapshot
+    again = reading_back(ledger, flow, now, snapshot)
+    asking = {(RECOMPUTE, name): labels for name, labels in again.items()}
+    return ledger.reads.snapshot(flow, asking=asking) if asking else snapshot

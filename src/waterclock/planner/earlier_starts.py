@@ -1,0 +1,84 @@
+"""Finds the batches that would read more than they did, because what they read begins earlier: its START moved back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from waterclock.batches.facts import BEGINNING, LedgerSnapshot
+from waterclock.batches.records import Input
+from waterclock.flow.choices import OnRestate
+from waterclock.flow.declarations import Flow
+from waterclock.planner.graph import FlowGraph, Node
+from waterclock.planner.reads import bind
+from waterclock.planner.settlement import is_dropped
+
+Batch = tuple[str, datetime]
+
+
+def begun_earlier(starts: Mapping[str, datetime], snapshot: LedgerSnapshot) -> dict[str, tuple[datetime, datetime]]:
+    """Return, by table that begins before all it has, its START and up to where batches were cut at a later one."""
+    found: dict[str, tuple[datetime, datetime]] = {}
+    for name, start in starts.items():
+        spans = list(snapshot.of(name).covered)
+        if spans:
+            low, high = spans[0]
+            first = high if low == BEGINNING else low  # a first snapshot stands for all before it
+            if start < first:
+                found[name] = start, first
+    return found
+
+
+def reading_more(
+    flow: Flow,
+    graph: FlowGraph,
+    starts: Mapping[str, datetime],
+    snapshot: LedgerSnapshot,
+    recorded: Mapping[Batch, Sequence[Input]],
+) -> dict[str, tuple[datetime, ...]]:
+    """Return, by table, which of the done batches in `recorded`, given with what they read, would read further back.
+
+    Those are left out that could not be made again, or whose table says ON RESTATE REPORT; of a table of which only
+    the newest state is needed, all but its newest.
+    """
+    found: defaultdict[str, list[datetime]] = defaultdict(list)
+    for (name, label), inputs in sorted(recorded.items()):
+        node = graph.nodes.get(name)
+        if node is not None and _may_be_made_again(node, label, inputs, starts, snapshot):
+            more = {read: bound for read, bound in _bound(node, label, flow, starts, inputs) if bound[1] < read.low}
+            if more and is_dropped(more.values(), snapshot) is None:
+                found[name].append(label)
+    return {name: tuple(labels[-1:] if _is_of_newest(graph.nodes[name]) else labels) for name, labels in found.items()}
+
+
+def _may_be_made_again(
+    node: Node, label: datetime, inputs: Sequence[Input], starts: Mapping[str, datetime], snapshot: LedgerSnapshot
+) -> bool:
+    table = node.table
+    return (
+        table.open_of is None  # what is read of open windows is made anew at each tick
+        and table.closes is None  # to make a closed window again opens its books
+        and table.late_rows is None
+        and table.on_restate is not OnRestate.REPORT
+        and label >= starts[table.name]
+        and label not in snapshot.of(table.name).partial  # made whole by itself, once all is there
+        and is_dropped(((it.table, it.low, it.high) for it in inputs), snapshot) is None
+    )
+
+
+def _bound(
+    node: Node, label: datetime, flow: Flow, starts: Mapping[str, datetime], inputs: Sequence[Input]
+) -> Iterator[tuple[Input, tuple[str, datetime, datetime]]]:
+    """Give each recorded read that the table still has, with what it would read now."""
+    window = node.table.cadence.window_of(label)
+    by_text = {str(read): read for read in node.table.reads_of(window)}
+    for recorded in inputs:
+        read = by_text.get(recorded.read)
+        if read is not None and read.table == recorded.table:
+            (bound,) = bind(node.table, window, flow, starts, {read.table: recorded.high}, reads=[read])
+            yield recorded, (read.table, bound.low, bound.high)
+
+
+def _is_of_newest(node: Node) -> bool:
+    return node.is_newest_only or (node.is_made_if_needed and not node.readers)

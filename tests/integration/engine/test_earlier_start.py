@@ -1,0 +1,90 @@
+"""START moves back: what read as far as it went is made again, and no other batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.tiny import Tiny, day, described, labels
+from waterclock.engine.earlier_starts import as_applied
+from waterclock.engine.opening import apply_flow
+from waterclock.planner.planning import Planner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+FLOW = """
+COLLECT raw.o PARTITIONED (id BIGINT, amount INT, at TIMESTAMP) FROM shop.o EVERY DAY START '{start}' BY DATA TIME at;
+TRANSFORM d.firsts PARTITIONED (id KEY PAST 3 DAYS ORDER BY at ELSE DROP, *) AS SELECT * FROM raw.o;
+TRANSFORM d.chain PARTITIONED (n BIGINT, before BIGINT) AS
+    SELECT count(*) AS n, (SELECT max(n) FROM PREVIOUS(d.chain)) AS before FROM raw.o;
+TRANSFORM d.past PARTITIONED AS SELECT count(*) AS n FROM PAST(raw.o, '3 days');
+TRANSFORM d.past_again PARTITIONED AS SELECT sum(n) AS n FROM PAST(d.past, '2 days');
+TRANSFORM d.ever PARTITIONED AS SELECT count(*) AS n FROM HISTORY(raw.o);
+TRANSFORM d.total REPLACE AS SELECT count(*) AS n FROM HISTORY(raw.o);
+TRANSFORM d.own PARTITIONED AS SELECT count(*) AS n FROM raw.o;
+TRANSFORM d.report PARTITIONED ON RESTATE REPORT AS SELECT count(*) AS n FROM PAST(raw.o, '3 days');
+"""
+ROWS = [(1, 1, 1), (1, 2, 2), (1, 3, 3), (2, 1, 1), (2, 2, 4), (3, 9, 6)]  # id, amount, day of January
+TABLES = ("firsts", "chain", "past", "past_again", "ever", "own")
+
+
+def made(root: Path, spark: SparkSession, start: str) -> Tiny:
+    tiny = Tiny(root, spark)
+    tiny.source("o", "id INTEGER, amount INTEGER, at TEXT", [(id_, n, f"2020-01-{at:02} 12:00") for id_, n, at in ROWS])
+    tiny.declare(FLOW.format(start=start))
+    return tiny
+
+
+def held(tiny: Tiny) -> dict[str, list[tuple[Any, ...]]]:
+    return {name: sorted(tiny.rows(f"SELECT * FROM d.{name}"), key=repr) for name in (*TABLES, "total")}
+
+
+def run(tiny: Tiny, now: int) -> None:
+    outcome = tiny.run(day(now))
+    assert not outcome.failed, described(outcome)
+
+
+def test_what_read_as_far_as_start_is_made_again(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = made(tmp_path / "moved", spark, "2020-01-03")
+    run(tiny, 7)
+    own = tiny.runs_of("d.own"), tiny.runs_of("d.report")
+    tiny.declare(FLOW.format(start="2020-01-01"))
+    with tiny.ledger() as ledger:
+        flow = tiny.load().flow
+        plan = Planner(flow).plan(as_applied(ledger, flow, day(7)), day(7))
+    told = {(batch.table, batch.window.label) for batch in plan.batches}
+    assert {label for name, label in told if name == "d.past"} == set(labels(1, 2, 3, 4))
+    assert {label for name, label in told if name == "d.firsts"} == set(labels(1, 2, 3, 4))
+    assert {label for name, label in told if name == "d.own"} == set(labels(1, 2))
+    run(tiny, 7)
+    clean = made(tmp_path / "clean", spark, "2020-01-01")
+    run(clean, 7)
+    assert held(tiny) == held(clean)
+    # what cannot read more is not made again: the two new days alone
+    assert (tiny.runs_of("d.own"), tiny.runs_of("d.report")) == (own[0] + 2, own[1] + 2)
+    before = {name: tiny.runs_of(f"d.{name}") for name in TABLES}
+    run(tiny, 7)
+    assert {name: tiny.runs_of(f"d.{name}") for name in TABLES} == before
+
+
+def test_what_a_person_takes_back_is_not_asked_again(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = made(tmp_path, spark, "2020-01-03")
+    run(tiny, 5)
+    tiny.declare(FLOW.format(start="2020-01-02"))
+    with tiny.opened() as work:
+        apply_flow(work, day(5))
+    with tiny.ledger() as ledger:
+        asked = {
+            name: sorted(facts.requested) for name, facts in ledger.reads.snapshot(tiny.load().flow).tables.items()
+        }
+        assert asked["d.past"] == [day(3), day(4)]
+        ledger.decisions.withdraw("d.past", asked["d.past"], who="ann")
+    with tiny.opened() as work:
+        apply_flow(work, day(5))
+    with tiny.ledger() as ledger:
+        assert not ledger.reads.snapshot(tiny.load().flow).of("d.past").requested

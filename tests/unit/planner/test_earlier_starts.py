@@ -1,0 +1,108 @@
+"""Which batches a START that moves back from the 5th to the 2nd has made again; the 5th to the 9th are done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.model.flows import at, collect, flow, history, latest, past, previous, replace_transform, transform, until
+from tests.unit.planner.pasts import done
+from tests.unit.planner.pasts import past as ledger
+from waterclock.batches.facts import BEGINNING, LedgerSnapshot, Missing, TableFacts
+from waterclock.batches.records import Input
+from waterclock.flow.choices import OnRestate
+from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.planner.earlier_starts import begun_earlier, reading_more
+from waterclock.planner.graph import graph_of
+from waterclock.planner.reads import bind
+from waterclock.timelabel.intervals import IntervalSet
+
+DAILY, APPENDED = collect("daily"), collect("appended", is_partitioned=False)
+OLD, NEW = at("2013-01-05"), at("2013-01-02")
+DONE = ("2013-01-05", "2013-01-10")
+LABELS = ("01-05", "01-06", "01-07", "01-08", "01-09")
+
+
+def made_again(
+    table: Table, *readers: Table, facts: TableFacts | None = None, read: TableFacts | None = None
+) -> list[str]:
+    """Return the labels of a table that are to be made again; `facts` are its own, `read` those of what it reads."""
+    of = flow(DAILY, APPENDED, table, *readers)
+    snapshot = ledger(t=facts or done(DONE), daily=read or done(DONE), appended=done(DONE))
+    recorded = {(table.name, at(f"2013-{day}")): recorded_of(of, table, day) for day in LABELS}
+    starts = dict.fromkeys(of.tables, NEW) | {"t": OLD if table.start == OLD else NEW}
+    found = reading_more(of, graph_of(of), starts, snapshot, recorded)
+    return [f"{label:%m-%d}" for label in found.get("t", ())]
+
+
+def recorded_of(of: Flow, table: Table, day: str) -> tuple[Input, ...]:
+    """Return what a batch read while all began on the 5th."""
+    window = table.cadence.window_of(at(f"2013-{day}"))
+    ticks = dict.fromkeys(of.tables, window.end)
+    return tuple(
+        Input(it.read.table, str(it.read), str(it.scope), it.low, it.high, "", 0, "0.0")
+        for it in bind(table, window, of, dict.fromkeys(of.tables, OLD), ticks)
+    )
+
+
+@pytest.mark.parametrize(
+    ("read", "labels"),
+    [
+        ("daily", ()),
+        (past("daily", "3 days"), LABELS[:2]),
+        (past("daily", "1 days"), ()),
+        (until("daily", "1 days"), LABELS[:1]),
+        (history("daily"), LABELS),
+        (previous("daily"), LABELS[:1]),
+        (previous("appended"), LABELS),
+        ("appended", LABELS),
+        (latest("appended"), LABELS),
+        (latest("daily"), ()),
+    ],
+)
+def test_those_whose_read_reaches_before_the_old_start(read: Read | str, labels: tuple[str, ...]) -> None:
+    assert made_again(transform("t", [read])) == list(labels)
+
+
+def test_of_several_reads_one_is_enough() -> None:
+    assert made_again(transform("t", ["daily", past("daily", "3 days")])) == list(LABELS[:2])
+
+
+def test_a_read_that_a_table_has_no_more_tells_nothing() -> None:
+    table = transform("t", [history("daily")])
+    of = flow(DAILY, APPENDED, table)
+    recorded = {("t", OLD): recorded_of(of, table, "01-05")}
+    of = flow(DAILY, APPENDED, transform("t", [past("daily", "2 days")]))
+    assert reading_more(of, graph_of(of), dict.fromkeys(of.tables, NEW), LedgerSnapshot(), recorded) == {}
+    of = flow(DAILY, APPENDED)
+    assert reading_more(of, graph_of(of), dict.fromkeys(of.tables, NEW), LedgerSnapshot(), recorded) == {}
+
+
+def test_what_cannot_or_should_not_be_made_again_is_left_out() -> None:
+    table = transform("t", [history("daily")])
+    assert made_again(replace(table, on_restate=OnRestate.REPORT)) == []
+    lacks = {at("2013-01-06"): (Missing("daily", at("2013-01-05"), at("2013-01-06")),)}
+    assert made_again(table, facts=done(DONE, partial=lacks)) == ["01-05", "01-07", "01-08", "01-09"]
+    dropped = done(DONE, dropped_before=at("2013-01-03"))
+    assert made_again(table, read=dropped) == []
+    dropped = done(DONE, dropped_before=at("2013-01-04"))
+    assert made_again(transform("t", [past("daily", "3 days")]), read=dropped) == ["01-06"]
+
+
+def test_a_state_that_nobody_reads_is_made_again_alone_where_it_is_the_newest() -> None:
+    total = replace_transform("t", [history("daily")])
+    assert made_again(total) == ["01-09"]
+    assert made_again(total, transform("reader", ["t"])) == list(LABELS)
+
+
+def test_a_table_begins_earlier_where_its_start_lies_before_all_that_it_has() -> None:
+    facts = {
+        "same": done(("2013-01-02", "2013-01-10")),
+        "moved": done(DONE),
+        "gap": done(("2013-01-02", "2013-01-03"), DONE),
+        "new": TableFacts(),
+        "taken": TableFacts(covered=IntervalSet.from_intervals([(BEGINNING, at("2013-01-06"))])),
+    }
+    found = begun_earlier(dict.fromkeys(facts, NEW), LedgerSnapshot(facts))
+    assert found == {"moved": (NEW, OLD), "taken": (NEW, at("2013-01-06"))}
