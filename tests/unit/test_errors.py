@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.errors import WaterclockError, rendered_parts
 
+SOURCE = Path(__file__).parents[2] / "src/waterclock"
 LINES = st.text(st.characters(blacklist_categories=("C", "Z")), min_size=1)
 
 
@@ -15,3 +20,26 @@ def test_what_is_kept_as_text_is_taken_apart_again(
     error = WaterclockError("E731", what, where=where, why=why, fix=fix)
     parts = {"what": f"E731 {what}", "where": where or "", "why": why or "", "fix": fix or ""}
     assert rendered_parts(error.render()) == parts
+
+
+# what a parser or a program of somebody else tells in its own words, and a list of errors that have their own fixes
+WITHOUT_A_FIX = {"E200", "E210", "E220", "E250", "E790", "E812", "E871"}
+
+
+def test_each_refusal_says_how_it_is_mended() -> None:
+    silent = [
+        f"{path.relative_to(SOURCE)}:{call.lineno} {code}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and (code := code_of(call)) is not None and code not in WITHOUT_A_FIX
+        if not {"fix", "transient", None} & {said.arg for said in call.keywords}
+    ]
+    assert not silent, silent
+
+
+def code_of(call: ast.Call) -> str | None:
+    """Return the code of a call that makes an error of it; None for any other."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    codes = [it.value for it in call.args[:2] if isinstance(it, ast.Constant) and isinstance(it.value, str)]
+    found = next((code for code in codes if re.fullmatch(r"E\d{3}", code)), None)
+    return found if name in {"WaterclockError", "refuse"} else None

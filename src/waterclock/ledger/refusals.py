@@ -376,6 +376,7 @@ def closed_already(table: str, label: datetime, tick: datetime) -> WaterclockErr
         f"the books of {where} are closed",
         where=where,
         why=f"they were at {tick:%Y-%m-%d %H:%MZ}, and stay so: what came later is late",
+        fix=f"nothing is to be done; `waterclock audit {where}` shows what they hold",
     )
 
 

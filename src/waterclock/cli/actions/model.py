@@ -126,4 +126,9 @@ def _write(text: str, out: Path) -> None:
         [dot, f"-T{_PICTURES[suffix]}", "-o", str(out)], input=text, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise WaterclockError("E908", "Graphviz could not draw the model", why=done.stderr.strip() or "it does not say")
+        raise WaterclockError(
+            "E908",
+            "Graphviz could not draw the model",
+            why=done.stderr.strip() or "it does not say",
+            fix="write --out model.dot, and look at what it is given",
+        )

@@ -370,12 +370,22 @@ def _lacking(template: str, rows: Sequence[Row]) -> str | None:
 
 def _no_path(template: str, column: str, where: str) -> WaterclockError:
     return WaterclockError(
-        "E845", "a row has no address", where=where, why=f"{column} is NULL, and stands in {template}"
+        "E845",
+        "a row has no address",
+        where=where,
+        why=f"{column} is NULL, and stands in {template}",
+        fix=f"give each row a {column}, or leave such rows out in the query",
     )
 
 
 def _leads_elsewhere(why: str, where: str) -> WaterclockError:
-    return WaterclockError("E877", "a row leads out of its path", where=where, why=f"{why}; it was not sent")
+    return WaterclockError(
+        "E877",
+        "a row leads out of its path",
+        where=where,
+        why=f"{why}; it was not sent",
+        fix="mend the values that stand in the path, or leave such rows out in the query",
+    )
 
 
 def _readable(delivery: Delivery) -> int:

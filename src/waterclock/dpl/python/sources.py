@@ -114,7 +114,9 @@ class Texts:
             raise statements[1].span.refuse("E204", "a semicolon stands inside of an argument", fix="leave it out")
         tokens = statements[0].tokens if statements else []
         if not tokens:
-            raise source.span(0, 1).refuse("E204", "this text is empty")
+            raise source.span(0, 1).refuse(
+                "E204", "this text is empty", fix="write what it is to say, or leave the argument out"
+            )
         source = statements[0].source
         return Cursor(source, words_of(source, tokens), tokens, self.variables)
 

@@ -50,7 +50,11 @@ def branches_of(query: QuerySaid) -> tuple[list[QuerySaid], list[WaterclockError
         else:
             cut = cuts[0] if first == 0 else next(cut for cut in cuts if cut.behind == first)
             errors.append(
-                _span(query, cut.first, cut.behind).refuse("E210", "a query is missing beside UNION ALL BY NAME")
+                _span(query, cut.first, cut.behind).refuse(
+                    "E210",
+                    "a query is missing beside UNION ALL BY NAME",
+                    fix="write it, or leave UNION ALL BY NAME out",
+                )
             )
     return branches, errors
 

@@ -198,7 +198,10 @@ def _connection(
 
 def _unknown_type(name: str, span: Span, capabilities: Mapping[str, Capabilities]) -> WaterclockError:
     if name in _LATER_TYPES:
-        return span.refuse("E208", f"connections of type {name}: not yet", why=f"there are {_list(capabilities)}")
+        return span.refuse(
+            "E208", f"connections of type {name}: not yet", why=f"there are {_list(capabilities)}",
+            fix=f"as in TYPE {_example(capabilities)}",
+        )  # fmt: skip
     return span.refuse(
         "E222",
         f"unknown connection type {name}",

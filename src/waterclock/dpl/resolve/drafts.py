@@ -224,10 +224,12 @@ def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> So
     if capabilities and capabilities.collects <= LINKED:
         by = by_link(draft, unit, by, errors)
     elif capabilities and by.batching not in capabilities.collects:
-        legal = ", ".join(sorted(_BATCHINGS[batching] for batching in capabilities.collects))
+        legal = sorted(_BATCHINGS[batching] for batching in capabilities.collects)
         errors.append(
             draft.at("BY").refuse(
-                "E224", f"{capabilities.type} cannot be collected {_BATCHINGS[by.batching]}", why=f"it can: {legal}"
+                "E224",
+                f"{capabilities.type} cannot be collected {_BATCHINGS[by.batching]}",
+                fix=f"collect it {' or '.join(legal)}",
             )
         )
     check_stream(draft, unit, capabilities, errors)

@@ -50,7 +50,10 @@ def take_choices(
         try:
             if last is not None and piece.word is not None:
                 raise _span(source, [piece.word]).refuse(
-                    "E204", f"{piece.word.text.upper()} stands behind the ELSE", why="ELSE and its query come last"
+                    "E204",
+                    f"{piece.word.text.upper()} stands behind the ELSE",
+                    why="ELSE and its query come last",
+                    fix="write it before the ELSE",
                 )
             condition, query = _parts(source, piece)
             if piece.word is None:

@@ -68,13 +68,15 @@ def parse_clause(word: str, text: str, source: SourceText, *, variables: Mapping
         raise statements[1].span.refuse("E204", "a semicolon stands inside of an argument", fix="leave it out")
     if word == "AS":
         if not statements:
-            raise whole.refuse("E233", "the query is empty")
+            raise whole.refuse("E233", "the query is empty", fix="write one: SELECT ... FROM ...")
         refuse_touching(source, statements[0].tokens)
         return QuerySaid(statements[0].span, statements[0].tokens)
     tokens = statements[0].tokens if statements else []
     cursor = Cursor(source, words_of(source, tokens), tokens, variables)
     if cursor.is_done and word not in FLAG_CLAUSES:
-        raise whole.refuse("E204", f"nothing is said for {word}")
+        raise whole.refuse(
+            "E204", f"nothing is said for {word}", fix=f"write what {word} takes, or leave the argument out"
+        )
     if word == "COLUMNS" and not cursor.at("("):
         value: Any = take_column_entries(cursor)
     else:

@@ -219,7 +219,9 @@ def take_bracketed(cursor: Cursor) -> Expression:
     skip_brackets(cursor)
     inner = [cursor.words[at] for at in range(start + 1, cursor.index - 1)]
     if not inner:
-        raise cursor.since(start).refuse("E204", "expected an expression between the brackets")
+        raise cursor.since(start).refuse(
+            "E204", "expected an expression between the brackets", fix="write one, as in (amount > 0)"
+        )
     span = Span(cursor.source, inner[0].start, inner[-1].end)
     return expression_of(cursor.source, cursor.tokens[inner[0].token : inner[-1].token + 1], span)
 

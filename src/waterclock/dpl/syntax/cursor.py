@@ -170,7 +170,9 @@ class Cursor:
         if self.at(":"):
             value, span = self.variable()
             if not isinstance(value, int) or isinstance(value, bool):
-                raise span.refuse("E217", f"{span.text} is {value!r}, and {what} is a whole number")
+                raise span.refuse(
+                    "E217", f"{span.text} is {value!r}, and {what} is a whole number", fix="give it a whole number"
+                )
             return value
         if self.peek().kind != "number" or not self.peek().text.isdigit():
             self.unexpected(what)

@@ -77,7 +77,7 @@ def _number(cursor: Cursor) -> tuple[Decimal, Span]:
     if cursor.at(":"):
         value, span = cursor.variable()
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise span.refuse("E217", f"{span.text} is {value!r}, and a limit is a number")
+            raise span.refuse("E217", f"{span.text} is {value!r}, and a limit is a number", fix="give it a number")
         return Decimal(str(value)), span
     sign = -1 if cursor.accept("-") else 1
     if cursor.peek().kind != "number":

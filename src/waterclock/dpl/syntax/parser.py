@@ -272,7 +272,14 @@ class _Reader:
         known, both = [*clause_words(kind), *_POSITIONAL[kind]], f"{word.upper} {self.cursor.peek(1).upper}"
         fix = _SUBCLAUSES.get(word.upper) or did_you_mean(word.upper, known) or did_you_mean(both, known)
         fix = fix or did_you_mean(word.upper, _SUBCLAUSES)
-        return self.cursor.here().refuse("E205", f"unknown clause {self.cursor.here().text}", fix=fix)
+        if word.text == "(" and kind in _WITH_COLUMNS:
+            return self.cursor.here().refuse(
+                "E205", "the columns stand too late", why="they come before all clauses but PARTITIONED",
+                fix=f"write {kind.value.upper()} schema.name (columns), and the other clauses behind them",
+            )  # fmt: skip
+        why = None if fix else f"it takes {', '.join(clause_words(kind))}"
+        fix = fix or "mend it, or leave it out"
+        return self.cursor.here().refuse("E205", f"unknown clause {self.cursor.here().text}", why=why, fix=fix)
 
     def _query(self, kind: StatementKind) -> None:
         raw = self.raw
@@ -370,6 +377,7 @@ _SUBCLAUSES = {
     "AS": "AS and the query stand last: ... AS SELECT ...",
     "ELSE": "ELSE stands behind a rule, EXPECT a > 0 ELSE WARN, or behind WHEN condition AS SELECT ...",
 }
+_WITH_COLUMNS = {StatementKind.COLLECT, StatementKind.TRANSFORM, StatementKind.PUBLISH}
 _POSITIONAL = {
     StatementKind.CONNECTION: ("TYPE", "OPTIONS"),
     StatementKind.FUNCTION: ("RETURNS", "RETURN"),

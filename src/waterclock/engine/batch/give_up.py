@@ -65,6 +65,7 @@ def damaged_labels(work: Workplace, table: Table, labels: Sequence[datetime]) ->
                 f"{table.name}@{label_of(label)} cannot be skipped",
                 where=f"{table.name}@{label_of(label)}",
                 why="it is done, and its rows are read by others",
+                fix=f"`waterclock recompute {table.name}@{label_of(label)}` makes it again",
             )
         found[label] = piece
     return found

@@ -54,7 +54,10 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
             if table_exists(folder):  # somebody was quicker
                 break
             if not _is_refused_put(error):
-                raise WaterclockError("E615", "the table cannot be created", where=folder, why=str(error)) from error
+                fix = "see that this user may create files there, and that the disk has room"
+                raise WaterclockError(
+                    "E615", "the table cannot be created", where=folder, why=str(error), fix=fix
+                ) from error
             if attempt == _MOST_TRIES:
                 raise _too_busy(folder) from error
             time.sleep(attempt * _PAUSE)

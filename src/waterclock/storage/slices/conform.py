@@ -241,7 +241,13 @@ class _Plan:
                     why=f"the column is declared {wanted}",
                     fix=f"declare it {have.upper()}, or convert it in the query",
                 )
-        return WaterclockError("E611", "the columns do not fit the table", where=self.table, why=str(error))
+        return WaterclockError(
+            "E611",
+            "the columns do not fit the table",
+            where=self.table,
+            why=str(error),
+            fix="convert them in the query to the types that are declared",
+        )
 
 
 def _legal_names(frame: DataFrame, table: str, *, may_rename: bool) -> tuple[DataFrame, tuple[tuple[str, str], ...]]:

@@ -413,6 +413,7 @@ def _refuse_strangers(scratch: Path, paths: Mapping[datetime, str], folder: str,
             f"rows bear the label {strangers[0].partition('=')[2]}, which is not being made",
             where=folder,
             why=f"the group's labels are {', '.join(label_of(label) for label in paths)}",
+            fix="this is a fault of Waterclock: report it with the table's statement",
         )
 
 
