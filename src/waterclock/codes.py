@@ -80,6 +80,12 @@ WARNINGS: Mapping[str, Code] = {
         "a gathered list, or `row_number` where rows tie may come out otherwise when the same batch is made again. "
         "What is known to be unique, by KEY in column lists, by GROUP BY or DISTINCT, is not warned of.",
     ),
+    "W202": Code(
+        "timelabel comes along unseen",
+        "A warning of `check`: the project runs. Every table has the column timelabel, so a NATURAL JOIN of two goes "
+        "by it as well, and a function of a `*`, as `struct(o.*)`, takes it in. Name the columns, or say EXCEPT "
+        "(timelabel).",
+    ),
 }
 LANGUAGE: Mapping[str, Code] = {
     "E200": Code("errors in the project", "All that is wrong with the project, found together. Nothing of it can run."),

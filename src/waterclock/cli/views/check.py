@@ -58,7 +58,7 @@ class Checked:
 def checked(folder: Path, env: str | None) -> Checked:
     """Check a project, whatever is wrong with it."""
     from waterclock.dpl.config.file_name import FILE
-    from waterclock.dpl.query.row_order import order_warnings
+    from waterclock.dpl.query.query_warnings import query_warnings
     from waterclock.engine.ledger_opening import refuse_unknown
     from waterclock.operations.compatibility import compatibility_errors
     from waterclock.operations.retirements import retirement_errors
@@ -79,7 +79,7 @@ def checked(folder: Path, env: str | None) -> Checked:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
     if errors := [*_of_units(project), *_of_targets(project), *_of_lineage(project)]:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
-    warnings = tuple(in_order(order_warnings(project.flow)))
+    warnings = tuple(in_order(query_warnings(project.flow)))
     return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
 
 

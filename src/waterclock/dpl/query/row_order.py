@@ -1,4 +1,4 @@
-"""Warnings of a flow's queries whose answer depends on the order in which Spark meets rows.
+"""Finds what of a query depends on the order in which Spark meets rows.
 
 Spark promises no such order: other files, more cores or a join done otherwise give another. The same batch made again
 may then differ, and all that reads it is made again too.
@@ -6,13 +6,12 @@ may then differ, and all that reads it is made again too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from waterclock.dpl.query.outputs import span_of
 from waterclock.dpl.query.uniqueness import Uniqueness, keys_of_table
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.sql_parsing import parse_sql
@@ -20,8 +19,6 @@ from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Query, Table
 
-_CODE = "W201"
-_WHY = "Spark promises no order of rows, so the same batch made again may differ, and its readers are made again too"
 _BY_PLACE = (
     exp.RowNumber, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue, exp.First, exp.Last,
 )  # fmt: skip
@@ -33,34 +30,18 @@ _ORDERLESS = (exp.ArraySort, exp.ArraySize, exp.ArrayContains, exp.ArrayMin, exp
 _ORDERLESS_CALLS = frozenset({"CARDINALITY"})
 
 
-def order_warnings(flow: Flow) -> list[WaterclockError]:
-    """Return one warning for each place of a query or view whose answer depends on the order of rows.
-
-    Cost: a parse of each query, some milliseconds
-    """
-    found: list[WaterclockError] = []
-    for table in flow.tables.values():
-        for query in (table.query.branches or (table.query,)) if table.query is not None else ():
-            found.extend(_of_query(flow, query, table))
-    for view in flow.views.values():
-        for query in view.query.branches or (view.query,):
-            found.extend(_of_query(flow, query, None))
-    return found
+def order_left_to_chance(node: Any, unique: Uniqueness) -> tuple[Any, str, str] | None:
+    """Return what of a node of a query hangs on the order of rows: where, what, and how it is mended; else None."""
+    said = _limit(node) or _of_function(node, unique)
+    return None if said is None else (_place_of(node), *said)
 
 
-def _of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[WaterclockError]:
-    source = SourceText(query.place.file, query.text, query.place.line, query.place.column)
-    tree = _tree(source)
-    unique = Uniqueness(_keys_at(flow, query, reader))
-    whole = source.span(0, len(query.text))
-    for node in tree.walk() if tree is not None else ():
-        said = _limit(node) or _of_function(node, unique)
-        if said is not None:
-            what, fix = said
-            yield span_of(_place_of(node), whole).refuse(_CODE, what, why=_WHY, fix=fix)
+def unique_of(flow: Flow, query: Query, reader: Table | None) -> Uniqueness:
+    """Return what is known of a query's reads to be unique."""
+    return Uniqueness(_keys_at(flow, query, reader))
 
 
-def _tree(source: SourceText) -> Any:
+def parsed(source: SourceText) -> Any:
     """Return the syntax tree of a query; None for one that cannot be read, which is told where it is declared."""
     try:
         trees = parse_sql(source, dialect().tokenize(source.text))
@@ -77,7 +58,7 @@ def _keys_at(flow: Flow, query: Query, reader: Table | None) -> dict[int, tuple[
         if read is not None:
             keys[each.start] = keys_of_table(flow, read, reader)
         elif each.view is not None:
-            tree = _tree(SourceText("", each.view.text))
+            tree = parsed(SourceText("", each.view.text))
             keys[each.start] = Uniqueness(_keys_at(flow, each.view, reader)).of_query(tree) or ()
     return keys
 

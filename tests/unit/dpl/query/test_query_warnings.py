@@ -6,7 +6,7 @@ import pytest
 
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.dpl.query.row_order import order_warnings
+from waterclock.dpl.query.query_warnings import query_warnings
 from waterclock.errors import WaterclockError
 
 TABLES = """
@@ -24,7 +24,7 @@ def warnings(folder: Path, query: str) -> list[WaterclockError]:
     (folder / "flows").mkdir(exist_ok=True)
     (folder / "waterclock.toml").write_text('[project]\nname = "x"\n')
     (folder / "flows" / "a.dpl").write_text(f"{TABLES}\nTRANSFORM m.t PARTITIONED EVERY DAY AS {query};")
-    return order_warnings(load_project(folder, capabilities=capabilities()).flow)
+    return query_warnings(load_project(folder, capabilities=capabilities()).flow)
 
 
 @pytest.mark.parametrize(
@@ -107,3 +107,35 @@ def test_a_view_is_looked_through_for_keys_and_warned_of_at_its_own_place(tmp_pa
 def test_each_query_of_a_union_by_name_is_looked_at(tmp_path: Path) -> None:
     query = "SELECT first(url) AS u FROM raw.click UNION ALL BY NAME SELECT last(url) AS u FROM raw.click"
     assert [found.what.split()[0] for found in warnings(tmp_path, query)] == ["first", "last"]
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        ("SELECT id FROM raw.sale NATURAL JOIN raw.click", "NATURAL JOIN goes by timelabel too"),
+        ("SELECT s.id FROM raw.sale s NATURAL LEFT JOIN PAST(raw.click, '2 days') c", "NATURAL JOIN goes by"),
+        ("SELECT struct(s.*) AS s FROM raw.sale s", "struct(s.*) takes timelabel too"),
+        ("SELECT xxhash64(*) AS h FROM raw.sale", "(*) takes timelabel too"),
+        ("SELECT to_json(struct(*)) AS j FROM HISTORY(raw.sale)", "struct(*) takes timelabel too"),
+    ],
+)
+def test_timelabel_that_comes_along_unseen_is_warned_of(tmp_path: Path, query: str, what: str) -> None:
+    (found,) = warnings(tmp_path, query)
+    assert found.code == "W202"
+    assert what in str(found.what)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT s.id FROM raw.sale s JOIN raw.click c USING (at)",
+        "SELECT id FROM raw.sale NATURAL JOIN (SELECT at FROM raw.click) c",
+        "SELECT struct(s.* EXCEPT (timelabel)) AS s FROM raw.sale s",
+        "SELECT struct(s.*) AS s FROM (SELECT id, at FROM raw.sale) s",
+        "SELECT count(*) AS n, count(DISTINCT s.*) AS m FROM raw.sale s",
+        "SELECT * FROM raw.sale",
+        "WITH s AS (SELECT id FROM raw.sale) SELECT struct(s.*) AS s FROM s",
+    ],
+)
+def test_what_names_its_columns_is_not_warned_of(tmp_path: Path, query: str) -> None:
+    assert warnings(tmp_path, query) == []

@@ -1,0 +1,90 @@
+"""Warnings of a flow's queries: what runs, and may answer otherwise than was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sqlglot import exp
+
+from waterclock.dpl.query.outputs import span_of
+from waterclock.dpl.query.row_order import order_left_to_chance, parsed, unique_of
+from waterclock.dpl.syntax.source_text import SourceText
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Flow, Query, Table
+
+_WHY_ORDER = (
+    "Spark promises no order of rows, so the same batch made again may differ, and its readers are made again too"
+)
+_WHY_LABEL = "timelabel is a column of every table, and a * has it too"
+
+
+def query_warnings(flow: Flow) -> list[WaterclockError]:
+    """Return one warning for each place of a query or view that goes by the order of rows, or by timelabel unseen.
+
+    Cost: a parse of each query, some milliseconds
+    """
+    found: list[WaterclockError] = []
+    for table in flow.tables.values():
+        for query in (table.query.branches or (table.query,)) if table.query is not None else ():
+            found.extend(_of_query(flow, query, table))
+    for view in flow.views.values():
+        for query in view.query.branches or (view.query,):
+            found.extend(_of_query(flow, query, None))
+    return found
+
+
+def _of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[WaterclockError]:
+    source = SourceText(query.place.file, query.text, query.place.line, query.place.column)
+    tree = parsed(source)
+    unique = unique_of(flow, query, reader)
+    whole = source.span(0, len(query.text))
+    for node in tree.walk() if tree is not None else ():
+        chance = order_left_to_chance(node, unique)
+        if chance is not None:
+            at, what, fix = chance
+            yield span_of(at, whole).refuse("W201", what, why=_WHY_ORDER, fix=fix)
+        for look in _LOOKS:
+            seen = look(node)
+            if seen is not None:
+                at, what, fix = seen
+                yield span_of(at, whole).refuse("W202", what, why=_WHY_LABEL, fix=fix)
+
+
+def _natural(node: Any) -> tuple[Any, str, str] | None:
+    if not isinstance(node, exp.Join) or node.method != "NATURAL" or not _is_stored(node.this):
+        return None
+    return node.this, "NATURAL JOIN goes by timelabel too", "say JOIN ... USING (the columns that are meant)"
+
+
+def _star_of_function(node: Any) -> tuple[Any, str, str] | None:
+    if not isinstance(node, exp.Star) or any(
+        each.name.lower() == "timelabel" for each in node.args.get("except_") or ()
+    ):
+        return None
+    column = node.parent if isinstance(node.parent, exp.Column) else None
+    call = (column or node).parent
+    if not isinstance(call, exp.Func) or isinstance(call, exp.Count):
+        return None
+    select = call.find_ancestor(exp.Select)
+    if select is None or not any(map(_is_stored, _sources(select, column.table if column is not None else ""))):
+        return None
+    name = call.name if isinstance(call, exp.Anonymous) else str(call.sql_name()).lower()
+    star = f"{column.table}.*" if column is not None and column.table else "*"
+    return call, f"{name}({star}) takes timelabel too", f"say {star} EXCEPT (timelabel), or name the columns"
+
+
+_LOOKS: tuple[Callable[[Any], tuple[Any, str, str] | None], ...] = (_natural, _star_of_function)
+
+
+def _sources(select: exp.Select, alias: str) -> Iterator[Any]:
+    """Give what stands in FROM and JOIN; of one name, where there is one."""
+    from_ = select.args.get("from_")
+    found = [from_.this] if from_ is not None else []
+    found += [join.this for join in select.args.get("joins") or ()]
+    return (each for each in found if not alias or str(each.alias_or_name).lower() == alias.lower())
+
+
+def _is_stored(node: Any) -> bool:
+    """Tell whether a source is a table of the flow, by itself or in PAST and the like; no query and no name of WITH."""
+    return isinstance(node, exp.Table) and (bool(node.db) or isinstance(node.this, exp.Func))
