@@ -49,7 +49,7 @@ def reading_more(
             more = {read: bound for read, bound in _bound(node, label, flow, starts, inputs) if bound[1] < read.low}
             if more and is_dropped(more.values(), snapshot) is None:
                 found[name].append(label)
-    return {name: tuple(labels[-1:] if _is_of_newest(graph.nodes[name]) else labels) for name, labels in found.items()}
+    return {name: tuple(labels[-1:] if _is_of_newest(graph, name) else labels) for name, labels in found.items()}
 
 
 def _may_be_made_again(
@@ -80,5 +80,9 @@ def _bound(
             yield recorded, (read.table, bound.low, bound.high)
 
 
-def _is_of_newest(node: Node) -> bool:
-    return node.is_newest_only or (node.is_made_if_needed and not node.readers)
+def _is_of_newest(graph: FlowGraph, name: str) -> bool:
+    """Tell whether the newest state of a table is all that anything is made of."""
+    node = graph.nodes[name]
+    return node.is_newest_only or (
+        node.is_made_if_needed and all(_is_of_newest(graph, reader) for reader, _ in node.readers)
+    )

@@ -6,7 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from tests.model.flows import at, collect, flow, history, latest, past, previous, replace_transform, transform, until
+from tests.model.flows import (
+    at,
+    collect,
+    flow,
+    history,
+    latest,
+    past,
+    previous,
+    publish,
+    replace_transform,
+    transform,
+    until,
+)
 from tests.unit.planner.pasts import done
 from tests.unit.planner.pasts import past as ledger
 from waterclock.batches.facts import BEGINNING, LedgerSnapshot, Missing, TableFacts
@@ -94,6 +106,10 @@ def test_a_state_that_nobody_reads_is_made_again_alone_where_it_is_the_newest() 
     total = replace_transform("t", [history("daily")])
     assert made_again(total) == ["01-09"]
     assert made_again(total, transform("reader", ["t"])) == list(LABELS)
+    sent = publish("sent", total)
+    assert made_again(total, sent) == ["01-09"]
+    assert made_again(total, replace_transform("twice", ["t"]), sent) == ["01-09"]
+    assert made_again(total, replace_transform("twice", ["t"]), transform("reader", ["twice"])) == list(LABELS)
 
 
 def test_a_table_begins_earlier_where_its_start_lies_before_all_that_it_has() -> None:
