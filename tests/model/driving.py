@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -16,7 +16,8 @@ from tests.model.random_flow import EVE, RandomFlow
 from tests.model.toy import Rows, ToyLake, ToyTable, digest
 from waterclock.batches.facts import FOLLOW, BatchStatus, LedgerSnapshot
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
-from waterclock.flow.choices import Kind
+from waterclock.engine.earlier_starts import reading_back
+from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ClaimRefused
@@ -29,6 +30,7 @@ from waterclock.selection import Labels
 from waterclock.timelabel.window import Window
 
 CODE = "code"
+FIRST_START = EVE - timedelta(days=4)  # the oracle's era holds all that is read from there on
 
 
 class Clock:
@@ -77,6 +79,8 @@ class Driver:
     while others, and they themselves, are being made; then nobody can say how often each must run. `is_calm`: nobody
     decides anything. `pause_rate`: how often tables, or all of them, are paused and resumed meanwhile; `refused` counts
     the claims refused for that.
+    `begins_earlier`: START moves back at the end; `began`: where tables began before that;
+    `begun_earlier` counts what is asked to be made again for it.
     `partial` are batches that were made without some of what they read, `went_without` counts all that ever were.
     """
 
@@ -107,6 +111,9 @@ class Driver:
     partial: set[Key] = field(default_factory=set)
     went_without: int = 0
     turn: int = 0
+    begins_earlier: bool = False
+    begun_earlier: int = 0
+    began: dict[str, datetime] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.books = Bookkeeper(self.random, self.flow, self.lake, self.ledger, self.planner)
@@ -152,6 +159,9 @@ class Driver:
         self.rest()
         if self.random.random() < 0.5:
             self.change_the_beginning()
+            self.rest()
+        if self.begins_earlier:
+            self.begin_earlier()
             self.rest()
 
     def rest(self, most: int = 1_000_000) -> None:
@@ -304,6 +314,30 @@ class Driver:
                     self.ledger.decisions.request_restate(name, [label], "recollect", who="test")
                     self.asked[name, label] = self.turn
 
+    def begin_earlier(self) -> None:
+        """Move START of collects by data time back by some windows, in a new flow that is applied."""
+        self.began = dict(self.planner.starts(self.snapshot(), self.now))
+        tables = dict(self.flow.tables)
+        for name, table in tables.items():
+            source = table.source
+            if source is not None and source.batching is Batching.DATA_TIME and table.start is not None:
+                start = table.start
+                for _ in range(self.random.choice((0, 1, 2, 4))):
+                    start = max(table.cadence.previous(start), min(start, FIRST_START))
+                tables[name] = replace(table, start=start)
+        self.flow = replace(self.flow, tables=tables, fingerprint=f"{self.flow.fingerprint}, begun earlier")
+        self.planner = self.books.planner = Planner(self.flow)
+        self.books.flow = self.flow
+        for name, toy in self.lake.tables.items():
+            toy.table = tables[name]
+        self.ledger.declared.apply(self.flow, who="test", now=self.now, runner="test", reading_back=self._reading_back)
+
+    def _reading_back(self) -> dict[str, tuple[datetime, ...]]:
+        again = reading_back(self.ledger, self.flow, self.now)
+        self.begun_earlier += sum(map(len, again.values()))
+        self.asked |= {(name, label): self.turn for name, labels in again.items() for label in labels}
+        return again
+
     def follow(self, verb: str, name: str, label: datetime) -> None:
         """Ask, as `recompute` does, that the older states which rest on a batch follow it."""
         asking: dict[tuple[str, str], Collection[datetime]] = {(verb, name): [label]}
@@ -422,7 +456,8 @@ class Driver:
         key = (batch.table, batch.label)
         node = self.planner.graph.nodes[batch.table]
         if node.is_ordered and not node.is_made_if_needed and not batch.is_revision:
-            done = self.lake.tables[batch.table].slices
+            began = self.began.get(batch.table, batch.label)  # what START moved back to comes after what was there
+            done = [it for it in self.lake.tables[batch.table].slices if (it < began) == (batch.label < began)]
             assert not done or max(done) < batch.label, f"{key} ran out of label order"
         self.batches += 1
         self.commits[key] += 1

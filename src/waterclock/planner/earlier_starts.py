@@ -39,8 +39,8 @@ def reading_more(
 ) -> dict[str, tuple[datetime, ...]]:
     """Return, by table, which of the done batches in `recorded`, given with what they read, would read further back.
 
-    Those are left out that could not be made again, or whose table says ON RESTATE REPORT; of a table of which only
-    the newest state is needed, all but its newest.
+    Those are left out that could not be made again, or whose table says ON RESTATE REPORT; and of a publish of whole
+    states all but the newest. Older states of a table are right as of their ticks too.
     """
     found: defaultdict[str, list[datetime]] = defaultdict(list)
     for (name, label), inputs in sorted(recorded.items()):
@@ -49,7 +49,7 @@ def reading_more(
             more = {read: bound for read, bound in _bound(node, label, flow, starts, inputs) if bound[1] < read.low}
             if more and is_dropped(more.values(), snapshot) is None:
                 found[name].append(label)
-    return {name: tuple(labels[-1:] if _is_of_newest(graph, name) else labels) for name, labels in found.items()}
+    return {name: tuple(labels[-1:] if graph.nodes[name].is_newest_only else labels) for name, labels in found.items()}
 
 
 def _may_be_made_again(
@@ -78,11 +78,3 @@ def _bound(
         if read is not None and read.table == recorded.table:
             (bound,) = bind(node.table, window, flow, starts, {read.table: recorded.high}, reads=[read])
             yield recorded, (read.table, bound.low, bound.high)
-
-
-def _is_of_newest(graph: FlowGraph, name: str) -> bool:
-    """Tell whether the newest state of a table is all that anything is made of."""
-    node = graph.nodes[name]
-    return node.is_newest_only or (
-        node.is_made_if_needed and all(_is_of_newest(graph, reader) for reader, _ in node.readers)
-    )

@@ -23,7 +23,7 @@ from tests.unit.planner.pasts import done
 from tests.unit.planner.pasts import past as ledger
 from waterclock.batches.facts import BEGINNING, LedgerSnapshot, Missing, TableFacts
 from waterclock.batches.records import Input
-from waterclock.flow.choices import OnRestate
+from waterclock.flow.choices import Mode, OnRestate
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.planner.earlier_starts import begun_earlier, reading_more
 from waterclock.planner.graph import graph_of
@@ -102,14 +102,10 @@ def test_what_cannot_or_should_not_be_made_again_is_left_out() -> None:
     assert made_again(transform("t", [past("daily", "3 days")]), read=dropped) == ["01-06"]
 
 
-def test_a_state_that_nobody_reads_is_made_again_alone_where_it_is_the_newest() -> None:
-    total = replace_transform("t", [history("daily")])
-    assert made_again(total) == ["01-09"]
-    assert made_again(total, transform("reader", ["t"])) == list(LABELS)
-    sent = publish("sent", total)
-    assert made_again(total, sent) == ["01-09"]
-    assert made_again(total, replace_transform("twice", ["t"]), sent) == ["01-09"]
-    assert made_again(total, replace_transform("twice", ["t"]), transform("reader", ["twice"])) == list(LABELS)
+def test_each_state_is_made_again_but_sent_alone_where_it_is_the_newest() -> None:
+    assert made_again(replace_transform("t", [history("daily")])) == list(LABELS)
+    assert made_again(publish("t", APPENDED, mode=Mode.REPLACE)) == ["01-09"]
+    assert made_again(publish("t", APPENDED)) == []
 
 
 def test_a_table_begins_earlier_where_its_start_lies_before_all_that_it_has() -> None:
