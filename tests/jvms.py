@@ -29,7 +29,7 @@ _SPARK = {
 
 def set_jvms(*, compile_queries: bool) -> None:
     """Set what JVMs are given that this process and its children start; what is set already stays."""
-    archive = (f"-XX:SharedArchiveFile={ARCHIVE}",) if ARCHIVE.exists() else ()
+    archive = (f'"-XX:SharedArchiveFile={ARCHIVE}"',) if ARCHIVE.exists() else ()
     spark = () if compile_queries else tuple(f"-D{name}={value}" for name, value in _SPARK.items())
     os.environ.setdefault("JAVA_TOOL_OPTIONS", " ".join((*_OPTIONS, *archive, *spark)))
 

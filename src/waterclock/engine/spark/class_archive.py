@@ -65,7 +65,8 @@ def write_archive(path: Path, options: str = "") -> None:
     with tempfile.TemporaryDirectory(prefix=".classes-", dir=path.parent) as scratch:
         written = Path(scratch) / path.name
         own = os.environ.get("JAVA_TOOL_OPTIONS", "")
-        given = {"JAVA_TOOL_OPTIONS": f"{own} {options} -XX:ArchiveClassesAtExit={written} -Xlog:disable".strip()}
+        archive = f'"-XX:ArchiveClassesAtExit={written}"'  # in quotes: the path may have blanks
+        given = {"JAVA_TOOL_OPTIONS": f"{own} {options} {archive} -Xlog:disable".strip()}
         done = subprocess.run(
             [sys.executable, "-m", __name__, scratch],
             env={**os.environ, **given},

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,20 @@ def test_where_none_was_written_it_is_told_and_nothing_is_left(archive: Path) ->
         write_archive(archive, "-XX:NoSuchOption")
     assert (refused.value.code, refused.value.where) == ("E707", str(archive))
     assert list(archive.parent.iterdir()) == []
+
+
+def test_its_folder_may_have_blanks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, str] = {}
+
+    def run(command: list[str], *, env: dict[str, str], **_: object) -> subprocess.CompletedProcess[str]:
+        given.update(env)
+        return subprocess.CompletedProcess(command, 1, "", "ended")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(WaterclockError, match="ended"):
+        write_archive(tmp_path / "Flüsse und x" / "classes.jsa")
+    (option,) = [it for it in shlex.split(given["JAVA_TOOL_OPTIONS"]) if it.startswith("-XX:ArchiveClassesAtExit=")]
+    assert option.endswith("classes.jsa")
 
 
 def test_an_archive_that_is_there_is_not_written_again(archive: Path) -> None:
