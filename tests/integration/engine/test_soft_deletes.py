@@ -31,8 +31,13 @@ PUBLISH shop.people TO ops.people_now MERGE;
 
 
 def options_of(database: Database) -> str:
+    """Return the options of a connection as a project file says them, secrets by the option's name."""
     listed = (
-        f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value}"
+        f'{name} = {{{{ secret = "{name}" }}}}'
+        if name in database.secrets
+        else f'{name} = "{value}"'
+        if isinstance(value, str)
+        else f"{name} = {value}"
         for name, value in database.setting.options.items()
     )
     return ", ".join(listed)
@@ -47,8 +52,12 @@ def options_of(database: Database) -> str:
         pytest.param("mysql", marks=pytest.mark.slow),
     ],
 )
-def test_what_is_marked_goes_and_comes_back_with_its_mark(kind: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_what_is_marked_goes_and_comes_back_with_its_mark(
+    kind: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     database = DATABASES[kind](tmp_path)
+    for name in database.secrets:
+        monkeypatch.setenv(f"WATERCLOCK_SECRET_{name.upper()}", str(database.setting.options[name]))
     toml = TOML + f"connections.ops = {{{{ {options_of(database)} }}}}\n"
     tiny = Tiny(tmp_path, spark, toml=toml)
     tiny.declare(f"CREATE CONNECTION ops TYPE {kind};{FLOW}")
