@@ -65,7 +65,7 @@ class Declared(Section):
     set_starts = on_its_database(applying.set_starts)
     former = on_its_database(renaming.former)
     say_pending = on_its_database(renaming.say_pending)
-    refuse_pending = on_its_database(renaming.refuse_pending)
+    refuse_pending = on_its_database(applying.refuse_pending)
     said_pending = on_its_database(renaming.said_pending)
 
 

@@ -255,9 +255,9 @@ def test_errors_pass_as_they_are_through_python(tmp_path: Path) -> None:
         open_project(tmp_path, None)
 
 
-def _broken(*_: object) -> None:
+def _broken(*_: object, **__: object) -> None:
     raise ZeroDivisionError("seven")
 
 
-def _interrupted(*_: object) -> None:
+def _interrupted(*_: object, **__: object) -> None:
     raise KeyboardInterrupt

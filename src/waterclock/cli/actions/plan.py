@@ -75,7 +75,7 @@ class Planned:
 def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Planned:
     """Plan what is selected; where no labels are, count too those that are not needed or stood for.
 
-    Raises  E318 for a WAS that the next run would refuse
+    Raises  E318, E405 for a flow that the next run would refuse
     """
     if at.ledger is not None:
         at.ledger.declared.refuse_pending(at.flow)

@@ -10,7 +10,7 @@ from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.rebuild import Remade, plan_rebuild, rebuild_table
-from waterclock.ledger.write.redeclare import Difference
+from waterclock.ledger.write.applying import Difference
 from waterclock.operations.opening import open_project, selected
 from waterclock.operations.words import count_words
 from waterclock.timelabel.label import label_of

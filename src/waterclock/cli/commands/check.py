@@ -28,7 +28,7 @@ def check(
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.theme import console
 
-    found = checked(project, env)
+    found = checked(project, env, connect=connect)
     if not (connect and found.project):
         if json:
             print_json(found.to_json() | {"connections": []})

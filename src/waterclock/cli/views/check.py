@@ -55,8 +55,8 @@ class Checked:
         }
 
 
-def checked(folder: Path, env: str | None) -> Checked:
-    """Check a project, whatever is wrong with it."""
+def checked(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
+    """Check a project, whatever is wrong with it; a ledger on a server is asked what it would refuse with `connect`."""
     from waterclock.dpl.config.file_name import FILE
     from waterclock.dpl.query.query_warnings import query_warnings
     from waterclock.engine.ledger_opening import refuse_unknown
@@ -75,7 +75,8 @@ def checked(folder: Path, env: str | None) -> Checked:
         error.where = error.where or f"ledger, below [env.{project.env}] in {FILE}"
         return Checked(None, env, (error,), time.perf_counter() - begun)
     late = retirement_errors(project, datetime.now(UTC))
-    if errors := [*_of_links(project), *compatibility_errors(project), *late]:
+    of_ledger = [*compatibility_errors(project), *late, *_of_ledger(project, connect=connect)]
+    if errors := [*_of_links(project), *of_ledger]:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
     if errors := [*_of_units(project), *_of_targets(project), *_of_lineage(project)]:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
@@ -90,6 +91,33 @@ def _of_links(project: Project) -> list[WaterclockError]:
     from waterclock.engine.links import link_errors
 
     return link_errors(project)
+
+
+def _of_ledger(project: Project, *, connect: bool) -> list[WaterclockError]:
+    """Find what each run would refuse as tables have batches; what reads a ledger is loaded where there is one.
+
+    A ledger that does not answer is told by what works with it, and by `check --connect`.
+    """
+    from waterclock.engine.ledger_opening import ledger_url
+
+    url = ledger_url(project)
+    is_file = url.startswith("sqlite:///")
+    if not (connect or is_file) or (is_file and not Path(url.removeprefix("sqlite:///").partition("?")[0]).is_file()):
+        return []
+    from waterclock.ledger.ledger import Ledger
+
+    try:
+        ledger = Ledger.open(url, create=False)
+    except WaterclockError:
+        return []
+    if ledger is None:
+        return []
+    with ledger:
+        try:
+            ledger.declared.refuse_pending(project.flow)
+        except WaterclockError as error:
+            return flattened([error])
+    return []
 
 
 def _of_units(project: Project) -> Iterator[WaterclockError]:

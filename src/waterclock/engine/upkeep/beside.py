@@ -26,7 +26,7 @@ from waterclock.flow.links import upstream_of
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.whole_set import Current
 from waterclock.ledger.write.adopt import Committed
-from waterclock.ledger.write.redeclare import Difference
+from waterclock.ledger.write.applying import Difference
 from waterclock.planner.closings import until_reads
 from waterclock.planner.open_windows import states_asked
 from waterclock.planner.plan import Plan, Status

@@ -30,8 +30,8 @@ from waterclock.flow.declarations import Table
 from waterclock.ledger.refusals import needs_rebuild
 from waterclock.ledger.refused_rebuilds import cannot_recut
 from waterclock.ledger.write.adopt import Committed
+from waterclock.ledger.write.applying import Difference
 from waterclock.ledger.write.rebuilding import at_work
-from waterclock.ledger.write.redeclare import Difference
 from waterclock.storage.commit.rebuild import commit_whole_state, remake
 from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.log.delta_log import table_exists

@@ -45,8 +45,8 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.whole_set import Current
 from waterclock.ledger.refusals import held
 from waterclock.ledger.refused_rebuilds import cannot_follow, cannot_sort, not_whole
+from waterclock.ledger.write.applying import Difference
 from waterclock.ledger.write.rebuilding import at_work
-from waterclock.ledger.write.redeclare import Difference
 from waterclock.ownership import make_private_folder
 from waterclock.planner.estimate import Estimate, estimate
 from waterclock.planner.plan import Plan

@@ -17,10 +17,12 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import Database, Write
-from waterclock.ledger.store.schema import batches, claim_labels, events, flows, ledger, tables
+from waterclock.ledger.store.schema import AnyRow, batches, claim_labels, events, flows, ledger, tables
 from waterclock.ledger.write.decisions import request_again
-from waterclock.ledger.write.renaming import free_location, rename_tables
+from waterclock.ledger.write.renaming import free_location, pending_renames, rename_tables
 
+Difference = tuple[str, str, str]
+"""What of a table's declaration differs, what it was, and what it is now."""
 SIGNATURE = ("kind", "type", "mode", "cadence", "zone", "keys")
 
 _PROJECT = sa.select(ledger.c.project, ledger.c.flow)
@@ -118,6 +120,28 @@ def apply(
     return found
 
 
+def refuse_pending(database: Database, flow: Flow) -> None:
+    """Raise what `apply` would refuse of the declarations, so that a plan does not promise it; changes nothing.
+
+    Raises  E318 as `rename_tables`, else E405 as `apply`
+    """
+    said, since = database.said, database.said_since
+    database.say_names({})
+    try:
+        with database.read() as connection:
+            rows = {row.name: row for row in connection.execute(_TABLES)}
+            renames, errors = pending_renames(connection, flow, set(rows))
+            raise_all(errors)
+            for name, table in flow.tables.items():
+                row = rows.get(renames.get(name, name))
+                differs = [] if row is None else differs_from(row, table)
+                if row is not None and differs and _has_batches(connection, row.name):
+                    errors.append(refusals.needs_rebuild(name, differs, str(table.place)))
+    finally:
+        database.say_names(said, since)
+    raise_all(errors)
+
+
 def applied(database: Database) -> Applied | None:
     """Return the flow that claims must carry; None before the first."""
     with database.read() as connection:
@@ -167,8 +191,8 @@ def _put_tables(write: Write, flow: Flow, who: str) -> None:
             empty = {"location": location, "head_version": -1, "changes": 0}
             new.append({"name": table.name, "is_declared": True, "start": table.start} | says | empty)
             continue
-        differs = [(what, getattr(row, what), says[what]) for what in SIGNATURE if getattr(row, what) != says[what]]
-        if differs and write.execute(_HAS_BATCHES, {"of": table.name}).scalar():
+        differs = differs_from(row, table)
+        if differs and _has_batches(write.connection, table.name):
             errors.append(refusals.needs_rebuild(table.name, differs, str(table.place)))
         elif differs:
             _forget_asked(write, table.name, who)
@@ -187,6 +211,16 @@ def _forget_asked(write: Write, table: str, who: str) -> None:
     if labels := list(write.execute(_ASKED, {"of": table}).scalars()):
         write.log("request withdrawn", who=who, table=table, labels=labels)
     write.execute(_FORGET_ASKED, {"of": table})
+
+
+def _has_batches(connection: sa.Connection, table: str) -> bool:
+    return bool(connection.execute(_HAS_BATCHES, {"of": table}).scalar())
+
+
+def differs_from(row: AnyRow, table: Table) -> list[Difference]:
+    """Say what a declaration changes of a table, as the ledger has it, that only `rebuild` may change."""
+    says: Mapping[str, str] = signature_of(table)
+    return [(what, getattr(row, what), says[what]) for what in SIGNATURE if getattr(row, what) != says[what]]
 
 
 def signature_of(table: Table) -> dict[str, str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import sqlalchemy as sa
 
 from waterclock.batches.facts import BEGINNING, FOREVER, OpenClaim
@@ -14,13 +12,11 @@ from waterclock.ledger.store.database import Database, Write
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claims, tables, versions
 from waterclock.ledger.store.sums import SET_SUMS
 from waterclock.ledger.write.adopt import Committed
-from waterclock.ledger.write.applying import SIGNATURE, signature_of
+from waterclock.ledger.write.applying import SIGNATURE, Difference, differs_from, signature_of
 from waterclock.ledger.write.claims import put_claim
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.suspects import mark_readers
 from waterclock.timelabel.intervals import IntervalSet
-
-Difference = tuple[str, str, str]
 
 _TABLES = sa.select(tables)
 _TABLE = _TABLES.where(tables.c.name == sa.bindparam("of"))
@@ -62,7 +58,9 @@ def differences(database: Database, flow: Flow) -> dict[str, list[Difference]]:
     with database.read() as connection:
         known = {row.name: row for row in connection.execute(_TABLES)}
         busy = set(connection.execute(_WITH_BATCHES).scalars())
-    found = {name: _differs(row, flow.tables[name]) for name, row in known.items() if name in busy & flow.tables.keys()}
+    found = {
+        name: differs_from(row, flow.tables[name]) for name, row in known.items() if name in busy & flow.tables.keys()
+    }
     return {name: differs for name, differs in found.items() if differs}
 
 
@@ -100,7 +98,7 @@ def redeclare(
     with database.write() as write:
         _refuse_open(table.name, write.execute(_OPEN, {"of": table.name}).first())
         row = write.execute(_TABLE, {"of": table.name}).one()
-        differs = {what for what, _, _ in _differs(row, table)}
+        differs = {what for what, _, _ in differs_from(row, table)}
         write.execute(_REDECLARE, {"of": table.name, "version": version} | signature_of(table))
         if found is not None or table.is_fold or is_new_log:
             write.execute(_FORGET_VERSIONS, {"of": table.name, "claim_": claim})
@@ -127,11 +125,6 @@ def _record(write: Write, found: Committed) -> None:
     ]
     if values:
         write.execute(_ASK, values)
-
-
-def _differs(row: AnyRow, table: Table) -> list[Difference]:
-    says: Mapping[str, str] = signature_of(table)
-    return [(what, getattr(row, what), says[what]) for what in SIGNATURE if getattr(row, what) != says[what]]
 
 
 def _refuse_open(table: str, row: AnyRow | None) -> None:

@@ -128,24 +128,18 @@ def say_pending(database: Database, flow: Flow) -> None:
     database.say_names({was: now for now, was in by_name.items()} | recoded, since)
 
 
-def refuse_pending(database: Database, flow: Flow) -> None:
-    """Raise what the next run will refuse of what a flow says by WAS, so that a plan does not promise it.
+def pending_renames(
+    connection: sa.Connection, flow: Flow, known: set[str]
+) -> tuple[dict[str, str], list[WaterclockError]]:
+    """Return what the next run would rename, by the new name, and what it would refuse; names are asked as they rest.
 
-    Names are asked as they rest. Free for a flow that says no WAS.
-    Raises  E318 as `rename_tables`
+    Cost: one question, and one more where a flow says WAS or something was renamed before
     """
-    if not any(table.was for table in flow.tables.values()):
-        return
-    said, since = database.said, database.said_since
-    database.say_names({})
-    try:
-        with database.read() as connection:
-            known = set(connection.execute(_TABLES).scalars())
-            found = _former(connection)
-            errors = list(_refused(connection, flow, known, _renames(flow, known, found.tables), found.tables))
-    finally:
-        database.say_names(said, since)
-    raise_all(errors)
+    found = _former(connection)
+    if not found.tables and not any(table.was for table in flow.tables.values()):
+        return {}, []
+    renames = _renames(flow, known, found.tables)
+    return renames, list(_refused(connection, flow, known, renames, found.tables))
 
 
 def said_pending(database: Database) -> dict[str, str]:

@@ -9,7 +9,7 @@ from deltalake import write_deltalake
 
 from tests.slices import hour, sealed
 from tests.unit.cli.conftest import Shop, ask, cpu_seconds
-from waterclock.cli.views.check import in_order
+from waterclock.cli.views.check import checked, in_order
 from waterclock.errors import WaterclockError
 
 
@@ -161,3 +161,23 @@ def test_promises_of_compatibility_are_held_against_the_versions_that_are_kept(
     assert f"E450 shop.orders breaks COMPATIBLE {promise}: {wanted}" in " ".join(card.split())
     assert "flows/1_collect.dpl:7:41" in card
     assert "amount DOUBLE, as before" in card
+
+
+def test_a_table_that_would_need_a_rebuild_is_told_by_check_and_plan(busy_shop: Shop) -> None:
+    assert busy_shop.ask("check").exit_code == 0
+    collect = busy_shop.folder / "flows" / "1_collect.dpl"
+    collect.write_text(collect.read_text().replace("EVERY DAY", "EVERY HOUR"))
+    for command in ("check", "plan"):
+        found = busy_shop.ask(command)
+        assert found.exit_code == 1, command
+        assert "E405 web.visits has batches and would change what they mean" in found.output
+        assert "cadence was DAY, is now HOUR" in found.output
+
+
+def test_a_ledger_on_a_server_is_asked_only_with_connect(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    collect = busy_shop.folder / "flows" / "1_collect.dpl"
+    collect.write_text(collect.read_text().replace("EVERY DAY", "EVERY HOUR"))
+    project = busy_shop.folder / "waterclock.toml"
+    project.write_text(project.read_text() + 'ledger = "postgresql://keeper@127.0.0.1:1/none"\n')
+    monkeypatch.setattr("waterclock.ledger.ledger.Ledger.open", lambda *_, **__: pytest.fail("it was asked"))
+    assert not checked(busy_shop.folder, None).errors

@@ -78,6 +78,9 @@ def test_what_labels_mean_does_not_change_once_there_are_batches(at_desk: Desk, 
     assert refused.value.code == "E405"
     assert told in str(refused.value.why)
     assert refused.value.where == "flow.dpl:1:1"
+    with pytest.raises(WaterclockError) as foreseen:
+        at_desk.ledger.declared.refuse_pending(flow(changed, fingerprint="flow 2"))
+    assert str(foreseen.value) == str(refused.value)
     applied = at_desk.ledger.declared.applied()
     assert applied is not None
     assert applied.fingerprint == "flow 1"
@@ -95,6 +98,7 @@ def test_all_tables_that_need_a_rebuild_are_told_at_once(at_desk: Desk) -> None:
 
 def test_a_table_without_batches_may_change(at_desk: Desk) -> None:
     at_desk.apply(table("a.x"))
+    at_desk.ledger.declared.refuse_pending(flow(table("a.x", every="HOUR"), fingerprint="flow 2"))
     at_desk.apply(table("a.x", every="HOUR"), fingerprint="flow 2")
     assert at_desk.ledger.reads.table("a.x").cadence == "HOUR"
 
