@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.batches.records import Slice
+from waterclock.batches.records import BatchResult, Slice
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.damage import damaged_file, slice_error, verb_of
 from waterclock.engine.left_claims import left_claims
@@ -15,6 +15,8 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.ledger.refused_rebuilds import cannot_follow
+from waterclock.ledger.write.applying import Difference
 from waterclock.storage.commit.rebuild import raise_versions, recreate, set_log_aside
 from waterclock.storage.folds.table_columns import brought_schema
 from waterclock.storage.folds.versions import table_schema_of
@@ -23,7 +25,8 @@ from waterclock.storage.log.open_tables import opened
 from waterclock.storage.slices.damage import damage_of
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.reseal import Remembered, reseal
-from waterclock.storage.types import schema_text
+from waterclock.storage.types import fields_of, schema_text
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +60,28 @@ def find_slices(work: Workplace, spark: SparkSession, table: Table, slices: Sequ
     return Found(
         tuple(piece for piece, _ in whole), tuple(manifest for _, manifest in whole), tuple(resealed), tuple(lost)
     )
+
+
+def unplaced_rows(
+    work: Workplace, table: Table, slices: Iterable[Slice | BatchResult], changes: Sequence[Difference]
+) -> WaterclockError | None:
+    """Return E432 where keys or time change and a slice lacks one of their columns: its rows would be lost.
+
+    Cost: nothing where they do not change, else a look at each manifest and each file's footer
+    """
+    if not (table.is_fold and any(what == "keys" for what, _, _ in changes)):
+        return None
+    temporal, folder = table.temporal, work.folder(table)
+    placing = table.keys if temporal is None else (*temporal.keys, *filter(None, [temporal.at]))
+    for piece in slices:
+        if not (piece.rows and piece.slice_path) or damage_of(folder, piece.slice_path) is not None:
+            continue  # what is damaged is told apart
+        has = {name.lower() for name in fields_of(read_manifest(folder, piece.slice_path).schema)}
+        lacks = [name for name in placing if name.lower() not in has]
+        if lacks:
+            why = f"the rows of {label_of(piece.label)} have no column {lacks[0]} to be placed by"
+            return cannot_follow(table.name, changes, str(table.place), why=why)
+    return None
 
 
 def refuse_unaskable(work: Workplace, table: Table, lost: Sequence[Slice]) -> None:

@@ -21,7 +21,14 @@ from waterclock.engine.left_claims import left_claims
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.holding import refuse_beside_rebuild
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
-from waterclock.engine.upkeep.mend import ask_again, find_slices, has_usable_log, refuse_unaskable, renew_log
+from waterclock.engine.upkeep.mend import (
+    ask_again,
+    find_slices,
+    has_usable_log,
+    refuse_unaskable,
+    renew_log,
+    unplaced_rows,
+)
 from waterclock.engine.upkeep.seal_again import sealed_again
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, raise_all
@@ -63,8 +70,8 @@ class Remade:
 def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Difference, ...]]:
     """Say what of each table's declaration a rebuild would change; changes nothing.
 
-    Raises  E405 for each other table whose declaration would need one too, E420 for what cannot be re-cut,
-            E407 where a batch of one is running
+    Raises  E405 for each other table whose declaration would need one too, E420 for what cannot be re-cut, E432 where
+            slices lack a column that is a key or a time now, E407 where a batch of one is running
     """
     known = work.ledger.keeping.rebuilding()
     if known is not None and known.holds(work.real_now()):
@@ -74,7 +81,7 @@ def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Di
     errors = [
         needs_rebuild(name, found, str(tables[name].place)) for name, found in differing.items() if name not in names
     ]
-    errors += [error for name in names if (error := _refused(tables[name], differing.get(name, ()))) is not None]
+    errors += [error for name in names if (error := _refused(work, tables[name], differing.get(name, ()))) is not None]
     raise_all(errors)
     for name in names:
         if not _may_be_settled_after(work, tables[name]):
@@ -141,9 +148,11 @@ def _may_be_settled_after(work: Workplace, table: Table) -> bool:
     return all(claim.number in left for claim in work.ledger.claims.open() if claim.request.table == table.name)
 
 
-def _refused(table: Table, differs: Sequence[Difference]) -> WaterclockError | None:
+def _refused(work: Workplace, table: Table, differs: Sequence[Difference]) -> WaterclockError | None:
     cut = [difference for difference in differs if difference[0] not in _MAY_CHANGE]
-    return cannot_recut(table.name, cut, str(table.place)) if cut else None
+    if cut:
+        return cannot_recut(table.name, cut, str(table.place))
+    return unplaced_rows(work, table, _current(work, table), differs)
 
 
 def _current(work: Workplace, table: Table) -> list[Slice]:

@@ -33,6 +33,7 @@ from waterclock.engine.upkeep.beside import (
     look_ahead,
     runner_beside,
 )
+from waterclock.engine.upkeep.mend import unplaced_rows
 from waterclock.engine.upkeep.move_set import carry_on, prepare, publishes_declared_anew, unlink, write_down
 from waterclock.engine.upkeep.recut import pieces_of, recut, results_of, why_not
 from waterclock.engine.workplace import Workplace
@@ -244,8 +245,8 @@ def _run(work: Workplace, cut: Cut, other: Workplace) -> RunOutcome:
 def refuse_impossible(work: Workplace, cut: Cut) -> None:
     """Refuse declarations that no rebuild can follow.
 
-    Raises  E431 for windows that what was collected cannot be cut into, E432 for another kind, and for a publish
-            whose destination holds rows of other windows
+    Raises  E431 for windows that what was collected cannot be cut into, E432 for another kind, for a publish whose
+            destination holds rows of other windows, and for keys or a time that what was collected has no column for
     """
     errors = [
         error
@@ -266,7 +267,7 @@ def _refused(work: Workplace, cut: Cut, table: Table, changes: Sequence[Differen
     if table.kind is Kind.COLLECT and is_cut:
         reason = why_not(work, table, cut.collected.get(table.name, ()))
         return None if reason is None else cannot_sort(table.name, changes, where, why=reason)
-    return None
+    return unplaced_rows(work, table, (each.result for each in cut.collected.get(table.name, ())), changes)
 
 
 def refuse_incomplete(work: Workplace, cut: Cut, other: Workplace, outcome: RunOutcome) -> None:

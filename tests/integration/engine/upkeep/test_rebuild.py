@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from tests.integration.engine.upkeep.test_ledger_rebuild import lose
 from tests.integration.engine.upkeep.test_ledger_rebuild import rebuilt as ledger_rebuilt
 from tests.tiny import Tiny, day, described
+from tests.unit.cli.conftest import ask
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.upkeep.rebuild import Remade, plan_rebuild, rebuild_table
@@ -118,6 +119,30 @@ def test_a_declaration_that_needs_it_is_refused_until_it_is_rebuilt(tiny: Tiny) 
     assert "waterclock rebuild shop.items" in str(refused.value.fix)
     with tiny.opened() as work, pytest.raises(WaterclockError, match="would change"):
         plan_rebuild(work, ["marts.latest"])
+
+
+def test_keys_or_a_time_that_older_rows_have_no_column_for_are_refused_before_anything_changes(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    plain = "COLLECT shop.stock (sku KEY, *) FROM shop.stock EVERY DAY TEMPORAL;"
+    tiny.declare(plain)
+    tiny.source("stock", "sku TEXT, colour TEXT", [("a", "red")])
+    assert not tiny.run(day(2)).failed
+    before = tiny.rows("SELECT * FROM shop.stock")
+    tiny.source("stock", "sku TEXT, colour TEXT, since TEXT", [("a", "green", "2020-01-02 09:00:00")])
+    tiny.declare(
+        "COLLECT shop.stock (sku KEY, since TIMESTAMP, *) FROM shop.stock EVERY DAY BY DATA TIME since "
+        "TEMPORAL AT since;"
+    )
+    for selection in (["shop.stock"], ["--all"]):
+        found = ask("rebuild", *selection, "--yes", "--project", str(tiny.root))
+        assert found.exit_code == 1
+        assert "E432 no rebuild can make shop.stock so" in found.output
+        assert "the rows of 20200101000000 have no column since to be placed by" in " ".join(found.output.split())
+    assert tiny.rows("SELECT * FROM shop.stock") == before
+    tiny.declare(plain)
+    assert tiny.run(day(3)).done == 1
 
 
 def test_an_append_becomes_a_merge_and_its_readers_follow(tiny: Tiny) -> None:
