@@ -133,8 +133,9 @@ LEDGER: Mapping[str, Code] = {
     ),
     "E432": Code(
         "a declaration that no rebuild can follow",
-        "A collect does not become a transform under the same name, and what a publish has delivered by label is not "
-        "taken back. Give it another name, or another destination.",
+        "A collect does not become a transform under the same name, what a publish has delivered by label is not taken "
+        "back, and rows that were collected without a column have no place where it becomes a key or the time. Give it "
+        "another name, or another destination.",
     ),
     "E433": Code(
         "a new set that is not whole",
