@@ -9,6 +9,7 @@ from typing import Self
 
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
+from waterclock.ledger.refusals import ClaimClosed
 from waterclock.timelabel.label import label_of
 
 
@@ -52,7 +53,8 @@ class Heartbeat:
                 try:
                     self._work.ledger.claims.renew(claim)
                 except WaterclockError as error:
-                    if claim not in self._work.held():  # it came to its end meanwhile
+                    is_done = isinstance(error, ClaimClosed) and error.is_done  # recorded, and still to be let go
+                    if is_done or claim not in self._work.held():  # it came to its end meanwhile
                         continue
                     label = label_of(claim.request.labels[0])
                     self._work.listener.said(f"lease of {claim.request.table}@{label} not renewed: {error.what}")

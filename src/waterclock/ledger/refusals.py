@@ -31,7 +31,9 @@ class LedgerAway(WaterclockError):
 
 
 class ClaimClosed(WaterclockError):
-    """The claim is no longer open: nothing was recorded under it."""
+    """The claim is no longer open: nothing was recorded under it. `is_done`: its work was recorded before."""
+
+    is_done: bool = False
 
 
 def more_than(most: int) -> WaterclockError:
@@ -333,11 +335,13 @@ def inputs_changed(table: str, label: datetime, read: str) -> ClaimRefused:
 
 def closed(claim: int, status: str | None) -> ClaimClosed:
     """Refuse to record under a claim that is not open."""
-    return ClaimClosed(
+    error = ClaimClosed(
         "E411",
         f"claim {claim} is {'unknown' if status is None else f'no longer open: {status}'}",
         why="it was recorded before, or its lease ran out and another runner took it over",
     )
+    error.is_done = status == "done"
+    return error
 
 
 def unknown_table(table: str, known: Iterable[str]) -> WaterclockError:

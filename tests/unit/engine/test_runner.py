@@ -23,6 +23,7 @@ from waterclock.engine.runner import Runner, RunOutcome
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Read, Table
+from waterclock.ledger import refusals
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Group, Plan
 
@@ -282,10 +283,15 @@ def test_what_lost_its_spark_is_made_once_more(monkeypatch: pytest.MonkeyPatch, 
         assert report.error.why == "it was ended by SIGKILL"
 
 
+LOST = "lease of a.b@20130101000000 not renewed: claim 7 is no longer open: lost"
+
+
 @pytest.mark.parametrize(
-    ("is_held", "told"), [(False, []), (True, ["lease of a.b@20130101000000 not renewed: closed"])]
+    ("is_held", "status", "told"), [(False, "lost", []), (True, "done", []), (True, "lost", [LOST])]
 )
-def test_a_claim_that_ended_while_its_lease_was_renewed_is_not_told_of(*, is_held: bool, told: list[str]) -> None:
+def test_a_claim_that_ended_while_its_lease_was_renewed_is_not_told_of(
+    *, is_held: bool, status: str, told: list[str]
+) -> None:
     claim = SimpleNamespace(request=SimpleNamespace(table="a.b", labels=(day(0),)))
     held, said, looked = [claim], list[str](), threading.Event()
 
@@ -293,7 +299,7 @@ def test_a_claim_that_ended_while_its_lease_was_renewed_is_not_told_of(*, is_hel
         if not is_held:
             held.clear()
         looked.set()
-        raise WaterclockError("E411", "closed")
+        raise refusals.closed(7, status)
 
     work: Any = SimpleNamespace(
         settings=SimpleNamespace(lease=0.01),
