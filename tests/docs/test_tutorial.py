@@ -14,7 +14,14 @@ from tests.receiving import free_port
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
-    "page", ["tutorial.md", "howto/your-own-data.md", "howto/receive-events.md", "howto/rename-a-table.md"]
+    "page",
+    [
+        "tutorial.md",
+        "howto/your-own-data.md",
+        "howto/receive-events.md",
+        "howto/rename-a-table.md",
+        "howto/coming-from-airflow.md",
+    ],
 )
 def test_a_page_that_is_run_prints_what_it_says(page: str, tmp_path: Path) -> None:
     commands = commands_of((ROOT / "docs" / page).read_text(encoding="utf-8"))
