@@ -103,6 +103,8 @@ def run_flow(project: Path, start: datetime, until: datetime) -> None:
         "run", "--now", f"{start:%Y-%m-%dT%H:%MZ}", "--until", f"{until:%Y-%m-%dT%H:%MZ}", project=project
     )
     if code:
+        again = _again(project)
+        say("Not finished", f"`{again} --days 0` makes what is left of these days, `{again} --fresh` begins again")
         sys.exit(code)
 
 
@@ -121,7 +123,6 @@ def suggest(project: Path, last: date) -> None:
     """Print what may be tried next, ready to be copied."""
     begin, end = make_data.day_start(last), make_data.day_start(last + timedelta(days=1))
     where = f"--project {_short(project)}"
-    again = "./bin/demo" if project == EXAMPLE else f"./bin/demo --in {_short(project)}"
     say("Try next")
     for what, command in (
         ("who made this batch, from what, when", f"./bin/waterclock audit marts.delays@{begin:%Y%m%d%H%M00} {where}"),
@@ -132,7 +133,7 @@ def suggest(project: Path, last: date) -> None:
         ("every batch, as a table", f'./bin/waterclock query "SELECT * FROM waterclock.batches" {where}'),
         ("what flows into what", f"./bin/waterclock lineage marts.delays {where}"),
         ("the same in a browser", f"./bin/waterclock ui --now {end:%Y-%m-%dT%H:%MZ} {where}"),
-        ("the next days", again),
+        ("the next days", _again(project)),
     ):
         print(f"  {command}\n      {what}")
     published = " and ".join(_short(project / "data" / name) for name in ("reports.sqlite", "out"))
@@ -150,6 +151,11 @@ def say(heading: str, detail: str = "") -> None:
     """Print a heading, bold where a terminal shows it."""
     bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() else ("", "")
     print(f"\n{bold}{heading}{plain}" + (f": {detail}" if detail else ""), flush=True)
+
+
+def _again(project: Path) -> str:
+    """The command that was given, without its options of the moment."""
+    return "./bin/demo" if project == EXAMPLE else f"./bin/demo --in {_short(project)}"
 
 
 def _short(path: Path) -> str:

@@ -106,3 +106,15 @@ def test_what_it_suggests_names_the_last_day(
     said = capsys.readouterr().out
     assert f"./bin/waterclock audit marts.delays@20130102050000 --project {tmp_path}" in said
     assert f"./bin/demo --in {tmp_path}" in said
+
+
+def test_days_that_were_left_are_made_without_new_ones(
+    demo: ModuleType, calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(demo, "waterclock", lambda *_, **__: 130)
+        with pytest.raises(SystemExit, match="130"):
+            demo.main(["--days", "2", "--in", str(tmp_path)])
+    assert "--days 0` makes what is left of these days" in capsys.readouterr().out
+    demo.main(["--days", "0", "--in", str(tmp_path)])
+    assert calls[0] == ("run", "--now", "2013-01-02T05:00Z", "--until", "2013-01-03T05:00Z")
