@@ -4,6 +4,7 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ def test_what_is_kept_as_text_is_taken_apart_again(
 WITHOUT_A_FIX = {"E200", "E210", "E220", "E250", "E790", "E812", "E871"}
 
 
+@pytest.mark.slow
 def test_each_refusal_says_how_it_is_mended() -> None:
     silent = [
         f"{path.relative_to(SOURCE)}:{call.lineno} {code}"

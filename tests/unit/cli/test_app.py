@@ -98,6 +98,7 @@ def test_tables_of_every_connector_are_checked_and_planned_without_their_librari
     assert not found & (libraries | {"openpyxl", "python_calamine", "granian", "uvicorn", "starlette", "tenacity"})
 
 
+@pytest.mark.slow
 def test_a_large_project_that_did_not_change_is_neither_parsed_nor_validated_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

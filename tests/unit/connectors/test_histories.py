@@ -247,7 +247,11 @@ def files_of(kind: str) -> Callable[[Path], Destination]:
 
 
 CASES = [
-    *((make, kind) for make in (duckdb_at, sqlite_at) for kind in ("append", "keyed", "replace", "state")),
+    *(
+        pytest.param(make, kind, marks=marks)
+        for make, marks in ((duckdb_at, pytest.mark.slow), (sqlite_at, ()))
+        for kind in ("append", "keyed", "replace", "state")
+    ),
     *((files_of(kind), how) for kind in ("json", "parquet", "avro", "csv") for how in ("append", "replace")),
 ]
 

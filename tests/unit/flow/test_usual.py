@@ -111,6 +111,7 @@ def test_what_is_usual_is_a_number_that_lies_between_its_bounds(
     assert 0 <= found.at(-scales) <= found.at() <= found.at(scales)
 
 
+@pytest.mark.slow
 def test_faults_are_found_and_nothing_else() -> None:
     daily, flat = searched("daily", range(20)), searched("flat", range(20))
     hourly = searched("hourly", range(2), share=0.2)

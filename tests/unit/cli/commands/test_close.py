@@ -151,6 +151,7 @@ def test_where_what_is_read_is_not_settled_the_last_boundary_before_it_counts(bo
     assert "`waterclock plan web.readings` says what is missing" in refused
 
 
+@pytest.mark.slow
 def test_of_two_who_close_a_window_at_once_one_is_told_that_it_is_closed(books: Books) -> None:
     command = (sys.executable, "-m", "waterclock", "close", "web.daily@2026-11-01", "--now", NOW, "--json")
     both = [
