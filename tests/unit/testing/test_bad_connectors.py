@@ -121,6 +121,7 @@ CHOSEN = (
 
 
 @pytest.mark.parametrize(("module", "suite"), FAULTS)
+@pytest.mark.slow
 def test_a_bad_connector_fails_what_it_does_wrong_and_a_good_one_nothing(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, module: str, suite: str
 ) -> None:

@@ -95,6 +95,7 @@ def test_avro_is_read_back(records: list[dict[str, Any]], codec: str) -> None:
 
 @QUICK
 @given(members=st.dictionaries(st.from_regex(r"[a-z]{1,3}(/[a-z]{1,3})?\.csv", fullmatch=True), st.binary(max_size=50)))
+@pytest.mark.slow
 def test_members_are_read_back(tmp_path_factory: pytest.TempPathFactory, members: dict[str, bytes]) -> None:
     folder = tmp_path_factory.mktemp("zips")
     with zipfile.ZipFile(folder / "a.zip", "w", zipfile.ZIP_DEFLATED) as packed:
