@@ -104,7 +104,10 @@ def run_flow(project: Path, start: datetime, until: datetime) -> None:
     )
     if code:
         again = _again(project)
-        say("Not finished", f"`{again} --days 0` makes what is left of these days, `{again} --fresh` begins again")
+        say(
+            "Not finished",
+            f"`{again} --days 0` makes the remaining batches of these days, `{again} --fresh` starts over",
+        )
         sys.exit(code)
 
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +79,22 @@ def differences(said: tuple[str, ...], printed: tuple[str, ...]) -> list[str]:
     missing = [f"not printed: {line}" for line in (wanted - found).elements()]
     unsaid = [] if ELIDED in said else [f"not said: {line}" for line in (found - wanted).elements()]
     return missing + unsaid
+
+
+def failures(commands: Iterable[Command], shell: Shell, *, exact: tuple[str, ...] = ()) -> list[str]:
+    """Run commands, and return a report of each that does not print what its page says.
+
+    Of commands that begin with one of `exact`, nothing is masked in the lines that the page says.
+    """
+    reports = []
+    for command in commands:
+        printed = shell.run(command.text)
+        missing = differences(command.printed, printed)
+        if command.text.startswith(exact):
+            missing += [f"not printed exactly: {it}" for it in command.printed if it not in (ELIDED, *printed)]
+        if missing:
+            reports.append("\n".join([f"$ {command.text}", *(f"- {line}" for line in missing), *printed]))
+    return reports
 
 
 def mask(line: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.console import ROOT, commands_of, differences, session
+from tests.docs.console import ROOT, commands_of, failures, session
 
 HOWTO = ROOT / "docs" / "howto"
 ASIDE = (HOWTO / "set-bad-rows-aside.md").read_text(encoding="utf-8")
@@ -50,14 +50,9 @@ def put_till(folder: Path) -> None:
 def test_the_pages_print_what_they_say(tmp_path: Path) -> None:
     put_till(tmp_path / "mine")
     run, audit, query, *replayed = commands_of(ASIDE)
-    wrong = []
     with session(tmp_path, is_warm=True) as shell:
         shell.run("cd /tmp/mine")
-        for command in [run, audit, query, *commands_of(HELD), None, *replayed]:
-            if command is None:
-                shell.run("sed -i 's/amount > 0 AS positive/amount != 0 AS positive/' flows/tills.dpl")
-                continue
-            printed = shell.run(command.text)
-            if missing := differences(command.printed, printed):
-                wrong.append("\n".join([f"$ {command.text}", *(f"- {line}" for line in missing), *printed]))
+        wrong = failures([run, audit, query, *commands_of(HELD)], shell)
+        shell.run("sed -i 's/amount > 0 AS positive/amount != 0 AS positive/' flows/tills.dpl")
+        wrong += failures(replayed, shell)
     assert not wrong, "\n\n".join(wrong)

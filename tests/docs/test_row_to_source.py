@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.console import ROOT, commands_of, differences, session
+from tests.docs.console import ROOT, commands_of, failures, session
 
 PAGE = (ROOT / "docs" / "howto" / "collect-files.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("## Say of each row which file brought it")[2].partition("\n## ")[0]
@@ -36,11 +36,7 @@ def put_visits(folder: Path) -> None:
 @pytest.mark.usefixtures("spark")
 def test_a_row_leads_to_its_line_as_the_page_says(tmp_path: Path) -> None:
     put_visits(tmp_path / "mine")
-    wrong = []
     with session(tmp_path, is_warm=True) as shell:
         shell.run("cd /tmp/mine")
-        for command in commands_of(SECTION):
-            printed = shell.run(command.text)
-            if missing := differences(command.printed, printed):
-                wrong.append("\n".join([f"$ {command.text}", *(f"- {line}" for line in missing), *printed]))
+        wrong = failures(commands_of(SECTION), shell)
     assert not wrong, "\n\n".join(wrong)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.console import ROOT, commands_of, differences, session
+from tests.docs.console import ROOT, commands_of, failures, session
 from tests.flights import put_flights
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
@@ -51,12 +51,8 @@ def test_the_page_names_every_step_and_no_other() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_the_page_prints_what_it_says_and_its_notebook_runs(tmp_path: Path) -> None:
-    wrong = []
     with session(tmp_path, is_warm=True) as shell:
-        for command in commands_of(PAGE):
-            printed = shell.run(command.text)
-            if missing := differences(command.printed, printed):
-                wrong.append("\n".join([f"$ {command.text}", *(f"- {line}" for line in missing), *printed]))
+        wrong = failures(commands_of(PAGE), shell)
     assert not wrong, "\n\n".join(wrong)
 
     notebook, _ = programs(tmp_path / "flights")

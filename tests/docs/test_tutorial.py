@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs import console
-from tests.docs.console import ROOT, Command, Shell, commands_of, differences, plain_call, session
+from tests.docs.console import ROOT, Command, Shell, commands_of, differences, failures, plain_call, session
 from tests.receiving import free_port
 
 
@@ -27,12 +27,8 @@ def test_a_page_that_is_run_prints_what_it_says(page: str, tmp_path: Path) -> No
     commands = commands_of((ROOT / "docs" / page).read_text(encoding="utf-8"))
     if shutil.which("curl") is None and any("curl " in command.text for command in commands):
         pytest.skip("curl is not installed: bin/_servers says what to install")
-    wrong = []
     with session(tmp_path, is_warm=True, port=str(free_port())) as shell:
-        for command in commands:
-            printed = shell.run(command.text)
-            if missing := differences(command.printed, printed):
-                wrong.append("\n".join([f"$ {command.text}", *(f"- {line}" for line in missing), *printed]))
+        wrong = failures(commands, shell)
     assert commands
     assert not wrong, "\n\n".join(wrong)
 

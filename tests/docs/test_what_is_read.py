@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.console import ROOT, commands_of, differences, session
+from tests.docs.console import ROOT, commands_of, failures, session
 from tests.docs.test_bad_rows import TOML
 
 PAGE = (ROOT / "docs" / "howto" / "ask-what-is-read.md").read_text(encoding="utf-8")
@@ -30,11 +30,7 @@ def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
         rows = [(id_, amount, land or None, f"{at}:00") for id_, amount, land, at in SALES]
         till.executemany("INSERT INTO sales VALUES (?, ?, ?, ?)", rows)
     till.close()
-    wrong = []
     with session(tmp_path, is_warm=True) as shell:
         shell.run("cd /tmp/mine")
-        for command in commands_of(PAGE):
-            printed = shell.run(command.text)
-            if missing := differences(command.printed, printed):
-                wrong.append("\n".join([f"$ {command.text}", *(f"- {line}" for line in missing), *printed]))
+        wrong = failures(commands_of(PAGE), shell)
     assert not wrong, "\n\n".join(wrong)

@@ -108,13 +108,13 @@ def test_what_it_suggests_names_the_last_day(
     assert f"./bin/demo --in {tmp_path}" in said
 
 
-def test_days_that_were_left_are_made_without_new_ones(
+def test_remaining_batches_are_made_without_new_days(
     demo: ModuleType, calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(demo, "waterclock", lambda *_, **__: 130)
         with pytest.raises(SystemExit, match="130"):
             demo.main(["--days", "2", "--in", str(tmp_path)])
-    assert "--days 0` makes what is left of these days" in capsys.readouterr().out
+    assert "--days 0` makes the remaining batches of these days" in capsys.readouterr().out
     demo.main(["--days", "0", "--in", str(tmp_path)])
     assert calls[0] == ("run", "--now", "2013-01-02T05:00Z", "--until", "2013-01-03T05:00Z")

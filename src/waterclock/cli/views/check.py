@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from waterclock.dpl.project import Project
 
 _OF_KEPT = frozenset({"E450", "E451", "E452"})  # of columns and what the ledger keeps of them: batches see to these
+_OF_BATCHES = frozenset({"E318", "E405"})  # a flow that does not fit the batches that tables have
 _PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
 
@@ -56,7 +57,7 @@ class Checked:
 
 
 def checked(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
-    """Check a project, whatever is wrong with it; a ledger on a server is asked what it would refuse with `connect`."""
+    """Check a project, whatever is wrong with it. A ledger on a server is read only with `connect`."""
     from waterclock.dpl.config.file_name import FILE
     from waterclock.dpl.query.query_warnings import query_warnings
     from waterclock.engine.ledger_opening import refuse_unknown
@@ -94,29 +95,27 @@ def _of_links(project: Project) -> list[WaterclockError]:
 
 
 def _of_ledger(project: Project, *, connect: bool) -> list[WaterclockError]:
-    """Find what each run would refuse as tables have batches; what reads a ledger is loaded where there is one.
+    """Find what each run would refuse because tables have batches already; never writes to the ledger.
 
-    A ledger that does not answer is told by what works with it, and by `check --connect`.
+    Nothing is found in a ledger of older code, which `run` updates first, or in one that does not answer, which
+    `check --connect` reports. Loads what reads a ledger only where there is one.
     """
     from waterclock.engine.ledger_opening import ledger_url
 
     url = ledger_url(project)
-    is_file = url.startswith("sqlite:///")
-    if not (connect or is_file) or (is_file and not Path(url.removeprefix("sqlite:///").partition("?")[0]).is_file()):
+    path = url.removeprefix("sqlite:///").partition("?")[0]
+    has_ledger = connect if path == url else Path(path).is_file()
+    if not has_ledger:
         return []
     from waterclock.ledger.ledger import Ledger
+    from waterclock.ledger.store.looking import OlderSchema
 
     try:
-        ledger = Ledger.open(url, create=False)
-    except WaterclockError:
+        Ledger.look(url, lambda ledger: ledger.declared.refuse_pending(project.flow))
+    except OlderSchema:
         return []
-    if ledger is None:
-        return []
-    with ledger:
-        try:
-            ledger.declared.refuse_pending(project.flow)
-        except WaterclockError as error:
-            return flattened([error])
+    except WaterclockError as error:
+        return [one for one in flattened([error]) if one.code in _OF_BATCHES]
     return []
 
 

@@ -62,12 +62,12 @@ def find_slices(work: Workplace, spark: SparkSession, table: Table, slices: Sequ
     )
 
 
-def unplaced_rows(
+def missing_column_error(
     work: Workplace, table: Table, slices: Iterable[Slice | BatchResult], changes: Sequence[Difference]
 ) -> WaterclockError | None:
-    """Return E432 where keys or time change and a slice lacks one of their columns: its rows would be lost.
+    """Return E432 if a slice has no column for the new keys or time of its table: a rebuild would lose its rows.
 
-    Cost: nothing where they do not change, else a look at each manifest and each file's footer
+    Cost: nothing if neither changes, else a read of each manifest and of each file's footer
     """
     if not (table.is_fold and any(what == "keys" for what, _, _ in changes)):
         return None
@@ -75,11 +75,11 @@ def unplaced_rows(
     placing = table.keys if temporal is None else (*temporal.keys, *filter(None, [temporal.at]))
     for piece in slices:
         if not (piece.rows and piece.slice_path) or damage_of(folder, piece.slice_path) is not None:
-            continue  # what is damaged is told apart
+            continue  # damaged slices are reported by `refuse_unaskable`
         has = {name.lower() for name in fields_of(read_manifest(folder, piece.slice_path).schema)}
-        lacks = [name for name in placing if name.lower() not in has]
-        if lacks:
-            why = f"the rows of {label_of(piece.label)} have no column {lacks[0]} to be placed by"
+        missing = [name for name in placing if name.lower() not in has]
+        if missing:
+            why = f"the rows of {label_of(piece.label)} have no column {missing[0]}"
             return cannot_follow(table.name, changes, str(table.place), why=why)
     return None
 

@@ -25,9 +25,9 @@ from waterclock.engine.upkeep.mend import (
     ask_again,
     find_slices,
     has_usable_log,
+    missing_column_error,
     refuse_unaskable,
     renew_log,
-    unplaced_rows,
 )
 from waterclock.engine.upkeep.seal_again import sealed_again
 from waterclock.engine.workplace import Workplace
@@ -71,7 +71,7 @@ def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Di
     """Say what of each table's declaration a rebuild would change; changes nothing.
 
     Raises  E405 for each other table whose declaration would need one too, E420 for what cannot be re-cut, E432 where
-            slices lack a column that is a key or a time now, E407 where a batch of one is running
+            slices have no column for a new key or time, E407 where a batch of one is running
     """
     known = work.ledger.keeping.rebuilding()
     if known is not None and known.holds(work.real_now()):
@@ -152,7 +152,7 @@ def _refused(work: Workplace, table: Table, differs: Sequence[Difference]) -> Wa
     cut = [difference for difference in differs if difference[0] not in _MAY_CHANGE]
     if cut:
         return cannot_recut(table.name, cut, str(table.place))
-    return unplaced_rows(work, table, _current(work, table), differs)
+    return missing_column_error(work, table, _current(work, table), differs)
 
 
 def _current(work: Workplace, table: Table) -> list[Slice]:

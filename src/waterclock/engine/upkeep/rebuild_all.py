@@ -33,7 +33,7 @@ from waterclock.engine.upkeep.beside import (
     look_ahead,
     runner_beside,
 )
-from waterclock.engine.upkeep.mend import unplaced_rows
+from waterclock.engine.upkeep.mend import missing_column_error
 from waterclock.engine.upkeep.move_set import carry_on, prepare, publishes_declared_anew, unlink, write_down
 from waterclock.engine.upkeep.recut import pieces_of, recut, results_of, why_not
 from waterclock.engine.workplace import Workplace
@@ -267,7 +267,7 @@ def _refused(work: Workplace, cut: Cut, table: Table, changes: Sequence[Differen
     if table.kind is Kind.COLLECT and is_cut:
         reason = why_not(work, table, cut.collected.get(table.name, ()))
         return None if reason is None else cannot_sort(table.name, changes, where, why=reason)
-    return unplaced_rows(work, table, (each.result for each in cut.collected.get(table.name, ())), changes)
+    return missing_column_error(work, table, (each.result for each in cut.collected.get(table.name, ())), changes)
 
 
 def refuse_incomplete(work: Workplace, cut: Cut, other: Workplace, outcome: RunOutcome) -> None:

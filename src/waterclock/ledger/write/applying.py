@@ -121,7 +121,7 @@ def apply(
 
 
 def refuse_pending(database: Database, flow: Flow) -> None:
-    """Raise what `apply` would refuse of the declarations, so that a plan does not promise it; changes nothing.
+    """Raise the errors that `apply` would raise for the declarations; changes nothing.
 
     Raises  E318 as `rename_tables`, else E405 as `apply`
     """
@@ -218,7 +218,7 @@ def _has_batches(connection: sa.Connection, table: str) -> bool:
 
 
 def differs_from(row: AnyRow, table: Table) -> list[Difference]:
-    """Say what a declaration changes of a table, as the ledger has it, that only `rebuild` may change."""
+    """Return how a declaration differs from the ledger's table in parts that only `rebuild` may change."""
     says: Mapping[str, str] = signature_of(table)
     return [(what, getattr(row, what), says[what]) for what in SIGNATURE if getattr(row, what) != says[what]]
 

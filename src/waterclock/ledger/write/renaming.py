@@ -131,7 +131,7 @@ def say_pending(database: Database, flow: Flow) -> None:
 def pending_renames(
     connection: sa.Connection, flow: Flow, known: set[str]
 ) -> tuple[dict[str, str], list[WaterclockError]]:
-    """Return what the next run would rename, by the new name, and what it would refuse; names are asked as they rest.
+    """Return the renames of the next run by the new name, and what it would refuse, by the names in the database.
 
     Cost: one question, and one more where a flow says WAS or something was renamed before
     """

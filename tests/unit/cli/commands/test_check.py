@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -163,7 +165,7 @@ def test_promises_of_compatibility_are_held_against_the_versions_that_are_kept(
     assert "amount DOUBLE, as before" in card
 
 
-def test_a_table_that_would_need_a_rebuild_is_told_by_check_and_plan(busy_shop: Shop) -> None:
+def test_a_table_that_would_need_a_rebuild_is_reported_by_check_and_plan(busy_shop: Shop) -> None:
     assert busy_shop.ask("check").exit_code == 0
     collect = busy_shop.folder / "flows" / "1_collect.dpl"
     collect.write_text(collect.read_text().replace("EVERY DAY", "EVERY HOUR"))
@@ -174,10 +176,22 @@ def test_a_table_that_would_need_a_rebuild_is_told_by_check_and_plan(busy_shop: 
         assert "cadence was DAY, is now HOUR" in found.output
 
 
-def test_a_ledger_on_a_server_is_asked_only_with_connect(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    collect = busy_shop.folder / "flows" / "1_collect.dpl"
-    collect.write_text(collect.read_text().replace("EVERY DAY", "EVERY HOUR"))
+def test_a_ledger_on_a_server_is_read_only_with_connect(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     project = busy_shop.folder / "waterclock.toml"
-    project.write_text(project.read_text() + 'ledger = "postgresql://keeper@127.0.0.1:1/none"\n')
-    monkeypatch.setattr("waterclock.ledger.ledger.Ledger.open", lambda *_, **__: pytest.fail("it was asked"))
+    url = "postgresql://keeper@127.0.0.1:1/none"
+    project.write_text(f'{project.read_text()}ledger = "{url}"\n')
+    read: list[str] = []
+    monkeypatch.setattr("waterclock.ledger.ledger.Ledger.look", lambda at, _: read.append(at))
     assert not checked(busy_shop.folder, None).errors
+    assert read == []
+    assert not checked(busy_shop.folder, None, connect=True).errors
+    assert read == [url]
+
+
+def test_check_does_not_update_a_ledger_of_older_code(busy_shop: Shop) -> None:
+    with closing(sqlite3.connect(busy_shop.ledger_file)) as database, database:
+        database.execute("DROP TABLE former_names")  # as 0017 left it
+        database.execute("UPDATE alembic_version SET version_num = '0017'")
+    assert busy_shop.ask("check").exit_code == 0
+    with closing(sqlite3.connect(busy_shop.ledger_file)) as database:
+        assert database.execute("SELECT version_num FROM alembic_version").fetchall() == [("0017",)]
