@@ -20,6 +20,8 @@ CONFIG, _ = read_config(SETTINGS, env=None)
 ACCEPTED = [path.read_text(encoding="utf-8") for path in sorted((HERE / "accepted").glob("*.dpl"))]
 REFUSED = [text for case in cases_of("errors") for name, text in case.files.items() if name.endswith(".dpl")]
 
+OF_DECLARATIONS = ("E1", "E2", "E3", "E830", "E832", "E922")  # E922: a DEADLINE BY WATERMARK without one
+
 
 def compiled(text: str) -> tuple[Flow | None, list[WaterclockError]]:
     assert CONFIG is not None
@@ -154,7 +156,7 @@ def mutations(draw: st.DrawFn) -> str:
 def test_no_text_makes_the_compiler_crash_or_hang(text: str) -> None:
     flow, errors = compiled(text)
     assert (flow is None) == bool(errors)
-    assert all(error.where and error.code.startswith(("E1", "E2", "E3", "E830", "E832")) for error in errors)
+    assert all(error.where and error.code.startswith(OF_DECLARATIONS) for error in errors)
     assert all(error.excerpt and "^" in error.excerpt for error in errors)
 
 
@@ -163,3 +165,8 @@ def test_no_project_file_makes_the_reader_crash(text: str) -> None:
     config, errors = read_config(text, env=None)
     assert (config is None) or not any(error.code == "E240" for error in errors)
     assert config is not None or errors
+
+
+def test_every_refusal_of_the_fixtures_has_a_code_of_declarations() -> None:
+    codes = {error.code for text in REFUSED for error in compiled(text)[1]}
+    assert sorted(code for code in codes if not code.startswith(OF_DECLARATIONS)) == []
