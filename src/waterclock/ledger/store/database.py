@@ -27,7 +27,7 @@ from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.instants import from_micros, to_micros
 
-NEWEST_SCHEMA = "0018"
+NEWEST_SCHEMA = "0019"
 Clock = Callable[[], datetime]
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,7 +48,8 @@ _MOST_TRIES = 5  # of one transaction whose connection broke: whatever breaks it
 class Write:
     """A writing transaction: its place among all of them, and the events it will leave.
 
-    `paused`: the pause of all tables, which holds for what is claimed in it. `rebuilding`: who makes all tables anew.
+    `last_recorded`: the latest instant at which a batch was recorded before. `paused`: the pause of all tables, which
+    holds for what is claimed in it. `rebuilding`: who makes all tables anew.
     """
 
     transaction: _Transaction
@@ -56,6 +57,7 @@ class Write:
     sequence: int
     flow: str | None
     last_claim: int
+    last_recorded: datetime | None = None
     paused: Pause | None = None
     rebuilding: Rebuilding | None = None
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -113,6 +115,7 @@ class Database:
         self.patience = patience  # seconds for which a server that was reached once is waited for
         self.tell: Callable[[str], None] = _tell_nobody
         self.clock: Clock = clock or self.backend.clock()
+        self.is_clock_back = False  # when this process last recorded a batch
         self._one_at_a_time = self.backend.lock_of(url)
         # threads that write wait here for each other: a database's own lock is waited for by sleeping and looking again
         self._turn = threading.RLock()
@@ -125,6 +128,7 @@ class Database:
             schema.ledger.c.sequence, schema.ledger.c.flow, schema.ledger.c.last_claim,
             # as it rests: what begins a transaction is answered past SQLAlchemy
             sa.type_coerce(schema.ledger.c.paused_at, sa.BigInteger).label("paused_micros"),
+            sa.type_coerce(schema.ledger.c.last_recorded, sa.BigInteger).label("recorded_micros"),
             schema.ledger.c.paused_by, schema.ledger.c.paused_why, schema.ledger.c.rebuilding,
             sa.literal_column(self.backend.NOW).label("now"),
             sa.literal_column(self.backend.TRANSACTION).label("transaction"),
@@ -145,6 +149,11 @@ class Database:
     def _look_for_renames(self, connection: sa.Connection) -> None:
         if self.said and connection.execute(RENAMED_AT).scalar() != self.said_since:
             self.say_names({})
+
+    @property
+    def clock_place(self) -> str:
+        """Whose clock `clock` is, in words."""
+        return "the ledger's server" if isinstance(self.clock, postgres.ServerClock) else "this machine"
 
     def close(self) -> None:
         """Close all connections; nothing is lost, for nothing is kept back."""
@@ -243,8 +252,9 @@ class Database:
             self._look_for_renames(transaction.connection)
             if isinstance(self.clock, postgres.ServerClock):
                 at = self.clock.set(from_micros(row.now))
+            recorded = None if row.recorded_micros is None else from_micros(row.recorded_micros)
             paused, rebuilding = _pause_of_all(row), read_rebuilding(row.rebuilding)
-            write = Write(transaction, at, row.sequence, row.flow, row.last_claim, paused, rebuilding)
+            write = Write(transaction, at, row.sequence, row.flow, row.last_claim, recorded, paused, rebuilding)
             yield write
             if write.events:
                 write.later(_ADD_EVENTS, write.events)

@@ -39,6 +39,7 @@ _GROWING = {
     "revisions": "recorded_sequence > :sequence",
     "events": "id > :events",
 }
+_SET_LAST_RECORDED = sa.text("UPDATE ledger SET last_recorded = (SELECT max(recorded_at) FROM revisions)")
 # told again when they change: the newest telling counts
 _KEYS = {"claims": "number", "runs": "run"}
 
@@ -131,6 +132,7 @@ def load(database: Database, exports: Iterable[Iterable[str]]) -> int:
             wanted = {*_GROWING, *(_STANDING if position == 0 else ())}
             _load_one(write.connection, lines, wanted, seen)
         write.execute(SET_SUMS)  # exports of older ledgers do not tell them
+        write.execute(_SET_LAST_RECORDED)
         # another ledger from here on: what it will hold does not follow exports of the lost one
         write.execute(sa.text("UPDATE ledger SET created_at = :at, moved_to = NULL"), {"at": to_micros(write.at)})
         database.backend.count_on(write.connection)

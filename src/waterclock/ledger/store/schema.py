@@ -63,6 +63,8 @@ ledger = sa.Table(
     sa.Column("paused_why", TEXT),
     # the `rebuild --all` at work, as JSON
     sa.Column("rebuilding", TEXT),
+    # the latest `recorded_at` of all revisions: none is recorded before it, even where the clock went back
+    sa.Column("last_recorded", Instant),
 )
 
 flows = sa.Table(

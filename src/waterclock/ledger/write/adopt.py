@@ -79,7 +79,7 @@ def adopt(database: Database, found: Committed) -> bool:
             _claim(write, found)
         write.at = found.at
         # at the lease's end: how long the batch took is told by the claim's number and the commit's time
-        record(write, Claim(found.number, found.request, found.at), found.results)
+        record(write, Claim(found.number, found.request, found.at), found.results, recorded_at=found.at)
         add_told(write, found.request.table, found.results, who=found.request.who)
         return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,7 +17,7 @@ from waterclock.ledger import refusals
 from waterclock.ledger.read.content import weight
 from waterclock.ledger.read.inputs import any_readers, overlapping
 from waterclock.ledger.store.database import Database, Write
-from waterclock.ledger.store.schema import NAME, AnyRow, batches, inputs, items, revisions, tables, versions
+from waterclock.ledger.store.schema import NAME, AnyRow, batches, inputs, items, ledger, revisions, tables, versions
 from waterclock.ledger.write.claim_endings import close, put_back
 from waterclock.ledger.write.coverage import cover
 from waterclock.ledger.write.schemas import add_schemas
@@ -61,6 +61,7 @@ _BEFORE = (
     .where(tables.c.name == sa.bindparam("of"))
 )
 _ADD_REVISIONS = sa.insert(revisions)
+_MOVE_LAST_RECORDED = sa.update(ledger).values(last_recorded=sa.bindparam("to"))
 _NEW_VALUES = (
     "end", "current_claim", "version", "rows", "bytes", "digest", "hash_high", "hash_low", "slice_path",
     "stands_from", "code", "recorded_at", "missing", "aside",
@@ -115,11 +116,22 @@ def record_done(database: Database, held: Claim, results: Sequence[BatchResult])
             E414 for an item of the source that another batch has
     """
     with database.write() as write:
-        return record(write, held, results)
+        recorded = record(write, held, results)
+    _report_clock(database, write)
+    return recorded
 
 
-def record(write: Write, held: Claim, results: Sequence[BatchResult]) -> Recorded:
-    """Do what `record_done` does, within a transaction."""
+def record(
+    write: Write, held: Claim, results: Sequence[BatchResult], *, recorded_at: datetime | None = None
+) -> Recorded:
+    """Do what `record_done` does, within a transaction.
+
+    `recorded_at` is given for batches that a lost ledger had recorded; others are recorded now.
+    """
+    at = _instant_of_record(write) if recorded_at is None else recorded_at
+    if write.last_recorded is None or at > write.last_recorded:
+        write.last_recorded = at
+        write.later(_MOVE_LAST_RECORDED, {"to": at})
     table = held.request.table
     claimed = close(write, held.number, BatchStatus.DONE.value)
     row, before = _before(write, held, results)
@@ -127,8 +139,8 @@ def record(write: Write, held: Claim, results: Sequence[BatchResult]) -> Recorde
     changed = tuple(label for label, new in weights.items() if new != _old_weight(before[label]))
     moved = _moved(results, before, changed, row.mode)
     cover(write.connection, table, IntervalSet.from_intervals(map(_span, results)))
-    write.later(_ADD_REVISIONS, [_revision(write, held, found) for found in results])
-    finished = [_finished(write, held, found, weights[found.label]) for found in results]
+    write.later(_ADD_REVISIONS, [_revision(write, at, held, found) for found in results])
+    finished = [_finished(at, held, found, weights[found.label]) for found in results]
     write.later(_FINISH, [values | {"claimed": claimed} for values in finished])
     put_back(write, held.number, set(held.request.labels) - before.keys())
     _map_versions(write, held, row, results)
@@ -146,6 +158,28 @@ def record(write: Write, held: Claim, results: Sequence[BatchResult]) -> Recorde
         suspects += mark_outdated(write, table, held.number, before)
     _log(write, held, results, changed)
     return Recorded(changed, suspects)
+
+
+def _instant_of_record(write: Write) -> datetime:
+    """Return the time of the record: now, or right after the last one where the clock went back.
+
+    So no later record changes what `--known-at` returned for an instant up to the last one.
+    """
+    last = write.last_recorded
+    return write.at if last is None or write.at >= last else last + timedelta(microseconds=1)
+
+
+def _report_clock(database: Database, write: Write) -> None:
+    """Report a clock that went back by a second or more, once until it has passed the last record again."""
+    last = write.last_recorded
+    is_back = last is not None and last - write.at >= timedelta(seconds=1)
+    if last is not None and is_back and not database.is_clock_back:
+        database.tell(
+            f"the clock went back: it shows {write.at:%Y-%m-%d %H:%M:%S}Z, but the last batch was recorded at"
+            f" {last:%Y-%m-%d %H:%M:%S}Z; new batches count as recorded right after it until the clock has passed it."
+            f" Fix: correct the clock of {database.clock_place}"
+        )
+    database.is_clock_back = is_back
 
 
 def _before(write: Write, held: Claim, results: Sequence[BatchResult]) -> tuple[AnyRow, dict[datetime, AnyRow]]:
@@ -168,7 +202,7 @@ def _old_weight(row: AnyRow) -> tuple[int, int]:
     return row.hash_high, row.hash_low
 
 
-def _revision(write: Write, held: Claim, found: BatchResult) -> dict[str, Any]:
+def _revision(write: Write, at: datetime, held: Claim, found: BatchResult) -> dict[str, Any]:
     return {
         "table_name": held.request.table,
         "label": found.label,
@@ -183,12 +217,12 @@ def _revision(write: Write, held: Claim, found: BatchResult) -> dict[str, Any]:
         "measures": dict(found.measures),
         "timings": dict(found.timings),
         "source": dict(found.source),
-        "recorded_at": write.at,
+        "recorded_at": at,
         "recorded_sequence": write.sequence,
     }
 
 
-def _finished(write: Write, held: Claim, found: BatchResult, weighs: tuple[int, int]) -> dict[str, Any]:
+def _finished(at: datetime, held: Claim, found: BatchResult, weighs: tuple[int, int]) -> dict[str, Any]:
     return {
         "of": held.request.table,
         "at": found.label,
@@ -203,7 +237,7 @@ def _finished(write: Write, held: Claim, found: BatchResult, weighs: tuple[int, 
         "new_slice_path": found.slice_path,
         "new_stands_from": found.stands_from,
         "new_code": held.request.code,
-        "new_recorded_at": write.at,
+        "new_recorded_at": at,
         "new_aside": rows_aside(found.measures) or None,
         "new_missing": None if "missing" not in found.source else json.dumps(found.source["missing"]),
     }

@@ -190,6 +190,7 @@ def test_a_ledger_on_a_server_is_read_only_with_connect(busy_shop: Shop, monkeyp
 
 def test_check_does_not_update_a_ledger_of_older_code(busy_shop: Shop) -> None:
     with closing(sqlite3.connect(busy_shop.ledger_file)) as database, database:
+        database.execute("ALTER TABLE ledger DROP COLUMN last_recorded")
         database.execute("DROP TABLE former_names")  # as 0017 left it
         database.execute("UPDATE alembic_version SET version_num = '0017'")
     assert busy_shop.ask("check").exit_code == 0

@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -181,6 +182,20 @@ def test_a_reader_that_is_adopted_before_what_it_read_is_no_suspect_in_the_end(a
         found = Committed(claim.number, claim.request, (result(1),), at_desk.clock.at)
         assert at_desk.ledger.keeping.adopt(found)
     assert at_desk.suspects() == set()
+
+
+def test_a_ledger_made_again_records_nothing_before_what_it_took_up(at_desk: Desk) -> None:
+    at_desk.apply(table("a.rows", partitioned=True))
+    held, late = at_desk.claim("a.rows", 1), at_desk.clock.at + timedelta(hours=1)
+    at_desk.ledger.keeping.adopt(Committed(held.number, held.request, (result(1),), late))
+    at_desk.done("a.rows", 2)
+    other = Ledger.open("sqlite://", clock=at_desk.clock)
+    with other:
+        other.keeping.load([list(at_desk.ledger.keeping.export_lines())])
+        again = Desk(other, at_desk.clock, version=2, flow=at_desk.flow)
+        again.done("a.rows", 3)
+        recorded = [row.recorded_at for row in other.reads.committed("a.rows")]
+    assert recorded == [late + timedelta(microseconds=micros) for micros in range(3)]
 
 
 def test_an_open_claim_that_committed_is_recorded_as_itself(at_desk: Desk) -> None:

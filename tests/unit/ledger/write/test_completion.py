@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -315,3 +315,49 @@ def test_what_is_no_number_and_no_text_elsewhere_is_kept_as_it_is_known(at_desk:
         "rows": 3,
     }
     assert {row["who"] for row in at_desk.ledger.past.rows("events") if row["kind"] == "done"} == {r"a\x00nn \ud800"}
+
+
+def test_no_batch_is_recorded_before_an_earlier_one_though_the_clock_went_back(at_desk: Desk) -> None:
+    told: list[str] = []
+    at_desk.ledger.tell(told.append)
+    at_desk.done("raw.a", 0)
+    last = at_desk.clock.at
+    at_desk.clock.pass_by(hours=-1)
+    at_desk.done("raw.a", 1)
+    at_desk.done("raw.a", 2)
+    at_desk.clock.pass_by(hours=2)
+    at_desk.done("raw.a", 3)
+    micro = timedelta(microseconds=1)
+    assert [row.recorded_at for row in at_desk.ledger.reads.committed("raw.a")] == [
+        last,
+        last + micro,
+        last + 2 * micro,
+        last + timedelta(hours=1),
+    ]
+    [line] = told
+    assert line.startswith("the clock went back: it shows 2025-12-31 23:00:00Z, but the last batch was recorded at")
+
+
+def test_what_was_known_at_an_instant_stays_known_though_the_clock_went_back(at_desk: Desk) -> None:
+    at_desk.done("core.r", 0)
+    at_desk.clock.pass_by(minutes=10)
+    at_desk.done("core.r", 1)
+    asked = [at_desk.clock.at - timedelta(minutes=minutes) for minutes in range(12)]
+
+    def known(at: datetime) -> list[int]:
+        return [row.version for row in at_desk.ledger.reads.committed("core.r") if row.recorded_at <= at]
+
+    before = [known(at) for at in asked]
+    at_desk.clock.pass_by(minutes=-9)
+    at_desk.done("core.r", 2)
+    at_desk.done("raw.b", 2)
+    assert [known(at) for at in asked] == before
+
+
+def test_a_clock_that_went_back_is_reported_once_until_it_has_caught_up(at_desk: Desk) -> None:
+    told: list[str] = []
+    at_desk.ledger.tell(told.append)
+    for hours in (0, -1, 0, 3, -1):
+        at_desk.clock.pass_by(hours=hours)
+        at_desk.done("raw.b", at_desk.version)
+    assert len(told) == 2
