@@ -58,8 +58,14 @@ class RunOutcome:
 
     @property
     def has_failed(self) -> bool:
-        """Whether anything failed, could not be settled or could not be looked at."""
+        """Whether anything failed in this run, could not be settled or could not be looked at."""
         return bool(self.failed or self.unsettled or self.away)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing failed in this run, and no batch of its tables and labels stays failed or held after it."""
+        left = () if self.plan is None else self.plan.batches
+        return not self.has_failed and not any(batch.status in {Status.FAILED, Status.HELD} for batch in left)
 
     def add(self, later: RunOutcome) -> None:
         """Add what a later look came to; how things stand is as it found them.

@@ -94,7 +94,7 @@ class Ran:
 
 
 def carry_out(project: Project, asked: Asked) -> int:
-    """Run what is asked for, tell of it, and give the exit code."""
+    """Run what is asked for, report it, and return the exit code: 1 where a batch failed, or stays failed or held."""
     to = console(stderr=asked.is_json or asked.is_beside)
     with carried_out(project, asked, to) as ran:
         if asked.is_json:
@@ -105,7 +105,7 @@ def carry_out(project: Project, asked: Asked) -> int:
             ran.draw(to)
     if ran.outcome.was_stopped and asked.watch_seconds is None:
         return INTERRUPTED
-    return 1 if ran.outcome.has_failed else 0
+    return 0 if ran.outcome.is_clean else 1
 
 
 def _log_of(asked: Asked) -> JsonLog | None:
