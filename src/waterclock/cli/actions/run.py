@@ -256,8 +256,11 @@ def _driven(
 def _tell(work: Workplace, asked: Asked, outcome: RunOutcome) -> None:
     """Note what sources keep, and tell those whom `[alerts]` names what does not go on by itself.
 
-    A project without either loads nothing for that.
+    A project without either loads nothing for that. A runner of an older flow reports nothing: what that lacks is not
+    late.
     """
+    if outcome.is_outdated:
+        return
     if any(is_followed(table) for table in work.flow.tables.values()):
         from waterclock.engine.upkeep.watching_logs import watch_logs
 
