@@ -418,8 +418,8 @@ ENGINE: Mapping[str, Code] = {
     **QUERIES,
     "E740": Code(
         "not as expected",
-        "A rule, a key or a NOT NULL does not hold for the batch. It was audited before it was committed, so nothing "
-        "of it is visible; the rules that did not hold are named with their counts.",
+        "A rule, a key or a NOT NULL does not hold for the batch. It was audited before it was committed: nothing of "
+        "this revision is visible, and an earlier one stays. The rules that did not hold are named with their counts.",
     ),
     "E750": Code(
         "a claim that was taken over",

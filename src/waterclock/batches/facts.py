@@ -84,7 +84,10 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A batch whose last claim did not commit, or whose audit said no. `due_again` is set where a retry is timed."""
+    """A batch whose last claim did not commit, or whose audit said no. `due_again` is set where a retry is timed.
+
+    `is_outdated`: what a held batch had read has changed since, so that it cannot be released.
+    """
 
     status: BatchStatus
     claim: int
@@ -92,6 +95,7 @@ class Trouble:
     error: str
     is_transient: bool
     due_again: datetime | None = None
+    is_outdated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,10 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Look": (status, alerts, show, query, files, audit, lineage, openlineage, model, runners, ui),
     "Keep": (maintain, drop, rebuild, ledger, trust, warm),
 }
-EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C (`run --watch`: 0)."
+EPILOG = (
+    "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C (`run --watch`: 0). "
+    "A command that runs batches also ends with 1 where one of those it was asked for stays failed or held."
+)
 
 
 class Commands(TyperGroup):

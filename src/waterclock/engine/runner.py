@@ -16,6 +16,7 @@ from waterclock.engine.damage import older_logs
 from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.left_claims import left_claims
 from waterclock.engine.links import problems
+from waterclock.engine.newer_flow import UNDER_NEWER_FLOW, has_newer_flow
 from waterclock.engine.offline_looks import measure_due
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.spark.errors import lost_spark, placed, to_error
@@ -43,7 +44,8 @@ class RunOutcome:
 
     `unsettled` says why claims that runners left could not be settled: what became of their batches is not known.
     `away` is the error of a store that left the run while it looked for more to do. `unclaimed`: by table, what
-    keeps its batches from being claimed now, told at this look or an earlier one.
+    keeps its batches from being claimed now, told at this look or an earlier one. `is_outdated`: another flow was
+    applied, under which nothing more is claimed.
     """
 
     done: int = 0
@@ -55,11 +57,18 @@ class RunOutcome:
     unsettled: tuple[WaterclockError, ...] = ()
     away: WaterclockError | None = None
     unclaimed: dict[str, GroupReport] = field(default_factory=dict)
+    is_outdated: bool = False
 
     @property
     def has_failed(self) -> bool:
-        """Whether anything failed, could not be settled or could not be looked at."""
+        """Whether anything failed in this run, could not be settled or could not be looked at."""
         return bool(self.failed or self.unsettled or self.away)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing failed in this run, and no batch of its tables and labels stays failed or held after it."""
+        left = () if self.plan is None else self.plan.batches
+        return not self.has_failed and not any(batch.status in {Status.FAILED, Status.HELD} for batch in left)
 
     def add(self, later: RunOutcome) -> None:
         """Add what a later look came to; how things stand is as it found them.
@@ -72,6 +81,7 @@ class RunOutcome:
         self.failed = [report for report in self.failed if _about(report) not in again] + later.failed
         self.plan, self.was_stopped, self.held_back = later.plan, later.was_stopped, later.held_back
         self.unsettled, self.away, self.unclaimed = later.unsettled, later.away, later.unclaimed
+        self.is_outdated = later.is_outdated
 
 
 class Runner:
@@ -174,8 +184,8 @@ class Runner:
         self._work.listener.tick(now)
         self._lost.clear()
         self._refused.clear()
-        if self._is_outdated():
-            outcome.plan = self.plan(now)
+        if has_newer_flow(self._work):
+            outcome.plan, outcome.is_outdated = self.plan(now), True
             return outcome
         self._revive()
         self._take_over()
@@ -184,12 +194,13 @@ class Runner:
             ThreadPoolExecutor(self._work.settings.threads, thread_name_prefix="batch") as threads,
         ):
             self._drain(now, threads, outcome)
-        if not self._is_spark_lost:
-            measure_due(self._work, now, self._only, self._stop)
         outcome.was_stopped, outcome.unsettled = self.is_stopping, self._unsettled
         self._forget_shared()
-        self._end_following()
-        self._refuse_releases(now)
+        if not outcome.is_outdated:
+            if not self._is_spark_lost:
+                measure_due(self._work, now, self._only, self._stop)
+            self._end_following()
+            self._refuse_releases(now)
         outcome.plan = self.plan(now)
         return outcome
 
@@ -200,14 +211,6 @@ class Runner:
                 self._work.shared.clear()
             except (OSError, WaterclockError) as error:
                 self._work.note_once(f"rows of SHARED views are left below {self._work.lake.root}: {error}")
-
-    def _is_outdated(self) -> bool:
-        """Whether somebody has applied another flow: claims under this one would be refused, one by one."""
-        applied = self._work.ledger.declared.applied()
-        if applied is None or applied.fingerprint == self._work.flow.fingerprint:
-            return False
-        self._work.note_once(f"another flow was applied at {applied.at:%Y-%m-%d %H:%MZ}: this runner claims nothing")
-        return True
 
     def _end_following(self) -> None:
         """Take back the requests to follow of batches that need not: nothing that they read has changed."""
@@ -322,7 +325,12 @@ class Runner:
     def _fresh(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
     ) -> deque[Group]:
-        """Return the groups that can be taken up now; none where the object store does not answer."""
+        """Return the groups that can be taken up now; none under another flow, or without the object store."""
+        # a runner that watches takes up a change of its files at its next look, or reports then that it is outdated
+        if has_newer_flow(self._work, is_told=self._waits):
+            outcome.is_outdated = True
+            self._elsewhere.clear()  # nobody is waited for
+            return deque()
         try:
             found, outcome.away = self._looked(now, tried, clocks, outcome), None
         except WaterclockError as error:
@@ -405,13 +413,13 @@ class Runner:
         self._note(report, tried, outcome)
 
     def _once(self, report: GroupReport) -> GroupReport:
-        """Mark what was told of a batch before: who else has it is looked at again and again while it is made."""
+        """Mark what was reported of a batch before, or is reported once for all: a newer flow."""
         table = report.group.table
         if not report.is_anothers or report.error is None:
             self._told.pop(table, None)
             return report
         told = self._told.setdefault(table, set())
-        is_repeat = report.error.what in told
+        is_repeat = report.error.what in told or report.error.code == UNDER_NEWER_FLOW
         told.add(report.error.what)
         return replace(report, is_repeat=is_repeat)
 

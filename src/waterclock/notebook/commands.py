@@ -36,7 +36,7 @@ Folder = str | Path | None
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult(Shown):
-    """What a run came to; true where nothing failed."""
+    """The outcome of a run; true where nothing failed and no batch stays failed or held."""
 
     ran: Ran
 
@@ -46,7 +46,7 @@ class RunResult(Shown):
         return self.ran.outcome
 
     def __bool__(self) -> bool:
-        return not self.ran.outcome.has_failed
+        return self.ran.outcome.is_clean
 
     def draw(self, to: Console) -> None:
         """Print errors, what they block, and a line that sums up."""
@@ -172,7 +172,7 @@ def run(
 
     Tells of each batch as it is finished. Takes the Spark session that is there, else starts one and leaves it open.
     An interrupt (the notebook's stop) lets what runs finish. A batch that failed raises nothing: the result is false,
-    and shows the errors.
+    and shows the errors. It is also false where a batch stays failed or held from an earlier run.
 
     Raises ProjectErrors for a project with errors, WaterclockError for a selection or an instant that cannot be.
     """

@@ -25,7 +25,7 @@ from waterclock.timelabel.label import label_of
 class Found:
     """One batch: its record, its window, the batches it was made from and into, and when its table was paused.
 
-    `held` is what waits for a release, which lies below `stage`.
+    `held` is what waits for a release, which lies below `stage`; where it `is_outdated` it can only be made again.
     """
 
     table: str
@@ -42,6 +42,7 @@ class Found:
     schemas: tuple[SchemaVersion, ...] = ()
     held: BatchResult | None = None
     stage: str = ""
+    is_outdated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,4 +122,5 @@ def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found
         schemas=at.ledger.reads.schemas(table.name),
         held=kept_back(at, table, audit),
         stage=stage_of(at, table),
+        is_outdated=now is not None and now.is_outdated,
     )

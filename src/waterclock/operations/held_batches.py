@@ -41,13 +41,22 @@ def held_labels(at: Reading, which: str) -> tuple[str, tuple[datetime, ...]]:
     return name, meant
 
 
-def ways_on(table: str, first: str, last: str) -> str:
-    """Say by which commands held labels are looked at, the first of them, and shown, from the first to the last."""
+def ways_on(table: str, first: str, last: str, *, is_outdated: bool) -> str:
+    """Return the commands by which held labels are looked at, the first of them, and go on, from the first to the last.
+
+    Outdated ones cannot be released: they are made again.
+    """
     which = first if first == last else f"{first}..{last}"
-    return (
-        f"waterclock audit {table}@{first} says what it holds, `SELECT * FROM {table}_held` of query its rows; "
-        f"waterclock release {table}@{which} --because '…' shows it"
-    )
+    looked_at = f"waterclock audit {table}@{first} says what it holds, `SELECT * FROM {table}_held` of query its rows"
+    if is_outdated:
+        return f"{looked_at}; waterclock retry {table}@{which} makes it again"
+    return f"{looked_at}; waterclock release {table}@{which} --because '…' shows it"
+
+
+def can_be_released(at: Reading, table: str, label: datetime) -> bool:
+    """Return whether a held batch can be shown as it was sealed: nothing that it had read has changed since."""
+    trouble = at.snapshot.of(table).troubles.get(label)
+    return trouble is not None and trouble.status is BatchStatus.HELD and not trouble.is_outdated
 
 
 def _held(at: Reading, table: Table, said: Labels | None) -> tuple[datetime, ...]:

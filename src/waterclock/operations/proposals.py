@@ -19,7 +19,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.flow.graph import late_tables
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import made_besides, missing_labels
-from waterclock.operations.held_batches import held_of
+from waterclock.operations.held_batches import can_be_released, held_of
 from waterclock.operations.opening import Reading, nothing_ran, one_table
 from waterclock.operations.pausing import OfTables, due_of, pause, resume, to_pause, to_resume
 from waterclock.operations.reasons import need_reason, need_reason_of_release
@@ -220,8 +220,13 @@ def _replay(at: Reading, selection: str, labels: str | None, most: int | None) -
 
 
 def _release(at: Reading, selection: str, labels: str | None, _: int | None) -> _Found:
-    """Find what is held, and what waits for it: it is shown as it was sealed, by whichever runner comes first."""
-    held = {name: frozenset(of_table) for name, of_table in held_of(at, selection, labels).items()}
+    """Find what is held, and what waits for it: it is shown as it was sealed, by whichever runner comes first.
+
+    What cannot be shown any more is left out: it is made again.
+    """
+    found = held_of(at, selection, labels).items()
+    of_tables = {name: frozenset(it for it in of if can_be_released(at, name, it)) for name, of in found}
+    held = {name: of_table for name, of_table in of_tables.items() if of_table}
     freed = blocked_by(plan_of_readers(at, held), held)
     others = {name: {*of_table} - held.get(name, frozenset()) for name, of_table in freed.items()}
     return _Found(_windows(at.flow, held), _windows(at.flow, others))

@@ -30,12 +30,16 @@ _TROUBLE = frozenset({BatchStatus.FAILED.value, BatchStatus.HELD.value})
 
 @dataclass(frozen=True, slots=True)
 class LabelState:
-    """The state of one label, and why it is so where that is not plain; `stored` is what the ledger holds of it."""
+    """The state of one label, and why it is so where that is not plain; `stored` is what the ledger holds of it.
+
+    `is_outdated`: it is held, and cannot be released.
+    """
 
     label: datetime
     status: Status
     reason: str = ""
     stored: Cell | None = None
+    is_outdated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +230,8 @@ class _Told:
         cell, batch = self.stored.get(label), self.planned.get(label)
         if batch is not None:
             is_again = batch.is_revision and batch.status in {Status.READY, Status.WAITING, Status.PAUSED}
-            return LabelState(label, Status.STALE if is_again else batch.status, batch.reason, cell)
+            status = Status.STALE if is_again else batch.status
+            return LabelState(label, status, batch.reason, cell, batch.is_outdated)
         if label in self.reported:
             return LabelState(label, Status.STALE, "what it read has changed; ON RESTATE REPORT", cell)
         if label in self.behind:

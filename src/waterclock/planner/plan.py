@@ -105,7 +105,8 @@ class Batch:
     its table's queries makes it, `WHEN ...` or `ELSE`; None where there is one for all. `missing`: what it is made
     without, where it waits no longer (PARTIAL AFTER): a reference may be bound to several spans then. `begins`: the
     START of the table whose late rows it keeps. `closing`: where its books are closed, of a table that says when.
-    `opened`: the open windows that it makes, of a table that holds those of another.
+    `opened`: the open windows that it makes, of a table that holds those of another. `is_outdated`: it is held, and
+    what it had read has changed since, so that it cannot be released.
     """
 
     table: str
@@ -122,6 +123,7 @@ class Batch:
     begins: datetime | None = None
     closing: Closing | None = None
     opened: tuple[OpenWindow, ...] = ()
+    is_outdated: bool = False
 
     @property
     def is_partial(self) -> bool:

@@ -99,9 +99,11 @@ class Judge:
 
     def _judged(self, node: Node, window: Window) -> Batch:
         past = self.facts.snapshot.of(node.table.name)
-        if known := self._known(node, window, past):
-            return self._found(node, window, past, *known)
         trouble = past.troubles.get(window.start)
+        if known := self._known(node, window, past):
+            stopped = self._found(node, window, past, *known)
+            is_outdated = stopped.status is Status.HELD and trouble is not None and trouble.is_outdated
+            return replace(stopped, is_outdated=True) if is_outdated else stopped
         if cause := self._before_in_order(node, window, past):
             return self._stopped(node, window, past, (), (cause,))
         if found := self._unseen(node, window, past):
@@ -268,7 +270,8 @@ class Judge:
         trouble = past.troubles.get(window.start)
         if trouble is not None and not _is_due_again(trouble, self.facts.clock):
             status = Status.HELD if trouble.status is BatchStatus.HELD else Status.FAILED
-            return status, _first_line(trouble.error)
+            since = "; what it had read has changed since" if trouble.is_outdated else ""
+            return status, _first_line(trouble.error) + since
         if pause := self.facts.snapshot.pause_of(node.table.name):
             return Status.PAUSED, pause.words(node.table.cadence.zone)
         return None

@@ -75,6 +75,8 @@ class Trouble(Batch):
     """Batches that wait for these."""
     labels: str
     can_retry: bool
+    can_release: bool
+    """Whether a rule holds them back, and nothing that they had read has changed since."""
 
 
 class Late(Told):

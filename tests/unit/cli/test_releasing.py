@@ -9,6 +9,8 @@ from tests.unit.cli.conftest import Shop, day
 from waterclock.batches.facts import BatchStatus
 from waterclock.batches.records import BatchResult
 from waterclock.engine.batch.claim_record import put_claim_record
+from waterclock.operations.opening import reading
+from waterclock.operations.proposals import Verb, propose
 from waterclock.storage.lake import Lake
 
 SAID = "E755 shop.orders is held: positive: 3 of 5 rows are not (amount > 0)"
@@ -79,6 +81,31 @@ def test_what_is_held_and_what_it_holds_up_is_told(busy_shop: Shop) -> None:
     way = "waterclock release shop.orders@20241119000000 --because '…' shows it"
     for command in ("status", "plan"):
         assert way in " ".join(busy_shop.ask(command).stdout.split())
+
+
+def test_what_is_held_and_outdated_is_to_be_made_again_and_not_released(busy_shop: Shop) -> None:
+    """What it had read has changed since: a release would be refused."""
+    ledger, name, where = busy_shop.ledger, "sales.by_country", "sales.by_country@20241118000000"
+    ledger.decisions.request_restate(name, [day(18)], "recompute", who="ann")
+    claim = ledger.claims.take(busy_shop._request(busy_shop._batch(name, 18)))
+    ledger.claims.record_failed(claim, error="E755 it is held", is_transient=False, status=BatchStatus.HELD)
+    lake = Lake(busy_shop.project.storage)
+    path = lake.slice_path(day(18), claim.number)
+    Path(lake.folder(name), path).mkdir(parents=True)
+    put_claim_record(lake.folder(name), claim, [BatchResult(day(18), day(19), -1, 2, 2400, None, path)])
+    for command in ("status", "plan"):
+        assert f"waterclock release {where}" in " ".join(busy_shop.ask(command).stdout.split())
+    busy_shop.done("shop.orders", 18, rows=11)
+    for command in ("status", "plan"):
+        said = " ".join(busy_shop.ask(command).stdout.split())
+        assert "E755 it is held; what it had read has changed since" in said
+        assert f"waterclock retry {where} makes it again" in said
+        assert f"waterclock release {where}" not in said
+    said = " ".join(busy_shop.ask("audit", where, width=400).stdout.split())
+    assert f"shown to nobody: `waterclock retry {where}` makes it again" in said
+    with reading(busy_shop.folder, None, "2024-11-20T08:00") as at:
+        assert propose(at, Verb.RELEASE, name, "2024-11-18").asked == {}
+        assert propose(at, Verb.RETRY, name, "2024-11-18").count == 1
 
 
 def test_a_replay_of_labels_of_which_no_row_is_set_aside_is_refused(busy_shop: Shop) -> None:

@@ -101,6 +101,13 @@ class FakeLedger:
     def reads(self) -> FakeLedger:
         return self
 
+    @property
+    def declared(self) -> FakeLedger:
+        return self
+
+    def applied(self) -> None:
+        """No flow was applied."""
+
     def tables(self) -> list[TableRecord]:
         return []
 

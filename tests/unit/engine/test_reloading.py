@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.tiny import CONNECTIONS, Heard, day
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
+from waterclock.engine.batch import retry
 from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.progress import GroupReport
 from waterclock.engine.reloading import Reloading
 from waterclock.engine.runner import Runner
 from waterclock.engine.spark.user_functions import load_function
 from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
 from waterclock.ledger.write.applying import signature_of
 from waterclock.ledger.write.whole_set import Moved
+from waterclock.planner.plan import Group
 
 COLLECT = (
     "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY DAY START '2020-01-01' BY ARRIVAL TIME;"
@@ -178,3 +184,51 @@ def test_a_runner_whose_flow_is_not_the_applied_one_claims_nothing_and_says_so_o
     assert len(heard.said_) == 1
     assert heard.said_[0].startswith("another flow was applied at ")
     assert site.work.ledger.claims.open() == []
+
+
+@dataclass
+class Renaming(Heard):
+    """Hears a runner, and has another one rename its tables once it has planned."""
+
+    rename: Callable[[], None] = lambda: None
+
+    def started(self, group: Any) -> None:
+        del group
+        self.rename()
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_rename_beside_a_runner_of_the_old_flow_fails_nothing_and_is_told_once(
+    site: Site, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables that it has planned go by other names when it comes to claim their batches."""
+    collect = "COLLECT web.{} PARTITIONED (id BIGINT, at TIMESTAMP) FROM shop.{} EVERY DAY BY DATA TIME at{};"
+    start = " START '2020-01-01'"
+    reloading = Reloading(site.work, site.said.append)
+    site.write("flows/flow.dpl", CONNECTIONS + "".join(collect.format(it, it, start) for it in "abc"))
+    assert reloading.is_new()
+    site.write(
+        "flows/flow.dpl",
+        CONNECTIONS + "".join(collect.format(f"new_{it}", it, f"{start} WAS web.{it}") for it in "abc"),
+    )
+
+    def rename() -> None:
+        with open_workplace(load_project(site.root, capabilities=capabilities())) as other:
+            apply_flow(other, day(5))
+
+    def fails_before_its_claim(work: Workplace, group: Group, now: datetime) -> GroupReport:
+        del now
+        with pytest.raises(WaterclockError, match="knows no table") as raised:
+            work.ledger.reads.table(group.table)
+        return GroupReport(group, None, error=raised.value)
+
+    monkeypatch.setattr(retry, "carry_out", fails_before_its_claim)
+    monkeypatch.setattr(type(site.work.sessions), "root", lambda _: None)
+    site.work.listener = heard = Renaming(rename=rename)
+    runner = Runner(site.work, waits=waits)
+    for _ in range(2):
+        outcome = runner.run_once(day(5))
+        assert (outcome.done, outcome.failed, outcome.is_outdated) == (0, [], True)
+    assert all(report.is_repeat for report in heard.finished_)
+    assert len(heard.said_) == 1
+    assert "this runner has an older one and claims nothing" in heard.said_[0]

@@ -94,7 +94,7 @@ class Ran:
 
 
 def carry_out(project: Project, asked: Asked) -> int:
-    """Run what is asked for, tell of it, and give the exit code."""
+    """Run what is asked for, report it, and return the exit code: 1 where a batch failed, or stays failed or held."""
     to = console(stderr=asked.is_json or asked.is_beside)
     with carried_out(project, asked, to) as ran:
         if asked.is_json:
@@ -105,7 +105,7 @@ def carry_out(project: Project, asked: Asked) -> int:
             ran.draw(to)
     if ran.outcome.was_stopped and asked.watch_seconds is None:
         return INTERRUPTED
-    return 1 if ran.outcome.has_failed else 0
+    return 0 if ran.outcome.is_clean else 1
 
 
 def _log_of(asked: Asked) -> JsonLog | None:
@@ -256,8 +256,11 @@ def _driven(
 def _tell(work: Workplace, asked: Asked, outcome: RunOutcome) -> None:
     """Note what sources keep, and tell those whom `[alerts]` names what does not go on by itself.
 
-    A project without either loads nothing for that.
+    A project without either loads nothing for that. A runner of an older flow reports nothing: what that lacks is not
+    late.
     """
+    if outcome.is_outdated:
+        return
     if any(is_followed(table) for table in work.flow.tables.values()):
         from waterclock.engine.upkeep.watching_logs import watch_logs
 

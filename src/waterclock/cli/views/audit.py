@@ -141,8 +141,10 @@ def _held(found: Found) -> list[tuple[str, str]]:
     held = found.held
     if held is None:
         return []
+    again = f": `waterclock retry {found.table}@{label_of(found.label)}` makes it again"
+    until = again if found.is_outdated else " until released"
     return [
-        ("held back", f"{count_words(held.rows, 'row')}, {bytes_words(held.bytes)}, shown to nobody until released"),
+        ("held back", f"{count_words(held.rows, 'row')}, {bytes_words(held.bytes)}, shown to nobody{until}"),
         ("its files", f"{found.stage}/{held.slice_path}"),
         *_counted(held.measures),
     ]

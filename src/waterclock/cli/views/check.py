@@ -17,7 +17,7 @@ from waterclock.cli.views.error_card import flattened, show_errors
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.flow.links import linked_tables
-from waterclock.operations.opening import open_checked
+from waterclock.operations.opening import open_checked, open_project
 from waterclock.operations.words import count_words
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from waterclock.dpl.project import Project
 
-_OF_KEPT = frozenset({"E450", "E451", "E452"})  # of columns and what the ledger keeps of them: batches see to these
 _OF_BATCHES = frozenset({"E318", "E405"})  # a flow that does not fit the batches that tables have
 _PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
@@ -34,7 +33,8 @@ _PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 class Checked:
     """The flow where there is nothing wrong, else all errors in the order of their places.
 
-    `warnings` are of a flow that can run, in the same order.
+    `warnings` are of a flow that can run, in the same order. `is_refused`: each run refuses the whole flow for one of
+    the errors; else they are of single tables or of what is told of runs, and all else can run.
     """
 
     flow: Flow | None
@@ -43,6 +43,7 @@ class Checked:
     seconds: float
     warnings: tuple[WaterclockError, ...] = ()
     project: Project | None = None
+    is_refused: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome for scripts; `tables` counts by kind."""
@@ -69,20 +70,35 @@ def checked(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
         project = open_checked(folder, env)
     except WaterclockError as error:
         errors = in_order(flattened([error]))
-        return Checked(None, env, tuple(errors), time.perf_counter() - begun)
+        is_refused = _is_refused(folder, env)
+        return Checked(None, env, tuple(errors), time.perf_counter() - begun, is_refused=is_refused)
     try:
         refuse_unknown(project)
     except WaterclockError as error:
         error.where = error.where or f"ledger, below [env.{project.env}] in {FILE}"
-        return Checked(None, env, (error,), time.perf_counter() - begun)
+        return Checked(None, env, (error,), time.perf_counter() - begun, is_refused=True)
     late = retirement_errors(project, datetime.now(UTC))
-    of_ledger = [*compatibility_errors(project), *late, *_of_ledger(project, connect=connect)]
-    if errors := [*_of_links(project), *of_ledger]:
-        return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
+    of_columns = [*compatibility_errors(project), *late]
+    of_batches = _of_ledger(project, connect=connect)
+    if errors := [*_of_links(project), *of_columns, *of_batches]:
+        is_refused = bool(of_batches)
+        return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun, is_refused=is_refused)
     if errors := [*_of_units(project), *_of_targets(project), *_of_lineage(project)]:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
     warnings = tuple(in_order(query_warnings(project.flow)))
     return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
+
+
+def _is_refused(folder: Path, env: str | None) -> bool:
+    """Return whether runs refuse a project in which errors were found.
+
+    They do not compare it with the columns that tables had at their last run.
+    """
+    try:
+        open_project(folder, env)
+    except WaterclockError:
+        return True
+    return False
 
 
 def _of_links(project: Project) -> list[WaterclockError]:
@@ -168,7 +184,7 @@ def print_checked(to: Console, found: Checked) -> None:
         files = {match["file"] for error in found.errors if (match := _PLACE.match(error.where or ""))}
         where = f" in {count_words(len(files), 'file')}" if files else ""
         to.print()
-        stops = "" if all(error.code in _OF_KEPT for error in found.errors) else "; nothing can run"
+        stops = "; nothing can run" if found.is_refused else ""
         to.print(Text.assemble((count_words(len(found.errors), "error"), "fail.loud"), f"{where}{stops}"))
         return
     if found.warnings:

@@ -48,7 +48,7 @@ class JsonLog:
 
     def ended(self, outcome: RunOutcome, seconds: float) -> None:
         """Tell what the run came to."""
-        level = "error" if outcome.has_failed else "info"
+        level = "info" if outcome.is_clean else "error"
         self._tell(level, "ended", done=outcome.done, failed=len(outcome.failed), rows=outcome.rows, seconds=seconds)
 
     def _tell(self, level: str, event: str, **about: Any) -> None:

@@ -238,7 +238,8 @@ def _print_stretch(to: Console, run: Stretch, flow: Flow) -> None:
     if run.reason:
         to.print(_indented(to, run.reason))
     if first.status is Status.HELD:
-        to.print(_indented(to, ways_on(first.table, first.window.label, last.window.label)))
+        ways = ways_on(first.table, first.window.label, last.window.label, is_outdated=first.is_outdated)
+        to.print(_indented(to, ways))
 
 
 def _indented(to: Console, text: str) -> Text:

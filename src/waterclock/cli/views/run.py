@@ -62,6 +62,8 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
     to.print(_sum(outcome, plan, zone, seconds), soft_wrap=True)
     if any(batch.status is Status.FAILED for batch in plan.batches):
         to.print(Text("once it is mended, `waterclock retry` makes what failed and what that blocks", style="quiet"))
+    if any(batch.status is Status.HELD for batch in plan.batches):
+        to.print(Text("`waterclock status` shows what is held, why, and the ways on", style="quiet"))
 
 
 def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | None, seconds: float) -> dict[str, Any]:

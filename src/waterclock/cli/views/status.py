@@ -244,7 +244,8 @@ def _print_problems(to: Console, plan: Plan) -> None:
             to.print(Text(f"  and the same of {shown}{more}", style="quiet"), soft_wrap=True)
         if batch.status is Status.HELD:
             last = max(each.window.label for each in (batch, *alike))
-            to.print(Text(f"  {ways_on(batch.table, batch.window.label, last)}", style="quiet"), soft_wrap=True)
+            ways = ways_on(batch.table, batch.window.label, last, is_outdated=batch.is_outdated)
+            to.print(Text(f"  {ways}", style="quiet"), soft_wrap=True)
     if rest := sum(map(len, list(troubled.values())[_MOST_PROBLEMS:])):
         to.print(Text(f"  and {rest} more: waterclock plan", style="quiet"))
     if troubled:

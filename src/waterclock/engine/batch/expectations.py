@@ -141,7 +141,8 @@ def refusal(table: Table, where: str, verdict: Verdict) -> WaterclockError:
         f"{table.name} is not as expected: {verdict.refusals[0]}",
         where=where,
         why="; ".join(verdict.refusals[1:]) or f"declared at {table.place}",
-        fix="mend the source or the rule, then `waterclock retry`; nothing of this batch is visible",
+        fix="mend the source or the rule, then `waterclock retry`; nothing of this revision is visible, and an earlier "
+        "one stays",
     )
 
 

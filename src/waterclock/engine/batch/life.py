@@ -428,8 +428,8 @@ class _Attempt:
         except Exception as unsettled:  # noqa: BLE001 - it stays open, and is settled by a takeover
             if claim is not None:
                 self.work.leave(claim)
-            said = to_error(unsettled, where=self._where()).what
-            self.work.listener.said(f"a claim of {self.table.name} is left open, its outcome unknown: {said}")
+                said = to_error(unsettled, where=self._where()).what
+                self.work.listener.said(f"a claim of {self.table.name} is left open, its outcome unknown: {said}")
         return error
 
     def _refuse_release(self, error: WaterclockError) -> None:

@@ -10,6 +10,7 @@ from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attem
 
 from waterclock.engine.batch.expectations import HeldBackError
 from waterclock.engine.batch.life import carry_out
+from waterclock.engine.newer_flow import refused_for_newer_flow
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.spark.errors import lost_spark
 from waterclock.engine.workplace import Workplace
@@ -71,8 +72,7 @@ def _try(work: Workplace, group: Group, now: datetime) -> GroupReport:
         before_sleep=lambda state: _say(work, group, state),
         retry_error_callback=_last,
     )
-    report: GroupReport = retrying(carry_out, work, group, now)
-    return report
+    return refused_for_newer_flow(work, retrying(carry_out, work, group, now))
 
 
 def _is_final(report: GroupReport) -> bool:

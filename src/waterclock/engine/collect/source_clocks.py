@@ -81,7 +81,7 @@ class SourceClocks:
         given_up = [batch for batch in missing if is_given_up(table, batch.window, self._now)]
         waiting = next((batch for batch in missing if batch not in given_up), None)
         if waiting is not None:
-            self._held.setdefault(table.name, HeldBack(table.name, waiting.window, None, awaits=awaits))
+            self._keep_oldest(HeldBack(table.name, waiting.window, None, awaits=awaits))
         return dataclasses.replace(group, batches=tuple(signed or given_up))
 
     def _passed(self, table: Table, group: Group) -> Group:
@@ -93,8 +93,14 @@ class SourceClocks:
         if ahead is not None:
             collector = self._work.connections.collector(table.source.unit.connection)
             of_items = isinstance(collector, ArrivalCollector) and not isinstance(collector, Sealing)
-            self._held[table.name] = HeldBack(table.name, ahead, clock, of_items)
+            self._keep_oldest(HeldBack(table.name, ahead, clock, of_items))
         return dataclasses.replace(group, batches=passed)
+
+    def _keep_oldest(self, found: HeldBack) -> None:
+        """Keep the oldest window of a table that waits: its labels come in several groups."""
+        known = self._held.get(found.table)
+        if known is None or found.window.start < known.window.start:
+            self._held[found.table] = found
 
     def clock_of(self, table: Table) -> datetime | None:
         """Return how far a table's source has come; None where there is none, and of rows that bear no time of it.

@@ -85,7 +85,7 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
             "the disk is full",
             where=where,
             why=f"writing {error.filename or 'the slice'} failed: {error.strerror}",
-            fix="make room, then `waterclock run` again: nothing of this batch is visible",
+            fix="make room, then `waterclock run` again: nothing of this revision is visible, and an earlier one stays",
             transient=True,
         )
     if isinstance(error, OSError) and (unreached := object_stores.refusal_of(error, where)):

@@ -127,9 +127,11 @@ _READ = (
     )
     .order_by(inputs.c.reader, inputs.c.label, inputs.c.position)
 )  # fmt: skip
-# what is held is shown as of the ticks that it was made at
-_HELD_LATEST = (
-    sa.select(inputs.c.reader, inputs.c.label, inputs.c.table_name, inputs.c.high)
+_READ_OF_HELD = (
+    sa.select(
+        inputs.c.reader, inputs.c.label, inputs.c.table_name, inputs.c.read, inputs.c.low, inputs.c.high,
+        inputs.c.content,
+    )
     .join(
         batches,
         sa.and_(
@@ -138,8 +140,8 @@ _HELD_LATEST = (
             batches.c.claim == inputs.c.claim,
         ),
     )
-    .where(IS_TROUBLE, batches.c.status == BatchStatus.HELD.value, inputs.c.read.like("LATEST(%"))
-)
+    .where(IS_TROUBLE, batches.c.status == BatchStatus.HELD.value)
+)  # fmt: skip
 _CHUNK = 500
 Rows = Mapping[str, list[AnyRow]]
 Asking = Mapping[tuple[str, str], Collection[datetime]]
@@ -181,7 +183,9 @@ def snapshot(
         asked = {name: labels for (_, name), labels in asking.items()}
         wanted_again = {name: [row.label for row in rows] for name, rows in requested.items()}
         since = opened_since(flow, covered, doubted, asked, wanted_again)
-        latest = _latest(connection, reads, read["troubles"])
+        reads_of_held = _reads_of_held(connection, read["troubles"])
+        facts_of_held = _input_facts(connection, found, reads_of_held)
+        latest = _latest(reads, reads_of_held)
         closings = closings_of(connection, flow, covered, doubted, reads, since)
     return LedgerSnapshot(
         tables={
@@ -189,7 +193,7 @@ def snapshot(
                 start=row.start,
                 covered=covered[name],
                 troubles={
-                    it.label: _trouble(it)
+                    it.label: _trouble(it, facts_of_held.get(name, {}).get(it.label, ()))
                     for it in read["troubles"].get(name, ())
                     if it.label not in released.get(name, ())
                 },
@@ -252,7 +256,8 @@ def _covered(rows: Collection[AnyRow] | None) -> IntervalSet:
     return IntervalSet.from_intervals((row.low, row.high) for row in rows) if rows else IntervalSet()
 
 
-def _trouble(row: AnyRow) -> Trouble:
+def _trouble(row: AnyRow, read: Collection[InputFact]) -> Trouble:
+    """Return the trouble of a row; `read`: what the batch had read, where it is held."""
     return Trouble(
         status=BatchStatus(row.status),
         claim=row.claim,
@@ -260,6 +265,7 @@ def _trouble(row: AnyRow) -> Trouble:
         error=row.error or "",
         is_transient=bool(row.is_transient),
         due_again=row.due_again,
+        is_outdated=any(fact.recorded != fact.current for fact in read),
     )
 
 
@@ -328,16 +334,26 @@ def _input_facts(
     return facts
 
 
-def _latest(
-    connection: sa.Connection, reads: Mapping[str, list[AnyRow]], troubles: Rows
-) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
-    """Return by table and label the ticks that LATEST picked: for what is done, or else for what is held of it."""
-    picked: defaultdict[str, defaultdict[datetime, dict[str, datetime]]] = defaultdict(lambda: defaultdict(dict))
+def _reads_of_held(connection: sa.Connection, troubles: Rows) -> Mapping[str, list[AnyRow]]:
+    """Return by table what the attempts read that are held; nothing is asked where none is."""
+    found: defaultdict[str, list[AnyRow]] = defaultdict(list)
     if any(row.status == BatchStatus.HELD for of_table in troubles.values() for row in of_table):
-        for reader, label, of, high in connection.execute(_HELD_LATEST):
-            picked[reader][label][of] = high
-    for name, rows in reads.items():
-        for _, label, of, read, _, high, _ in rows:
-            if read.startswith("LATEST("):
-                picked[name][label][of] = high
-    return {name: dict(of_table) for name, of_table in picked.items()}
+        for row in connection.execute(_READ_OF_HELD):
+            found[row.reader].append(row)
+    return found
+
+
+def _latest(
+    reads: Mapping[str, list[AnyRow]], reads_of_held: Mapping[str, list[AnyRow]]
+) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
+    """Return by table and label the ticks that LATEST picked.
+
+    For a done batch those of its rows; else those of the attempt that is held, which is released as of them.
+    """
+    picked: defaultdict[str, defaultdict[datetime, dict[str, datetime]]] = defaultdict(lambda: defaultdict(dict))
+    for of_table in (reads_of_held, reads):
+        for name, rows in of_table.items():
+            for _, label, of, read, _, high, _ in rows:
+                if read.startswith("LATEST("):
+                    picked[name][label][of] = high
+    return {name: dict(of_labels) for name, of_labels in picked.items()}

@@ -252,8 +252,8 @@ def withdraw(
 ) -> tuple[datetime, ...]:
     """Take requests to make or remake batches back; give which of `labels` had one.
 
-    Where rows are there, and the attempt to make them again failed, that is forgotten, unless what they read has
-    changed: they stand as if nobody had asked. What was to be released is held as before.
+    Where rows are there, and the attempt to make them again failed or is held, that is forgotten: they stand as if
+    nobody had asked. What was to be released is held as before.
     A window that late rows have opened again meanwhile is made again all the same.
 
     Raises  E413 for a label under an open claim, E412 for an unknown table
@@ -272,7 +272,7 @@ def withdraw(
         _each(write, _REQUEST, [{"of": table, "at": row.label, "verb": None, "sequence": None} for row in left])
         again = {"of": table, "verb": REOPEN, "sequence": write.sequence}
         _each(write, _REQUEST, [again | {"at": row.label} for row in opened])
-        stand = [row for row in left if row.current_claim is not None and row.status in _UNDONE and not row.is_suspect]
+        stand = [row for row in left if row.current_claim is not None and row.status in _UNDONE]
         _each(write, _CLEAR, [{"of": table, "at": row.label, "as_": BatchStatus.DONE.value} for row in stand])
         _log_each(write, "request withdrawn", table, asked, who, why)
         return tuple(row.label for row in asked)

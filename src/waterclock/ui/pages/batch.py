@@ -14,6 +14,7 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.operations.audit_json import audit_parts
 from waterclock.operations.closings import books_words, closing_of
+from waterclock.operations.held_batches import can_be_released
 from waterclock.operations.json import instant_text
 from waterclock.operations.kept_back import kept_back
 from waterclock.operations.opening import Reading, labels_known, one_table
@@ -291,7 +292,7 @@ def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequen
 def _actions_of_root(at: Reading, plan: Plan, root: Step) -> list[Told]:
     """Return what helps a batch that failed or is held, the one itself or one that it waits for."""
     actions: list[Told] = []
-    if root.status is Status.HELD:
+    if can_be_released(at, root.table, root.label):
         actions.append(_action(Verb.RELEASE, f"Release {root.table.rpartition('.')[2]}…", root.table, root.label))
     held = _held_up(plan, root.table, root.label)
     name = root.table.rpartition(".")[2]

@@ -161,7 +161,7 @@ def _actions(block: Mapping[str, _OfTable], labels: str) -> list[Told]:
     """Return what can be done with them, each for those tables alone that have batches of the kind."""
     offered: list[tuple[Verb, str, Mapping[str, int]]] = [
         (Verb.RETRY, "Retry", {name: sum(map(has_failed, one.told)) for name, one in block.items()}),
-        (Verb.RELEASE, "Release", {name: sum(map(_is_held, one.told)) for name, one in block.items()}),
+        (Verb.RELEASE, "Release", {name: sum(map(_can_be_released, one.told)) for name, one in block.items()}),
         (Verb.BACKFILL, "Make", {name: _count_unmade(one, _NOT_MADE) for name, one in block.items()}),
         (Verb.RECOMPUTE, "Recompute", {name: one.done for name, one in block.items()}),
         (Verb.WITHDRAW, "Withdraw", {name: one.asked_for for name, one in block.items()}),
@@ -192,8 +192,8 @@ def has_failed(one: LabelState) -> bool:
     return one.status in {Status.FAILED, Status.HELD} or (is_trouble and one.status in {Status.NOT_NEEDED, Status.DONE})
 
 
-def _is_held(one: LabelState) -> bool:
-    return one.status is Status.HELD
+def _can_be_released(one: LabelState) -> bool:
+    return one.status is Status.HELD and not one.is_outdated
 
 
 def is_done(one: LabelState) -> bool:

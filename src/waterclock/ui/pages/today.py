@@ -85,6 +85,7 @@ def _trouble(at: Reading, batches: list[Batch], failed: Iterable[Batch], blocks:
         "first": _words(at, first),
         "others": [_words(at, each) for each in _some(batches[:-1])],
         "can_retry": last.status is not Status.EXPIRED,
+        "can_release": last.status is Status.HELD and not last.is_outdated,
     }
 
 

@@ -7,9 +7,11 @@ import time
 
 import pytest
 
-from tests.unit.cli.conftest import NOW, Shop, ask
+from tests.unit.cli.conftest import NOW, Shop, ask, day
+from waterclock.batches.facts import BatchStatus
 from waterclock.cli.actions import run as running
 from waterclock.engine.runner import RunOutcome
+from waterclock.notebook import commands
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.planning import Planner
 
@@ -38,6 +40,33 @@ def test_a_run_with_nothing_to_do_says_so_and_is_kept_in_the_ledger(busy_shop: S
     assert found.stdout == "nothing is due; next due 2024-11-21 00:00Z\n"
     [run] = busy_shop.ledger.past.runs()
     assert (run.command, run.outcome) == ("run", "done")
+
+
+@pytest.mark.parametrize("command", [("run",), ("run", "--json"), ("backfill", "shop.orders", "2024-11-19", "--yes")])
+def test_a_run_that_leaves_a_batch_failed_ends_with_1(busy_shop: Shop, command: tuple[str, ...]) -> None:
+    name, *options = command
+    asked = options if name == "backfill" else ["shop.orders", "--labels", "2024-11-19", *options]
+    assert busy_shop.ask(name, *asked).exit_code == 1
+    assert [run.outcome for run in busy_shop.ledger.past.runs()] == ["done"]  # nothing failed in this run
+
+
+def test_a_run_that_leaves_a_batch_held_ends_with_1_and_says_where_to_look(busy_shop: Shop) -> None:
+    busy_shop.ledger.decisions.retry("shop.orders", [day(19)], who="ann")
+    claim = busy_shop.ledger.claims.take(busy_shop._request(busy_shop._batch("shop.orders", 19)))
+    busy_shop.ledger.claims.record_failed(claim, error="E755 held", is_transient=False, status=BatchStatus.HELD)
+    found = busy_shop.ask("run", "shop.orders", "--labels", "2024-11-19")
+    assert found.exit_code == 1
+    assert "1 due: 1 held" in found.stdout
+    assert "`waterclock status` shows what is held" in found.stdout
+    assert busy_shop.ask("run", "shop.orders", "--labels", "2024-11-18").exit_code == 0
+
+
+def test_a_run_from_python_is_false_where_a_batch_stays_failed(
+    busy_shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "sessions_to_keep", lambda _: None)
+    assert not commands.run("shop.orders", labels="2024-11-19", now=NOW, project=busy_shop.folder)
+    assert commands.run("shop.orders", labels="2024-11-18", now=NOW, project=busy_shop.folder)
 
 
 def test_a_run_is_json_even_where_nothing_is_due(busy_shop: Shop) -> None:

@@ -60,6 +60,7 @@ def test_a_unit_that_no_run_could_read_is_told_with_its_place(fresh: Path) -> No
     found = ask("check", "--project", str(fresh))
     assert found.exit_code == 1
     assert "E803 'stays' names no files\n  flows/1_collect.dpl:" in found.stdout
+    assert found.stdout.splitlines()[-1] == "1 error in 1 file"  # all other tables run
     assert "a unit of files is supplier.source, or a glob" in found.stdout
 
 
@@ -94,6 +95,9 @@ def test_scenario_k_an_unknown_column_of_an_open_collect_is_refused_once_it_ran(
     assert "E203 unknown column c.contry" in found.stdout
     assert "did you mean" in found.stdout
     assert "country" in found.stdout
+    assert "nothing can run" not in found.stdout  # a run does not compare these columns
+    break_two_files(fresh)
+    assert ask("check", "--project", str(fresh)).stdout.rstrip().endswith("nothing can run")
 
 
 def test_a_misspelt_time_of_an_open_collect_with_versions_is_refused_once_it_ran(fresh: Path) -> None:

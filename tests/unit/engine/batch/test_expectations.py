@@ -114,7 +114,7 @@ def test_a_refusal_says_all_that_is_wrong_and_that_nothing_is_visible() -> None:
     assert (error.code, error.where, error.transient) == ("E740", WHERE, False)
     assert "3 of 10" in error.what
     assert error.why == "id is null in 1 of 10 rows"
-    assert "nothing of this batch is visible" in (error.fix or "")
+    assert "nothing of this revision is visible, and an earlier one stays" in (error.fix or "")
     assert "flow.dpl:1:1" in (refusal(of, WHERE, Verdict(refusals=("one",))).why or "")
 
 

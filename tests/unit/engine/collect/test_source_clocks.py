@@ -63,6 +63,9 @@ def test_the_oldest_label_of_each_table_that_waits_for_its_source_is_known() -> 
     clocks.complete(group("shop.orders", 0, 1, 2, 3))
     (held,) = clocks.held_back
     assert (held.table, held.window.start, held.clock, held.of_items) == ("shop.orders", day(2), day(2), False)
+    clocks.complete(group("shop.orders", 4, 5))
+    clocks.complete(group("shop.orders", 6, 7))
+    assert clocks.held_back == (held,)
     passed_it = SourceClocks(work_of([collect("shop.orders")], connections=FakeConnections(day(9))), day(10))
     passed_it.complete(group("shop.orders", 1))
     assert passed_it.held_back == ()

@@ -143,6 +143,37 @@ def test_what_is_held_is_bound_to_the_tick_that_its_latest_was_made_at(at_desk: 
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("marts.b").latest == {}
 
 
+def test_what_is_held_is_outdated_once_what_it_had_read_has_changed(at_desk: Desk) -> None:
+    at_desk.apply(table("raw.a", partitioned=True), table("marts.b", partitioned=True, reads=["raw.a"]))
+    at_desk.done("raw.a", 0)
+
+    def is_outdated() -> bool:
+        return at_desk.ledger.reads.snapshot(at_desk.flow).of("marts.b").troubles[day(0)].is_outdated
+
+    claim = at_desk.claim("marts.b", 0, reads={0: [at_desk.read("raw.a", 0, 1)]})
+    at_desk.ledger.claims.record_failed(claim, error="E755 held", is_transient=False, status=BatchStatus.HELD)
+    assert not is_outdated()
+    for digest, expected in (("2:2:3", True), ("1:2:3", False)):
+        at_desk.ledger.decisions.request_restate("raw.a", [day(0)], "recompute", who="ann")
+        at_desk.done("raw.a", 0, digest=digest)
+        assert is_outdated() is expected
+
+
+def test_what_is_held_of_a_request_that_is_withdrawn_is_held_no_more(at_desk: Desk) -> None:
+    """Also where what it read has changed since its rows were made: nobody asks for what is held."""
+    at_desk.apply(table("raw.a", partitioned=True), table("marts.b", partitioned=True, reads=["raw.a"]))
+    at_desk.done("raw.a", 0)
+    at_desk.done("marts.b", 0, reads={0: [at_desk.read("raw.a", 0, 1)]})
+    at_desk.ledger.decisions.request_restate("raw.a", [day(0)], "recompute", who="ann")
+    at_desk.done("raw.a", 0, digest="2:2:3")
+    at_desk.ledger.decisions.request_restate("marts.b", [day(0)], "recompute", who="ann")
+    claim = at_desk.claim("marts.b", 0, reads={0: [at_desk.read("raw.a", 0, 1)]})
+    at_desk.ledger.claims.record_failed(claim, error="E755 held", is_transient=False, status=BatchStatus.HELD)
+    at_desk.ledger.decisions.withdraw("marts.b", [day(0)], who="ann")
+    assert at_desk.ledger.reads.held("marts.b") == {}
+    assert at_desk.suspects("marts.b") == {("marts.b", day(0))}
+
+
 def test_a_release_that_was_taken_back_is_not_carried_out(held: Desk) -> None:
     sealed = held.ledger.reads.held("raw.a")
     held.ledger.decisions.request_release("raw.a", [day(0)], who="ann", why="x")
