@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from waterclock.dpl.project import Project
 
-_OF_KEPT = frozenset({"E450", "E451", "E452"})  # of columns and what the ledger keeps of them: batches see to these
+# of single tables: their batches refuse it, all others run
+_OF_SOME_TABLES = frozenset({"E450", "E451", "E452", "E825"})
 _OF_BATCHES = frozenset({"E318", "E405"})  # a flow that does not fit the batches that tables have
 _PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
@@ -79,7 +80,7 @@ def checked(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
     of_ledger = [*compatibility_errors(project), *late, *_of_ledger(project, connect=connect)]
     if errors := [*_of_links(project), *of_ledger]:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
-    if errors := [*_of_units(project), *_of_targets(project), *_of_lineage(project)]:
+    if errors := [*_of_drivers(project), *_of_units(project), *_of_targets(project), *_of_lineage(project)]:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
     warnings = tuple(in_order(query_warnings(project.flow)))
     return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
@@ -117,6 +118,22 @@ def _of_ledger(project: Project, *, connect: bool) -> list[WaterclockError]:
     except WaterclockError as error:
         return [one for one in flattened([error]) if one.code in _OF_BATCHES]
     return []
+
+
+def _of_drivers(project: Project) -> Iterator[WaterclockError]:
+    """Yield the drivers that are not installed, of connections that a run of the environment opens."""
+    from waterclock.connectors.drivers import require_driver
+    from waterclock.connectors.registry import capabilities
+
+    known, tables = capabilities(), project.flow.tables.values()
+    sources = {table.source.unit.connection for table in tables if table.source is not None}
+    destinations = {table.destination.connection for table in tables if table.destination is not None}
+    for name in sorted(sources | (destinations if project.publish else set())):
+        connection = project.flow.connections[name]
+        try:
+            require_driver(known[connection.type], name, str(connection.place))
+        except WaterclockError as error:
+            yield error
 
 
 def _of_units(project: Project) -> Iterator[WaterclockError]:
@@ -168,7 +185,7 @@ def print_checked(to: Console, found: Checked) -> None:
         files = {match["file"] for error in found.errors if (match := _PLACE.match(error.where or ""))}
         where = f" in {count_words(len(files), 'file')}" if files else ""
         to.print()
-        stops = "" if all(error.code in _OF_KEPT for error in found.errors) else "; nothing can run"
+        stops = "" if all(error.code in _OF_SOME_TABLES for error in found.errors) else "; nothing can run"
         to.print(Text.assemble((count_words(len(found.errors), "error"), "fail.loud"), f"{where}{stops}"))
         return
     if found.warnings:
