@@ -65,7 +65,9 @@ LEDGER: Mapping[str, Code] = {
     "E415": Code("a ledger that is busy", "Another process holds the ledger's lock for longer than a minute."),
     "E416": Code(
         "a ledger that cannot be used",
-        "The database refused a statement: a full disk, missing rights, a damaged file.",
+        "The database refused the login or a statement: a wrong password, a database that does not exist, a full "
+        "disk, missing rights, a damaged file. A server that lets a running process in no more is waited for, five "
+        "minutes long: its password may be about to change.",
     ),
     "E417": Code(
         "a ledger that is there",
@@ -95,8 +97,8 @@ LEDGER: Mapping[str, Code] = {
     ),
     "E423": Code(
         "a ledger that does not answer",
-        "Its server is down, cannot be reached, or does not let this user in. One that was reached before is waited "
-        "for, five minutes long.",
+        "Its server is down or cannot be reached. One that was reached before is waited for, five minutes long. A "
+        "refused login is E416.",
     ),
     "E424": Code("a driver that is not installed", "PostgreSQL is spoken to through psycopg, which comes by an extra."),
     "E425": Code(
@@ -330,7 +332,9 @@ CONNECTORS: Mapping[str, Code] = {
     ),
     "E810": Code(
         "a database that cannot be opened",
-        "The file is gone, or is no database, or is damaged; or the server does not answer, and is tried again.",
+        "The file is gone, is no database, or is damaged. Or the server refuses user, password or certificate, or "
+        "has no such database: correct the connection that is named, then `waterclock retry`. A server that does not "
+        "answer is tried again.",
     ),
     "E811": Code(
         "a locked database",
@@ -408,7 +412,8 @@ CONNECTORS: Mapping[str, Code] = {
     ),
     "E825": Code(
         "a driver of a connection that is not installed",
-        "PostgreSQL is spoken to through psycopg, which comes by an extra.",
+        "A connector reaches its systems through a Python package that an extra of Waterclock installs; the error "
+        "gives the command. `check` reports it of connections that a run would open.",
     ),
     "E833": Code(
         "no other project there",

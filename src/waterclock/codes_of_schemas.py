@@ -50,7 +50,8 @@ SCHEMAS_KEPT: Mapping[str, Code] = {
     ),
     "E452": Code(
         "a retirement in the past",
-        "RETIRE gives those who read a column time to move on. Its day lies before any batch that has told them.",
+        "RETIRE gives those who read a column time to move on. Its day has come before any batch of the table told "
+        "them; `check` and each batch report it. A table without batches has nobody to tell.",
     ),
 }
 SCHEMAS_AT_WORK: Mapping[str, Code] = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 
 from waterclock.batches.schemas import SchemaVersion, Side
 from waterclock.errors import WaterclockError
 from waterclock.flow.column_types import type_of
 from waterclock.flow.compatibility import Broken, SchemaColumn, TableSchema, broken_by
-from waterclock.flow.declarations import Table
+from waterclock.flow.declarations import Column, Table
 from waterclock.timelabel.label import label_of
 
 KEY, NOT_NULL, RETIRE = " KEY", " NOT NULL", " RETIRE "
@@ -65,19 +65,25 @@ def retirement_of(columns: Mapping[str, str], column: str) -> date | None:
     return date.fromisoformat(day) if day else None
 
 
-def is_told_of(versions: Iterable[SchemaVersion], column: str, day: date) -> bool:
-    """Tell whether a version of a table's own columns says that one of them ends on a day."""
-    return any(each.side is Side.TABLE and retirement_of(each.columns, column) == day for each in versions)
+def retirement_in_the_past(
+    table: Table, column: Column, versions: Iterable[SchemaVersion], now: datetime
+) -> WaterclockError | None:
+    """Return an error if a column's day has come at `now` and the table has batches, none of which told of it.
 
-
-def ends_in_the_past(table: Table, column: str, day: date) -> WaterclockError:
-    """Refuse the end of a column that lies before anybody was told of it."""
+    A table without batches has no readers to tell. `check` and each batch of the table use this one rule.
+    """
+    ends = column.ends
+    if ends is None or ends.at(table.cadence.zone) > now:
+        return None
+    told = [retirement_of(each.columns, column.name) for each in versions if each.side is Side.TABLE]
+    if not told or ends.day in told:
+        return None
     return WaterclockError(
         "E452",
-        f"{table.name}.{column} would have ended on {day}, in the past",
-        where=f"{table.name}.{column}",
+        f"{table.name}.{column.name} would have ended on {ends.day}, in the past",
+        where=f"{table.name}.{column.name}",
         why="no batch before that day has told that it ends, so nobody had time to move on",
-        fix="name a day to come",
+        fix=f"name a day to come: {column.name} … RETIRE 'YYYY-MM-DD'",
     )
 
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.interface import Collector, Setting
+from waterclock.connectors.drivers import require_driver
+from waterclock.connectors.interface import Collector, Connector, Setting
 from waterclock.connectors.registry import connector
 from waterclock.dpl.project import Project
 from waterclock.filesystem import at
@@ -33,26 +34,34 @@ class Connections:
         self._lock = threading.Lock()
 
     def collector(self, name: str) -> Collector:
-        """Return the source behind a connection."""
+        """Return the source behind a connection.
+
+        Raises  E825 where its driver is not installed
+        """
         setting = self._setting(name)
         with self._lock:
             opened = self._collectors.get(name)
             if opened is None or opened[0] != setting:
-                opened = self._collectors[name] = setting, connector(self._connections[name].type).collector(setting)
+                opened = self._collectors[name] = setting, self._connector(name).collector(setting)
             return opened[1]
 
     def deliverer(self, name: str) -> Deliverer:
-        """Return the destination behind a connection."""
+        """Return the destination behind a connection. Raises  E825 as `collector`."""
         setting = self._setting(name)
         with self._lock:
             opened = self._deliverers.get(name)
             if opened is None or opened[0] != setting:
-                opened = self._deliverers[name] = setting, connector(self._connections[name].type).deliverer(setting)
+                opened = self._deliverers[name] = setting, self._connector(name).deliverer(setting)
             return opened[1]
 
     def opened(self, unit: Unit) -> Unit:
         """Return the unit with its secrets resolved."""
         return dataclasses.replace(unit, options=self._resolved(unit.options))
+
+    def _connector(self, name: str) -> Connector:
+        found = connector(self._connections[name].type)
+        require_driver(found.capabilities, name)
+        return found
 
     def _setting(self, name: str) -> Setting:
         return Setting(

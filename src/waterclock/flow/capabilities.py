@@ -41,6 +41,14 @@ class Wrong:
 
 
 @dataclass(frozen=True, slots=True)
+class Driver:
+    """The Python module that a connector imports to reach its systems, and the package that installs it."""
+
+    module: str
+    package: str
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a connector type offers. Each connector module holds one as `CAPABILITIES`.
 
@@ -52,7 +60,8 @@ class Capabilities:
     `copies`: a collect with `format 'raw'` has a row for each of its items, and a publish with that copies these.
     `seals`: it is its own clock, and a run seals its windows. `each_parameters`: the columns that the path of a unit
     and its options name of the row that it is asked for (FOR EACH), where it can be asked so. `require_path`: raises
-    what is wrong with the path of a unit to collect from, as far as it shows without the system.
+    what is wrong with the path of a unit to collect from, as far as it shows without the system. `driver`: what has to
+    be installed before a connection is opened; `check` reports one that is missing.
     """
 
     type: str
@@ -73,4 +82,5 @@ class Capabilities:
     copies: bool = False
     each_parameters: Callable[[str, Mapping[str, Any]], tuple[str, ...]] | None = None
     require_path: Callable[[str], object] | None = None
+    driver: Driver | None = None
     secret_code: str = "E313"  # noqa: S105 - the code of an error

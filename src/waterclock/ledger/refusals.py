@@ -24,12 +24,6 @@ class ClaimRefused(WaterclockError):
     holder: OpenClaim | None = None
 
 
-class LedgerAway(WaterclockError):
-    """The ledger's server is away; with `may_repeat`, nothing was written, and it can be tried anew."""
-
-    may_repeat: bool = False
-
-
 class ClaimClosed(WaterclockError):
     """The claim is no longer open: nothing was recorded under it. `is_done`: its work was recorded before."""
 
@@ -400,43 +394,6 @@ def taken_twice(table: str, label: datetime, item: str, other: datetime) -> Wate
     )
 
 
-def busy(url: sa.URL, error: Exception) -> WaterclockError:
-    """Report a lock that did not come free; the same may succeed later."""
-    return WaterclockError(
-        "E415",
-        f"the ledger {shown(url)} is busy",
-        why=f"another process has held its lock for a minute ({cause_of(error, url)})",
-        fix="end whatever holds the file open in a transaction",
-        transient=True,
-    )
-
-
-def failed(url: sa.URL, error: Exception) -> WaterclockError:
-    """Report what the database itself refused."""
-    is_file = url.get_backend_name() == "sqlite"
-    return WaterclockError(
-        "E416",
-        f"the ledger {shown(url)} cannot be used",
-        why=cause_of(error, url),
-        fix="see that its folder exists, may be written and has space left"
-        if is_file
-        else "see that its user may create and write tables there, and that the server has space left",
-    )
-
-
-def away(url: sa.URL, error: Exception, *, may_repeat: bool) -> LedgerAway:
-    """Report a server that does not answer, or broke the connection off."""
-    found = LedgerAway(
-        "E423",
-        f"the ledger {shown(url)} does not answer",
-        why=cause_of(error, url),
-        fix="see that its server runs and may be reached, and that host, port, database, user and password are right",
-        transient=True,
-    )
-    found.may_repeat = may_repeat
-    return found
-
-
 def ledger_there(place: str, *, may_force: bool = True) -> WaterclockError:
     """Refuse to make a ledger where one is."""
     return WaterclockError(
@@ -479,7 +436,7 @@ def nothing_to_export(url: str) -> WaterclockError:
     )
 
 
-def cause_of(error: Exception, url: sa.URL) -> str:
+def cause_of(error: BaseException, url: sa.URL) -> str:
     """Return what a database said, in its own words, without the credentials of the URL."""
     text = str(getattr(error, "orig", None) or error)
     for secret in sorted(_secrets_of(url), key=len, reverse=True):

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.batches.compatible import ends_in_the_past, is_told_of
+from waterclock.batches.compatible import retirement_in_the_past
 from waterclock.dpl.query.column_readers import readers_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Table
@@ -40,16 +40,16 @@ def retirement_errors(project: Project, now: datetime) -> list[WaterclockError]:
         return [
             project.placing(column.place, error)
             for table, column, ends in over
-            for error in _of(project, table, column, ends, ledger)
+            for error in _of(project, table, column, ends, ledger, now)
         ]
 
 
 def _of(
-    project: Project, table: Table, column: Column, ends: Ending, ledger: Ledger | None
+    project: Project, table: Table, column: Column, ends: Ending, ledger: Ledger | None, now: datetime
 ) -> Iterator[WaterclockError]:
     versions = ledger.reads.schemas(table.name) if ledger is not None else ()
-    if not is_told_of(versions, column.name, ends.day):
-        yield ends_in_the_past(table, column.name, ends.day)
+    if refused := retirement_in_the_past(table, column, versions, now):
+        yield refused
         return
     readers = readers_of(project.flow, table.name, column.name)
     if readers:

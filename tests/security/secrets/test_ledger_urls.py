@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from waterclock.errors import WaterclockError
-from waterclock.ledger import refusals
+from waterclock.ledger import refused_databases
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.backend import parse_url
 from waterclock.ledger.store.places import place_of, require_known, shown
@@ -51,7 +51,8 @@ def test_no_error_shows_a_secret_of_the_url(url: str) -> None:
 def test_what_a_server_says_is_shown_without_the_password() -> None:
     url = parse_url(f"postgresql://ann:{WORD}%2F@h/x?sslpassword=ANOTHER&sslmode=disable")
     error = sa.exc.OperationalError("", {}, Exception(f"no {WORD}/ nor {WORD}%2F nor ANOTHER at h"))
-    for made in (refusals.away(url, error, may_repeat=False), refusals.failed(url, error), refusals.busy(url, error)):
+    made_by = (refused_databases.failed, refused_databases.busy, refused_databases.not_let_in)
+    for made in (refused_databases.away(url, error, may_repeat=False), *(make(url, error) for make in made_by)):
         assert WORD not in made.render()
         assert "ANOTHER" not in made.render()
         assert "postgresql://ann:***@h/x?sslmode=disable&sslpassword=***" in made.render().replace(

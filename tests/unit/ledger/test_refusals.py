@@ -11,9 +11,9 @@ from tests.ledgers import day
 from waterclock.batches.facts import OpenClaim, Pause
 from waterclock.codes import LEDGER
 from waterclock.errors import WaterclockError
-from waterclock.ledger import refusals, refused_rebuilds
+from waterclock.ledger import refusals, refused_databases, refused_rebuilds
 
-URL = sa.make_url("postgresql://ann:secret@db/ledger")
+URL = sa.make_url("postgresql://ann:s3cret@db/ledger")
 HOLDER = OpenClaim(7, (day(0), day(1)), "host-1", datetime(2026, 1, 1, 12, 30, tzinfo=UTC))
 ALL = [
     refusals.no_ledger(URL, "its tables are orders"),
@@ -34,9 +34,11 @@ ALL = [
     refusals.unknown_batch("a.x", day(0)),
     refusals.impossible("a.x", day(0), "cannot be skipped", why="it is done"),
     refusals.taken_twice("a.x", day(0), "f.csv", day(1)),
-    refusals.busy(URL, ValueError("locked")),
-    refusals.failed(URL, ValueError("disk full")),
-    refusals.away(URL, ValueError("connection refused"), may_repeat=False),
+    refused_databases.busy(URL, ValueError("locked")),
+    refused_databases.failed(URL, ValueError("disk full")),
+    refused_databases.not_let_in(URL, ValueError("password authentication failed")),
+    refused_databases.no_database(URL, ValueError("database does not exist")),
+    refused_databases.away(URL, ValueError("connection refused"), may_repeat=False),
     refusals.no_driver(URL, ImportError("no module named psycopg")),
     refusals.moved(URL, "postgresql://db/other"),
     refusals.in_use(URL, [HOLDER]),
@@ -67,7 +69,9 @@ def test_every_refusal_says_what_and_why_in_lower_case(error: WaterclockError) -
 
 def test_every_code_is_raised_somewhere_and_told_here() -> None:
     assert {error.code for error in ALL} == set(LEDGER)
-    source = "".join(Path(str(of.__file__)).read_text(encoding="utf-8") for of in (refusals, refused_rebuilds))
+    source = "".join(
+        Path(str(of.__file__)).read_text(encoding="utf-8") for of in (refusals, refused_databases, refused_rebuilds)
+    )
     assert set(re.findall(r'"(E4[0-9]{2})"', source)) == set(LEDGER)
 
 
@@ -76,7 +80,7 @@ def test_only_what_may_pass_is_transient() -> None:
 
 
 def test_passwords_of_a_url_are_never_told() -> None:
-    assert not any("secret" in str(error) for error in ALL)
+    assert not any("s3cret" in str(error) for error in ALL)
 
 
 def test_a_holder_is_told_with_its_labels_and_lease() -> None:

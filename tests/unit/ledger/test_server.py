@@ -31,7 +31,7 @@ from waterclock.engine.ledger_opening import refuse_lost
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refusals import LedgerAway
+from waterclock.ledger.refused_databases import LedgerAway
 from waterclock.ledger.store import postgres, schema
 from waterclock.ledger.store.database import Database, open_database
 from waterclock.ledger.store.places import place_of
@@ -166,13 +166,45 @@ def test_a_server_that_is_not_there_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "why"), [("nobody@127.0.0.1:{port}/postgres", "nobody"), ("postgres@127.0.0.1:{port}/nowhere", "nowhere")]
+    ("path", "what", "why"),
+    [
+        ("nobody@127.0.0.1:{port}/postgres", "does not let us in", "nobody"),
+        ("keeper:wrong@127.0.0.1:{port}/postgres", "does not let us in", "password"),
+        ("keeper@127.0.0.1:{port}/postgres", "does not let us in", "password"),
+        ("postgres@127.0.0.1:{port}/nowhere", "does not exist", "nowhere"),
+    ],
 )
-def test_a_user_or_database_that_is_not_there_is_told(path: str, why: str) -> None:
+def test_a_login_or_database_that_is_refused_is_no_outage(path: str, what: str, why: str) -> None:
     with pytest.raises(WaterclockError) as refused:
         Ledger.open(f"postgresql://{path.format(port=server().port)}")
-    assert refused.value.code == "E423"
+    assert (refused.value.code, refused.value.transient) == ("E416", False)
+    assert what in refused.value.what
     assert why in str(refused.value.why)
+    assert "`ledger` of the environment" in str(refused.value.fix)
+
+
+def test_a_ledger_whose_password_changes_in_a_run_is_waited_for(url: str) -> None:
+    server().run("DROP ROLE IF EXISTS moving; CREATE ROLE moving LOGIN SUPERUSER")
+    said: list[str] = []
+    with Ledger.open(url.replace("postgres@", "moving@")) as ledger:
+        ledger.tell(said.append)
+        first = ledger.sequence()
+        server().run("ALTER ROLE moving NOLOGIN")
+        server().run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'moving'")
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(ledger.sequence)
+            time.sleep(0.5)
+            assert not asked.done()
+            server().run("ALTER ROLE moving LOGIN")
+            assert asked.result(timeout=30) == first
+        assert any(line.startswith("the ledger does not let us in; waiting for it") for line in said)
+        assert said[-1] == "the ledger answers again"
+        ledger._database.patience = 0.3
+        server().run("ALTER ROLE moving NOLOGIN")
+        server().run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'moving'")
+        with pytest.raises(WaterclockError, match="does not let us in") as refused:
+            ledger.sequence()
+        assert refused.value.code == "E416"
 
 
 def test_a_user_without_rights_is_told(url: str) -> None:

@@ -83,7 +83,7 @@ def checked(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
     if errors := [*_of_links(project), *of_columns, *of_batches]:
         is_refused = bool(of_batches)
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun, is_refused=is_refused)
-    if errors := [*_of_units(project), *_of_targets(project), *_of_lineage(project)]:
+    if errors := [*_of_drivers(project), *_of_units(project), *_of_targets(project), *_of_lineage(project)]:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
     warnings = tuple(in_order(query_warnings(project.flow)))
     return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
@@ -133,6 +133,22 @@ def _of_ledger(project: Project, *, connect: bool) -> list[WaterclockError]:
     except WaterclockError as error:
         return [one for one in flattened([error]) if one.code in _OF_BATCHES]
     return []
+
+
+def _of_drivers(project: Project) -> Iterator[WaterclockError]:
+    """Yield the drivers that are not installed, of connections that a run of the environment opens."""
+    from waterclock.connectors.drivers import require_driver
+    from waterclock.connectors.registry import capabilities
+
+    known, tables = capabilities(), project.flow.tables.values()
+    sources = {table.source.unit.connection for table in tables if table.source is not None}
+    destinations = {table.destination.connection for table in tables if table.destination is not None}
+    for name in sorted(sources | (destinations if project.publish else set())):
+        connection = project.flow.connections[name]
+        try:
+            require_driver(known[connection.type], name, str(connection.place))
+        except WaterclockError as error:
+            yield error
 
 
 def _of_units(project: Project) -> Iterator[WaterclockError]:

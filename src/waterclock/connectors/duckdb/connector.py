@@ -22,7 +22,7 @@ from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, Setting, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.capabilities import Capabilities, Driver, Option
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.timelabel.label import TIMELABEL
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 CAPABILITIES = Capabilities(
     type="duckdb",
+    driver=Driver("duckdb", "waterclock[duckdb]"),
     connection_options={
         "path": Option(is_required=True, help="the database file"),
         "timeout": Option("number", help="seconds to wait while another process holds the file; 5"),

@@ -95,7 +95,7 @@ class Database:
 def database_of(setting: Setting) -> Database:
     """Return the connection's database; a relative path is below the project's folder.
 
-    Raises  E803 without a path, E825 where the driver is not installed
+    Raises  E803 without a path
     """
     path = setting.options.get("path")
     if not path:
@@ -106,16 +106,6 @@ def database_of(setting: Setting) -> Database:
             why="a connection of type duckdb is a database file",
             fix=f"connections.{setting.name} = {{ path = 'data/{setting.name}.duckdb' }} in waterclock.toml",
         )
-    try:
-        import duckdb  # noqa: F401 - whether it is there
-    except ImportError as error:
-        raise WaterclockError(
-            "E825",
-            "connections of type duckdb need a driver that is not installed",
-            where=setting.name,
-            why=str(error),
-            fix="install waterclock with it: pip install 'waterclock[duckdb]'",
-        ) from error
     return Database(
         path=str(setting.folder / str(path)),
         timeout=float(str(setting.options.get("timeout", 5))),

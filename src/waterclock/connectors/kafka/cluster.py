@@ -315,7 +315,7 @@ def _not_allowed(name: str, why: str, where: str, topic: str) -> WaterclockError
 def cluster_of(setting: Setting) -> Cluster:
     """Return the connection's cluster.
 
-    Raises  E803 without an address, E825 where the client library is not installed
+    Raises  E803 without an address
     """
     options = setting.options
     servers = options.get("servers")
@@ -327,16 +327,6 @@ def cluster_of(setting: Setting) -> Cluster:
             why="a connection of type kafka is a cluster, reached by some of its brokers",
             fix=f"connections.{setting.name} = {{ servers = 'broker1:9092,broker2:9092' }} in waterclock.toml",
         )
-    try:
-        import confluent_kafka  # noqa: F401
-    except ImportError as error:
-        raise WaterclockError(
-            "E825",
-            "connections of type kafka need a client library that is not installed",
-            where=setting.name,
-            why=str(error),
-            fix="install waterclock with it: pip install 'waterclock[kafka]'",
-        ) from error
     found = {_SETTINGS[name]: str(value) for name, value in options.items() if name in _SETTINGS}
     for name in _FILES & options.keys():
         found[_SETTINGS[name]] = str(setting.folder / str(options[name]))

@@ -21,7 +21,7 @@ from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, Item, Positions, Report, Setting
 from waterclock.connectors.kafka import declared
 from waterclock.errors import WaterclockError
-from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.capabilities import Capabilities, Driver
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Columns, Unit
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 CAPABILITIES = Capabilities(
     type="kafka",
+    driver=Driver("confluent_kafka", "waterclock[kafka]"),
     secret_code="E322",  # noqa: S106 - the code of an error
     connection_options=declared.OF_CONNECTION,
     collect_options=declared.OF_COLLECT,

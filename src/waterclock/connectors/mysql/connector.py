@@ -26,7 +26,7 @@ from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, Looked, LookRequest, Setting, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.capabilities import Capabilities, Driver, Option
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.flow.lookbacks import Tells
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 CAPABILITIES = Capabilities(
     type="mysql",
+    driver=Driver("pymysql", "waterclock[mysql]"),
     connection_options={
         "url": Option(is_required=True, is_address=True, help="the database, as mysql://user@host:3306/database"),
         "password": Option(is_secret=True, help="its user's password, as a secret"),

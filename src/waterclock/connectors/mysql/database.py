@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from waterclock.connectors.addresses import WRITTEN, is_torn
 from waterclock.connectors.interface import Setting
+from waterclock.connectors.refused_logins import no_database, not_let_in
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
 
@@ -50,10 +51,11 @@ _IN_CLEAR, _NOT_IN_CLEAR = ("mysql_clear_password", "dialog"), 2059
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database and how it is reached. `name` is its address without a password."""
+    """A database and how it is reached. `name` is its address without a password, `connection` the declared name."""
 
     address: Mapping[str, Any]
     name: str
+    connection: str
     timeout: float = 30.0
     login: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -86,11 +88,11 @@ class Database:
                 # without a good-bye, which a result that is not read to its end would come before
                 connection._force_close()  # noqa: SLF001 - the only way that does not read on
         except pymysql.Error as error:
-            raise told(error, self.name, where) from error
+            raise told(error, self, where) from error
         except RuntimeError as error:
             if "cryptography" not in str(error):
                 raise
-            raise _not_let_in(self.name, str(error), where) from error
+            raise not_let_in(self.connection, where, f"{self.name}: {error}") from error
 
     @property
     def _is_guarded(self) -> bool:
@@ -133,7 +135,7 @@ class _Refusing:
 def database_of(setting: Setting) -> Database:
     """Return the connection's database.
 
-    Raises  E803 without an address, E825 where the driver is not installed
+    Raises  E803 without an address
     """
     url = setting.options.get("url")
     if not url:
@@ -144,16 +146,6 @@ def database_of(setting: Setting) -> Database:
             why="a connection of type mysql is a database of a server",
             fix=f"connections.{setting.name} = {{ url = 'mysql://user@host/database' }} in waterclock.toml",
         )
-    try:
-        import pymysql  # noqa: F401 - whether it is there
-    except ImportError as error:
-        raise WaterclockError(
-            "E825",
-            "connections of type mysql need a driver that is not installed",
-            where=setting.name,
-            why=str(error),
-            fix="install waterclock with it: pip install 'waterclock[mysql]'",
-        ) from error
     address, password = _address_of(setting, str(url))
     host = address.get("unix_socket") or f"{address['host']}:{address['port']}"
     login = _login_of(setting)
@@ -161,6 +153,7 @@ def database_of(setting: Setting) -> Database:
         login["password"] = password
     return Database(
         address=address,
+        connection=setting.name,
         name=f"{host}/{address['database']}",
         timeout=float(str(setting.options.get("timeout", 30))),
         login=login,
@@ -323,32 +316,23 @@ def require_table(connection: Connection, unit: Unit) -> None:
     )
 
 
-def _not_let_in(name: str, said: str, where: str) -> WaterclockError:
-    return WaterclockError(
-        "E810",
-        "the database does not let us in",
-        where=where,
-        why=f"{name}: {said}; nothing was changed",
-        fix="it is tried again, by what the secret holds then; see that user, password or certificate are right",
-        transient=True,
-    )
-
-
-def told(error: pymysql.Error, name: str, where: str) -> WaterclockError:
-    """Say in our words what the server refuses; `transient` where waiting can help."""
+def told(error: pymysql.Error, database: Database, where: str) -> WaterclockError:
+    """Build the error for what the server refuses; `transient` where waiting can help."""
     import pymysql
 
+    name = database.name
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     said = str(error.args[1] if len(error.args) > 1 else error).strip()
-    if code in _NOT_LET_IN:
-        return _not_let_in(name, said, where)
+    if code in _NOT_LET_IN | _NO_DATABASE:
+        refused = not_let_in if code in _NOT_LET_IN else no_database
+        return refused(database.connection, where, f"{name}: {said}")
     if code in _AWAY or (code == 0 and isinstance(error, pymysql.err.InterfaceError | pymysql.err.OperationalError)):
         return WaterclockError(
             "E810",
             "the database does not answer",
             where=where,
             why=f"{name}: {said or 'the connection is gone'}; nothing was changed",
-            fix="it is tried again; see that the server runs, and that host, port, database and user are right",
+            fix="it is tried again; see that the server runs, and that host and port are right",
             transient=True,
         )
     if code in _LOCKED:
@@ -386,7 +370,5 @@ def told(error: pymysql.Error, name: str, where: str) -> WaterclockError:
         "the database refuses",
         where=where,
         why=f"{name}: {said}",
-        fix="create the database, or mend its name in the flow or below the connection in waterclock.toml"
-        if code in _NO_DATABASE
-        else "mend the query, or the table in the database",
+        fix="mend the query, or the table in the database",
     )

@@ -29,7 +29,7 @@ from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, Looked, LookRequest, Setting, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.capabilities import Capabilities, Driver, Option
 from waterclock.flow.changes import LOG_LIMIT
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Columns, Unit
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 CAPABILITIES = Capabilities(
     type="postgres",
+    driver=Driver("psycopg", "waterclock[postgres]"),
     connection_options={
         "url": Option(is_required=True, is_address=True, help="the database, as postgresql://user@host:5432/database"),
         "password": Option(is_secret=True, help="its user's password, as a secret; else libpq's places are looked at"),

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.addresses import WRITTEN, is_torn
 from waterclock.connectors.interface import Setting
+from waterclock.connectors.refused_logins import no_database, not_let_in
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
+from waterclock.postgres_refusals import Refused, refusal_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -24,16 +26,16 @@ _KEPT_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_cou
 _LOCKED = frozenset({"55P03", "40P01", "40001", "57014"})
 _UNWRITABLE = ("42501", "25006", "53")
 _NO_SCHEMA = "3F000"
-_NOT_LET_IN = frozenset({"28000", "28P01"})
 _AWAY = ("08", "57P", "53300", "25P03")
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database and how it is reached. `name` is its address without a password."""
+    """A database and how it is reached. `name` is its address without a password, `connection` the declared name."""
 
     conninfo: str = field(repr=False)
     name: str
+    connection: str
     schema: str | None = None
     timeout: float = 30.0
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -70,7 +72,7 @@ class Database:
                         connection.rollback()
                     raise
         except psycopg.Error as error:
-            raise told(error, self.name, where) from error
+            raise told(error, self, where) from error
 
     def connect(self, called: str = "waterclock") -> Connection:
         """Open a connection that the caller closes; `called` is what the server's views name it by."""
@@ -105,7 +107,7 @@ class Database:
                 **settings,
             )
         except psycopg.Error as error:
-            raise told(error, self.name, where) from error
+            raise told(error, self, where) from error
         try:
             yield connection
         finally:
@@ -115,7 +117,7 @@ class Database:
 def database_of(setting: Setting) -> Database:
     """Return the connection's database.
 
-    Raises  E803 without an address, E825 where the driver is not installed
+    Raises  E803 without an address
     """
     url = setting.options.get("url")
     if not url:
@@ -126,17 +128,9 @@ def database_of(setting: Setting) -> Database:
             why="a connection of type postgres is a database of a server",
             fix=f"connections.{setting.name} = {{ url = 'postgresql://user@host/database' }} in waterclock.toml",
         )
-    try:
-        from psycopg import ProgrammingError
-        from psycopg.conninfo import conninfo_to_dict
-    except ImportError as error:
-        raise WaterclockError(
-            "E825",
-            "connections of type postgres need a driver that is not installed",
-            where=setting.name,
-            why=str(error),
-            fix="install waterclock with it: pip install 'waterclock[postgres]'",
-        ) from error
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
     try:
         parts = None if is_torn(str(url)) else conninfo_to_dict(str(url))
     except ProgrammingError:  # whose words show what may be a piece of a password
@@ -152,6 +146,7 @@ def database_of(setting: Setting) -> Database:
     schema = setting.options.get("schema")
     return Database(
         conninfo=str(url),
+        connection=setting.name,
         name=f"{parts.get('host', 'localhost')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}",
         schema=None if schema is None else str(schema),
         timeout=float(str(setting.options.get("timeout", 30))),
@@ -199,27 +194,23 @@ def source_of(unit: Unit) -> str:
     )
 
 
-def told(error: psycopg.Error, name: str, where: str) -> WaterclockError:
-    """Say in our words what the server refuses; `transient` where waiting can help."""
-    state = error.sqlstate or ""
+def told(error: psycopg.Error, database: Database, where: str) -> WaterclockError:
+    """Build the error for what the server refuses; `transient` where waiting can help."""
+    state, name = error.sqlstate or "", database.name
     said = (error.diag.message_primary or str(error)).strip()
     hint = f" ({error.diag.message_detail})" if error.diag.message_detail else ""
-    if "authentication failed" in said or state in _NOT_LET_IN:
-        return WaterclockError(
-            "E810",
-            "the database does not let us in",
-            where=where,
-            why=f"{name}: {said.splitlines()[0]}; nothing was changed",
-            fix="it is tried again, by what the secret holds then; see that user, password or certificate are right",
-            transient=True,
-        )
+    if refused := refusal_of(error.sqlstate, said):
+        why = f"{name}: {refused.text}"
+        if refused.reason is Refused.DATABASE:
+            return no_database(database.connection, where, why)
+        return not_let_in(database.connection, where, why)
     if state.startswith(_AWAY) or (not state and type(error).__name__ in {"OperationalError", "ConnectionTimeout"}):
         return WaterclockError(
             "E810",
             "the database does not answer",
             where=where,
             why=f"{name}: {said}; nothing was changed",
-            fix="it is tried again; see that the server runs, and that host, port, database and user are right",
+            fix="it is tried again; see that the server runs, and that host and port are right",
             transient=True,
         )
     if state in _LOCKED:

@@ -165,16 +165,8 @@ class Api:
         return str(self._options.get(name, otherwise))
 
     def _client(self) -> httpx2.Client:
-        try:
-            import httpx2
-        except ImportError as error:
-            raise WaterclockError(
-                "E825",
-                "connections of type rest need a library that is not installed",
-                where=self.name,
-                why=str(error),
-                fix="install waterclock with it: pip install 'waterclock[rest]'",
-            ) from error
+        import httpx2
+
         with self._lock:
             if self._made is None:
                 # it tells whole addresses, with the keys that stand in them

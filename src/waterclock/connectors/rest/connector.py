@@ -21,7 +21,7 @@ from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, EachRequest, Setting, WindowRequest
 from waterclock.connectors.rest import declared
 from waterclock.errors import WaterclockError
-from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.capabilities import Capabilities, Driver
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Columns, Unit
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 CAPABILITIES = Capabilities(
     type="rest",
+    driver=Driver("httpx2", "waterclock[rest]"),
     connection_options={**declared.OF_ADDRESS, **declared.OF_PAGES},
     collect_options={**declared.OF_COLLECT},
     publish_options={**declared.OF_PUBLISH},

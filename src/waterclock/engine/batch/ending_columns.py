@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.batches.compatible import ends_in_the_past, is_told_of, retirement_of
+from waterclock.batches.compatible import retirement_in_the_past, retirement_of
 from waterclock.batches.schemas import Side, newest_of
 from waterclock.dpl.query.column_readers import readers_of
 from waterclock.engine.workplace import Workplace
@@ -29,15 +29,20 @@ def with_endings(
     rows: tuple[DataFrame, Columns],
     labels: Sequence[datetime],
     known: StructType | None,
+    now: datetime,
 ) -> tuple[DataFrame, Columns]:
     """Return rows with the columns that end: made as they say, and NULL in labels from their day on; and their list.
 
     A column that has ended and is declared no more stays in the table, NULL, as Delta keeps it.
-    Raises  E773 for one that the rows lack before its day, E452 for one whose day nobody was told of
+    Raises  E773 for one that the rows lack before its day, E452 for one whose day has come at `now` and that no batch
+            told of
     """
     frame, columns = rows
     stored = {field.name.lower(): field for field in (known.fields if known else ()) if field.name != TIMELABEL}
     ending = [column for column in table.columns.named if column.ends is not None]
+    for column in ending:
+        if refused := retirement_in_the_past(table, column, work.schemas_of(table.name), now):
+            raise refused
     over_by_now = _ended(work, table, max(labels)) if stored else []
     if not ending and not over_by_now:
         return rows
@@ -70,8 +75,6 @@ def _value(
     found = [quoted(source or "")] * (source is not None) + [f"({ends.made_as})"] * (ends.made_as is not None)
     value = f"coalesce({', '.join(found)})" if found else None
     at = ends.at(table.cadence.zone)
-    if max(labels) >= at:
-        _refuse_untold(work, table, column, ends)
     if max(labels) < at or _is_read(work, table, column, ends):
         if value is None:
             raise _gone(table, column, min(labels))
@@ -91,12 +94,6 @@ def _is_read(work: Workplace, table: Table, column: Column, ends: Ending) -> boo
             f"{table.name}.{column.name} does not end on {ends.day}: it is read by {', '.join(map(str, readers))}"
         )
     return bool(readers)
-
-
-def _refuse_untold(work: Workplace, table: Table, column: Column, ends: Ending) -> None:
-    """Refuse an end that no batch before it has told of: nobody could have moved on."""
-    if not is_told_of(work.schemas_of(table.name), column.name, ends.day):
-        raise ends_in_the_past(table, column.name, ends.day)
 
 
 def _ended(work: Workplace, table: Table, newest: datetime) -> list[str]:

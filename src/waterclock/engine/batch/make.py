@@ -113,7 +113,7 @@ def _made(
         try:
             columns_of_source = noticed(work, table, gathered.collected, all_labels)
             fits = fitted(table, gathered.collected, known)
-            frame, columns = with_endings(work, table, (fits.frame, fits.columns), all_labels, known)
+            frame, columns = with_endings(work, table, (fits.frame, fits.columns), all_labels, known, now)
             shaped = conform(frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table))
         except BaseException:
             gathered.collected.close()
@@ -132,7 +132,7 @@ def _made(
         return Made([part], _stored(table, shaped.schema), notes)
     if table.kind is Kind.TRANSFORM:
         open_again(work, spark, table, group.batches, bound.pins)
-        return _transformed(work, spark, table, group, bound, known)
+        return _transformed(work, spark, table, group, bound, known, now)
     # what is not listed is left out already; what marks the rows that go is of no list
     columns = replace(table.columns, is_open=True)
     frame = publish_frame(work, spark, table, group, bound.pins)
@@ -165,7 +165,13 @@ def _with_aside(table: Table, part: Part, kept: Conformed, aside: DataFrame) -> 
 
 
 def _transformed(
-    work: Workplace, spark: SparkSession, table: Table, group: Group, bound: Bound, known: StructType | None
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    bound: Bound,
+    known: StructType | None,
+    now: datetime,
 ) -> Made:
     parts: list[Part] = []
     left_out: dict[str, None] = {}
@@ -173,7 +179,7 @@ def _transformed(
     absent = AbsentParents()
     for batches, rows in transform_parts(work, spark, table, group.batches, bound.pins, absent):
         before = known or (schema if table.choices else None)
-        frame, columns = with_endings(work, table, (rows, table.columns), [it.label for it in batches], before)
+        frame, columns = with_endings(work, table, (rows, table.columns), [it.label for it in batches], before, now)
         shaped = _conformed(replace(table, columns=columns), frame, before)
         schema = schema or shaped.schema
         left_out |= dict.fromkeys(shaped.left_out)

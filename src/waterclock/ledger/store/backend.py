@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 
-from waterclock.ledger import refusals
+from waterclock.ledger import refusals, refused_databases
 from waterclock.ledger.store import postgres, sqlite
 from waterclock.ledger.store.failure import Failure
 
@@ -96,17 +96,22 @@ def _is_plain(url: sa.URL) -> bool:
 def telling(url: sa.URL, *, may_repeat: bool = False) -> Iterator[None]:
     """Tell in the ledger's words what its database refuses.
 
-    Raises  E415 where it is locked, E416 for what else it refuses, E422 where it is damaged, E423 where it is away
+    Raises  E415 where it is locked, E416 where it refuses the login or a statement, E422 where it is damaged, E423
+            where it is away
     """
     try:
         yield
     except sa.exc.DBAPIError as error:
         match backend_of(url).failure_of(error):
             case Failure.AWAY:
-                raise refusals.away(url, error, may_repeat=may_repeat) from error
+                raise refused_databases.away(url, error, may_repeat=may_repeat) from error
+            case Failure.NOT_LET_IN:
+                raise refused_databases.not_let_in(url, error) from error
+            case Failure.NO_DATABASE:
+                raise refused_databases.no_database(url, error) from error
             case Failure.BUSY:
-                raise refusals.busy(url, error) from error
+                raise refused_databases.busy(url, error) from error
             case Failure.DAMAGED:
                 raise refusals.damaged(url, error) from error
             case _:
-                raise refusals.failed(url, error) from error
+                raise refused_databases.failed(url, error) from error

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.facts import Pause
 from waterclock.batches.rebuilding import Rebuilding, read_rebuilding
-from waterclock.ledger import refusals
+from waterclock.ledger import refusals, refused_databases
 from waterclock.ledger.store import names as names_at_rest
 from waterclock.ledger.store import postgres, schema
 from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url, telling
@@ -196,7 +196,7 @@ class Database:
             with telling(self.url):
                 self.backend.make_room(self._engine, self.url)
         except OSError as error:
-            raise refusals.failed(self.url, error) from error
+            raise refused_databases.failed(self.url, error) from error
 
     def bring_up_to_date(self) -> None:
         """Make the tables of a new ledger and add what an older one lacks; free where nothing is to be done.
@@ -222,7 +222,7 @@ class Database:
         for _ in range(_MOST_TRIES - 1):
             try:
                 return function(self, *args, **kwargs)
-            except refusals.LedgerAway as error:
+            except refused_databases.LedgerAway as error:
                 if not error.may_repeat:
                     raise
         return function(self, *args, **kwargs)
@@ -294,17 +294,30 @@ class Database:
                 connection.close()
 
     def _begun(self, *, writes: bool, first: Said | None = None) -> tuple[sa.Connection, Any]:
-        """Open a connection and begin; a server that was reached before is waited for."""
+        """Open a connection and begin; a server that was reached before is waited for.
+
+        It is also waited for where it lets us in no more: its password may be about to change here as well.
+        """
         try:
             return self._begin(writes=writes, first=first)
         except sa.exc.DBAPIError as error:
-            if not (self._was_reached and self._is_away(error)):
+            if not (self._was_reached and self._may_come_back(error)):
                 raise
-            self.tell(f"the ledger does not answer; waiting for it ({refusals.cause_of(error, self.url)})")
-        from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
+            self._tell_wait(error)
+            failure = self._failure_of(error)
+        from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_exponential
+
+        def before_sleep(state: RetryCallState) -> None:
+            """Report a reason to wait that differs from the last one reported."""
+            nonlocal failure
+            error = state.outcome.exception() if state.outcome else None
+            if error is not None and self._failure_of(error) is not failure:
+                failure = self._failure_of(error)
+                self._tell_wait(error)
 
         waiting = Retrying(
-            retry=retry_if_exception(self._is_away),
+            before_sleep=before_sleep,
+            retry=retry_if_exception(self._may_come_back),
             wait=wait_exponential(0.2, max=5),
             stop=stop_after_delay(self.patience),
             reraise=True,
@@ -314,7 +327,7 @@ class Database:
         except sa.exc.DBAPIError as error:
             if not self._is_away(error):
                 raise
-            raise refusals.away(self.url, error, may_repeat=False) from error
+            raise refused_databases.away(self.url, error, may_repeat=False) from error
         self.tell("the ledger answers again")
         return begun
 
@@ -331,8 +344,18 @@ class Database:
         self._was_reached = True
         return connection, answer
 
+    def _tell_wait(self, error: BaseException) -> None:
+        what = "does not answer" if self._is_away(error) else "does not let us in"
+        self.tell(f"the ledger {what}; waiting for it ({refusals.cause_of(error, self.url)})")
+
+    def _may_come_back(self, error: BaseException) -> bool:
+        return self._failure_of(error) in {Failure.AWAY, Failure.NOT_LET_IN}
+
     def _is_away(self, error: BaseException) -> bool:
-        return isinstance(error, sa.exc.DBAPIError) and self.backend.failure_of(error) is Failure.AWAY
+        return self._failure_of(error) is Failure.AWAY
+
+    def _failure_of(self, error: BaseException) -> Failure | None:
+        return self.backend.failure_of(error) if isinstance(error, sa.exc.DBAPIError) else None
 
     def _commit(self, transaction: _Transaction) -> None:
         """Commit; where the connection breaks meanwhile, ask the server what became of it."""

@@ -20,6 +20,7 @@ from waterclock.ledger import refusals
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.postgres_messages import send, written
 from waterclock.ledger.store.texts import written_json
+from waterclock.postgres_refusals import Refused, refusal_of
 
 NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
 TRANSACTION = "txid_current()"
@@ -35,6 +36,7 @@ _CONNECT = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
+_FAILURES = {Refused.LOGIN: Failure.NOT_LET_IN, Refused.DATABASE: Failure.NO_DATABASE}
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '60s';"
@@ -215,6 +217,8 @@ def outcome_of(connection: sa.Connection, transaction: int) -> bool | None:
 def failure_of(error: sa.exc.DBAPIError) -> Failure:
     """Tell why a statement failed."""
     state = getattr(error.orig, "sqlstate", None)
+    if refused := refusal_of(state, str(error.orig)):
+        return _FAILURES[refused.reason]
     if error.connection_invalidated or (state or "").startswith(_AWAY):
         return Failure.AWAY
     if state is None:

@@ -54,8 +54,9 @@ def test_a_password_that_changes_is_the_new_one_at_the_next_batch(server: mariad
     server.run("SET PASSWORD FOR rotating@'%' = PASSWORD('new w\u00f6rd')")
     with pytest.raises(WaterclockError) as raised:
         clock(connections)
-    assert (raised.value.code, raised.value.transient) == ("E810", True)
-    assert "does not let us in" in raised.value.what
+    assert (raised.value.code, raised.value.transient) == ("E810", False)
+    assert raised.value.what == "the database of the connection ops does not let us in"
+    assert "connections.ops" in str(raised.value.fix)
     assert "w\u00f6rd" not in str(raised.value)
     keep(tmp_path, "new w\u00f6rd")
     assert clock(connections)

@@ -131,6 +131,32 @@ def test_merged_rows_lose_it_when_they_change_and_a_set_made_anew_ends_it_as_it_
     assert [len(row) for row in tiny.rows("SELECT * EXCEPT (timelabel) FROM sales.people")] == [2] * 4
 
 
+def test_an_end_in_the_past_is_refused_by_check_exactly_where_run_refuses_it(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    plain = (
+        "COLLECT shop.people PARTITIONED (id BIGINT, at TIMESTAMP, name STRING) "
+        "FROM shop.people EVERY DAY BY DATA TIME at;"
+    )
+    ended = plain.replace("name STRING", "name STRING RETIRE '2020-01-02'")
+    new = Tiny(tmp_path / "new", spark)  # no batch was made: no reader has to be told
+    new.source("people", "id INTEGER, at TEXT, name TEXT", ROWS)
+    new.declare(ended)
+    assert not retirement_errors(new.load(), day(4))
+    run(new, day(4))
+    assert new.rows("SELECT id, name FROM shop.people ORDER BY id") == [(1, "ann"), (2, None), (3, None)]
+    assert not retirement_errors(new.load(), day(4))
+
+    old = Tiny(tmp_path / "old", spark)  # also where the next label begins before the column's day
+    old.source("people", "id INTEGER, at TEXT, name TEXT", ROWS)
+    old.declare(plain)
+    run(old, day(2))
+    old.declare(plain.replace("name STRING", "name STRING RETIRE '2020-01-03'"))
+    assert [error.code for error in retirement_errors(old.load(), day(3))] == ["E452"]
+    outcome = old.run(day(3))
+    assert [report.error.code for report in outcome.failed if report.error] == ["E452"]
+
+
 def test_an_end_that_nobody_was_told_of_or_that_comes_too_early_is_refused(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     plain = (

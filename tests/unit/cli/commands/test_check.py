@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from deltalake import write_deltalake
 from tests.slices import hour, sealed
 from tests.unit.cli.conftest import Shop, ask, cpu_seconds
 from waterclock.cli.views.check import checked, in_order
+from waterclock.engine.connections import connections_of
 from waterclock.errors import WaterclockError
+from waterclock.operations.opening import open_checked
 
 
 def break_two_files(project: Path) -> None:
@@ -62,6 +65,55 @@ def test_a_unit_that_no_run_could_read_is_told_with_its_place(fresh: Path) -> No
     assert "E803 'stays' names no files\n  flows/1_collect.dpl:" in found.stdout
     assert found.stdout.splitlines()[-1] == "1 error in 1 file"  # all other tables run
     assert "a unit of files is supplier.source, or a glob" in found.stdout
+
+
+DRIVERS = {
+    "duckdb": ("duckdb", "path 'in.db'"),
+    "kafka": ("confluent_kafka", "servers 'localhost:9092'"),
+    "mysql": ("pymysql", "url 'mysql://reader@localhost/shop'"),
+    "postgres": ("psycopg", "url 'postgresql://reader@localhost/shop'"),
+    "rest": ("httpx2", "url 'https://api.example.com'"),
+}
+
+
+@pytest.mark.parametrize("type_name", DRIVERS)
+def test_a_driver_that_is_not_installed_is_reported(
+    fresh: Path, type_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, options = DRIVERS[type_name]
+    kind, batching = ("PARTITIONED ", " BY ARRIVAL TIME") if type_name == "kafka" else ("", "")
+    collect = fresh / "flows" / "1_collect.dpl"
+    more = f"\nCREATE CONNECTION there TYPE {type_name} OPTIONS ({options});\n"
+    more += f"COLLECT raw.more {kind}FROM there.more EVERY DAY{batching};\n"
+    collect.write_text(collect.read_text() + more)
+    assert ask("check", "--project", str(fresh)).exit_code == 0
+    monkeypatch.setitem(sys.modules, module, None)
+    found = ask("check", "--project", str(fresh))
+    assert found.exit_code == 1
+    place = f"flows/1_collect.dpl:{len(collect.read_text().splitlines()) - 1}:"
+    assert f"E825 the connection there needs a driver that is not installed\n  {place}" in found.stdout
+    assert f"connections of type {type_name} use {module}: " in found.stdout
+    assert f"pip install 'waterclock[{type_name}]'" in found.stdout
+    assert not found.stdout.rstrip().endswith("nothing can run")
+    with pytest.raises(WaterclockError) as refused:
+        connections_of(open_checked(fresh, "dev")).collector("there")
+    assert (refused.value.code, refused.value.transient) == ("E825", False)
+
+
+def test_a_driver_of_a_connection_that_no_run_opens_is_not_asked_for(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect = fresh / "flows" / "1_collect.dpl"
+    more = "\nCREATE CONNECTION there TYPE mysql OPTIONS (url 'mysql://reader@localhost/shop');\n"
+    collect.write_text(collect.read_text() + more)
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+    assert ask("check", "--project", str(fresh)).exit_code == 0
+    publish = "PUBLISH shop.orders TO there.orders;\n"
+    (fresh / "flows" / "9_publish.dpl").write_text(publish)
+    assert "E825" in ask("check", "--project", str(fresh)).stdout
+    settings = fresh / "waterclock.toml"
+    settings.write_text(settings.read_text().replace("publish = true", "publish = false"))
+    assert "E825" not in ask("check", "--project", str(fresh)).stdout
 
 
 def test_an_error_has_its_line_and_carets_below_what_is_wrong(fresh: Path) -> None:

@@ -508,6 +508,29 @@ def test_a_server_that_is_away_is_told_as_passing(database: MysqlDatabase, folde
     assert "secret" not in refused.value.render()
 
 
+@pytest.mark.parametrize(
+    ("user", "name", "what"),
+    [
+        ("nobody:wrong", "mysql", "does not let us in"),
+        ("keeper:wrong", "mysql", "does not let us in"),
+        ("root", "nowhere", "does not exist"),
+    ],
+)
+def test_a_refused_connection_is_no_outage(
+    database: MysqlDatabase, folder: Path, user: str, name: str, what: str
+) -> None:
+    refusing = replace(database.setting, options={"url": database.server.url(name, user)})
+    with pytest.raises(WaterclockError) as written:
+        CONNECTOR.deliverer(refusing).deliver(database.unit, [delivery(folder, ("a", 1))])
+    with pytest.raises(WaterclockError) as read:
+        CONNECTOR.collector(refusing).clock(database.unit)
+    for error in (written.value, read.value):
+        assert (error.code, error.transient) == ("E810", False)
+        assert error.what == f"the database of the connection {refusing.name} {what}"
+        assert f"connections.{refusing.name}" in str(error.fix)
+        assert "wrong" not in error.render()
+
+
 @pytest.mark.parametrize("login", ["se/cret", "12?secret", "12#secret", "12/secret", "se?cret=1", "[secret", "sec%zz"])
 def test_no_part_of_a_password_in_an_address_is_shown(tmp_path: Path, login: str) -> None:
     setting = setting_of("ops", tmp_path, url=f"mysql://loader:{login}@127.0.0.1:1/shop", timeout=1)

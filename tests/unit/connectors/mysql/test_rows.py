@@ -15,6 +15,7 @@ from tests.systems import MysqlDatabase
 from waterclock.connectors.column_matching import match
 from waterclock.connectors.interface import WindowRequest
 from waterclock.connectors.mysql import connector, rows
+from waterclock.connectors.mysql.database import Database as AtServer
 from waterclock.connectors.mysql.database import database_of, source_of, told
 from waterclock.connectors.mysql.extract import Extract, Wanted, digest_of, parts_of, set_aside
 from waterclock.connectors.mysql.types import columns_of, refuse_unsaid
@@ -305,8 +306,20 @@ def test_a_table_that_is_altered_while_it_is_read_is_read_again(database: MysqlD
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(1020, "E811"), (1226, "E810"), (1130, "E810"), (1412, "E814"), (1213, "E811")]
+    ("number", "code", "passes"),
+    [
+        (1020, "E811", True),
+        (1226, "E810", True),
+        (2003, "E810", True),
+        (1412, "E814", True),
+        (1213, "E811", True),
+        (1045, "E810", False),
+        (1130, "E810", False),
+        (1049, "E810", False),
+    ],
 )
-def test_what_passes_is_told_so(number: int, code: str) -> None:
-    error = told(OperationalError(number, "as it is"), "127.0.0.1:3306/shop", "here")
-    assert (error.code, error.transient) == (code, True)
+def test_what_passes_is_told_so(number: int, code: str, *, passes: bool) -> None:
+    at = AtServer(address={}, name="127.0.0.1:3306/shop", connection="shop")
+    error = told(OperationalError(number, "as it is"), at, "here")
+    assert (error.code, error.transient) == (code, passes)
+    assert passes or "connections.shop" in str(error.fix)

@@ -305,6 +305,28 @@ def test_a_server_that_is_away_is_told_as_passing(database: PostgresDatabase, fo
 
 
 @pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("nobody@127.0.0.1:{port}/postgres", "does not let us in"),
+        ("keeper:wrong@127.0.0.1:{port}/postgres", "does not let us in"),
+        ("keeper@127.0.0.1:{port}/postgres", "does not let us in"),
+        ("postgres@127.0.0.1:{port}/nowhere", "does not exist"),
+    ],
+)
+def test_a_refused_connection_is_no_outage(database: PostgresDatabase, folder: Path, path: str, what: str) -> None:
+    refusing = replace(database.setting, options={"url": f"postgresql://{path.format(port=database.server.port)}"})
+    with pytest.raises(WaterclockError) as written:
+        CONNECTOR.deliverer(refusing).deliver(database.unit, [delivery(folder, ("a", 1))])
+    with pytest.raises(WaterclockError) as read:
+        CONNECTOR.collector(refusing).clock(database.unit)
+    for error in (written.value, read.value):
+        assert (error.code, error.transient) == ("E810", False)
+        assert error.what == f"the database of the connection {refusing.name} {what}"
+        assert f"connections.{refusing.name}" in str(error.fix)
+        assert "wrong" not in error.render()
+
+
+@pytest.mark.parametrize(
     "login", ["se/cret", "12/secret", "12?secret", "12#secret", "se?cret=1", "sec%zz", "sec ret", "sec@cret"]
 )
 def test_no_part_of_a_password_in_an_address_is_shown(tmp_path: Path, login: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -199,16 +198,6 @@ def test_a_link_is_relative_to_what_was_asked(space: Space, tmp_path: Path, link
     assert found.removeprefix("https://api.example").removeprefix(":443") == whole
     with pytest.raises(OutsideApi, match="another host"):
         api.resolve_link(found.replace("https:", "http:"), Request("GET", "shop/orders", {}))
-
-
-def test_a_library_that_is_not_there_is_told_with_what_installs_it(
-    space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "httpx2", None)
-    with pytest.raises(WaterclockError) as caught:
-        ask(space, tmp_path)
-    assert caught.value.code == "E825"
-    assert "waterclock[rest]" in str(caught.value.fix)
 
 
 def test_an_answer_that_never_ends_is_no_answer(space: Space, tmp_path: Path) -> None:

@@ -1,0 +1,28 @@
+"""Requires the Python package through which a connector reaches its systems, before it opens one of them."""
+
+from __future__ import annotations
+
+import importlib
+
+from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Capabilities
+
+
+def require_driver(capabilities: Capabilities, connection: str, where: str | None = None) -> None:
+    """Import the driver of a connection; `where` is the place of its declaration.
+
+    Raises  E825 where it is not installed, with the command that installs it
+    """
+    driver = capabilities.driver
+    if driver is None:
+        return
+    try:
+        importlib.import_module(driver.module)
+    except ImportError as error:
+        raise WaterclockError(
+            "E825",
+            f"the connection {connection} needs a driver that is not installed",
+            where=where or connection,
+            why=f"connections of type {capabilities.type} use {driver.module}: {error}",
+            fix=f"pip install '{driver.package}'",
+        ) from error

@@ -1,0 +1,29 @@
+"""Builds the errors for a database server that answers and refuses the connection: nothing is tried again by itself."""
+
+from __future__ import annotations
+
+from waterclock.errors import WaterclockError
+
+
+def not_let_in(connection: str, where: str, why: str) -> WaterclockError:
+    """Build the error for a user, password, certificate or host that the server does not accept."""
+    return WaterclockError(
+        "E810",
+        f"the database of the connection {connection} does not let us in",
+        where=where,
+        why=f"{why}; nothing was changed",
+        fix=f"correct user, password or certificate of connections.{connection} in waterclock.toml, or the secret that "
+        "it names, or have the server accept them; then `waterclock retry`",
+    )
+
+
+def no_database(connection: str, where: str, why: str) -> WaterclockError:
+    """Build the error for a database that the server does not have."""
+    return WaterclockError(
+        "E810",
+        f"the database of the connection {connection} does not exist",
+        where=where,
+        why=f"{why}; nothing was changed",
+        fix=f"correct its name in connections.{connection}.url in waterclock.toml or in the flow, or create the "
+        "database; then `waterclock retry`",
+    )

@@ -1,0 +1,76 @@
+"""Builds the errors for a ledger's database that does not do what it is asked to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waterclock.errors import WaterclockError
+from waterclock.ledger.refusals import cause_of, shown
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+
+class LedgerAway(WaterclockError):
+    """The ledger's server is away; with `may_repeat`, nothing was written, and it can be tried anew."""
+
+    may_repeat: bool = False
+
+
+def busy(url: sa.URL, error: Exception) -> WaterclockError:
+    """Report a lock that did not come free; the same may succeed later."""
+    return WaterclockError(
+        "E415",
+        f"the ledger {shown(url)} is busy",
+        why=f"another process has held its lock for a minute ({cause_of(error, url)})",
+        fix="end whatever holds the file open in a transaction",
+        transient=True,
+    )
+
+
+def failed(url: sa.URL, error: Exception) -> WaterclockError:
+    """Report what the database itself refused."""
+    is_file = url.get_backend_name() == "sqlite"
+    return WaterclockError(
+        "E416",
+        f"the ledger {shown(url)} cannot be used",
+        why=cause_of(error, url),
+        fix="see that its folder exists, may be written and has space left"
+        if is_file
+        else "see that its user may create and write tables there, and that the server has space left",
+    )
+
+
+def not_let_in(url: sa.URL, error: Exception) -> WaterclockError:
+    """Report a server that does not accept the login."""
+    return WaterclockError(
+        "E416",
+        f"the server of the ledger {shown(url)} does not let us in",
+        why=cause_of(error, url),
+        fix="correct user and password in `ledger` of the environment in waterclock.toml, or the secret that it names, "
+        "or have the server accept them",
+    )
+
+
+def no_database(url: sa.URL, error: Exception) -> WaterclockError:
+    """Report a server that does not have the ledger's database."""
+    return WaterclockError(
+        "E416",
+        f"the database of the ledger {shown(url)} does not exist",
+        why=cause_of(error, url),
+        fix="correct its name in `ledger` of the environment in waterclock.toml, or create the database: the ledger "
+        "itself is made there by the next run",
+    )
+
+
+def away(url: sa.URL, error: Exception, *, may_repeat: bool) -> LedgerAway:
+    """Report a server that does not answer, or broke the connection off."""
+    found = LedgerAway(
+        "E423",
+        f"the ledger {shown(url)} does not answer",
+        why=cause_of(error, url),
+        fix="see that its server runs and may be reached, and that host and port in `ledger` are right",
+        transient=True,
+    )
+    found.may_repeat = may_repeat
+    return found
