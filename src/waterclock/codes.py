@@ -86,6 +86,13 @@ WARNINGS: Mapping[str, Code] = {
         "by it as well, and a function of a `*`, as `struct(o.*)`, takes it in. Name the columns, or say EXCEPT "
         "(timelabel).",
     ),
+    "W203": Code(
+        "a date in a file's name that nothing declares",
+        "A warning of `check` and `run`: the project runs. Files that a glob finds have a date in their names, such as "
+        "orders_20261110.csv, but no time of day, so the time of their last change is their stamp. A copy of old files "
+        "is then as young as the copying. OPTIONS (stamp '%Y%m%d') declares the date; OPTIONS (stamp 'changed') "
+        "declares that the last change is meant.",
+    ),
 }
 LANGUAGE: Mapping[str, Code] = {
     "E200": Code("errors in the project", "All that is wrong with the project, found together. Nothing of it can run."),

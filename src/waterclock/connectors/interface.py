@@ -191,7 +191,8 @@ class Collected:
     reading holds open at the source; it is called whatever became of the frame, and may be called again.
     `seen` are the columns that the source had, taken or not, with their Spark types (STRING where it says none);
     `seen_by_label` those of each label, where the source keeps old columns with old rows. `may_lack`: the rows are
-    objects, none of which needs all fields: a column of the table that no row of a batch has is NULL.
+    objects, none of which needs all fields: a column of the table that no row of a batch has is NULL. `notes`: what the
+    user of a run should know of how the source was read; each is shown once in a run.
     """
 
     frame: DataFrame
@@ -203,6 +204,7 @@ class Collected:
     seen: Mapping[str, str] = field(default_factory=dict)
     seen_by_label: Mapping[datetime, Mapping[str, str]] = field(default_factory=dict)
     may_lack: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @runtime_checkable

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from waterclock.flow.choices import Batching, Mode, Sign
+from waterclock.flow.declarations import Unit
 from waterclock.flow.lookbacks import Tells
 
 
@@ -61,7 +63,8 @@ class Capabilities:
     `seals`: it is its own clock, and a run seals its windows. `each_parameters`: the columns that the path of a unit
     and its options name of the row that it is asked for (FOR EACH), where it can be asked so. `require_path`: raises
     what is wrong with the path of a unit to collect from, as far as it shows without the system. `driver`: what has to
-    be installed before a connection is opened; `check` reports one that is missing.
+    be installed before a connection is opened; `check` reports one that is missing. `warning`: returns the warning of
+    `check` for a unit to collect from, by the project's folder and the options of the connection.
     """
 
     type: str
@@ -83,4 +86,5 @@ class Capabilities:
     each_parameters: Callable[[str, Mapping[str, Any]], tuple[str, ...]] | None = None
     require_path: Callable[[str], object] | None = None
     driver: Driver | None = None
+    warning: Callable[[Path, Mapping[str, Any], Unit], Wrong | None] | None = None
     secret_code: str = "E313"  # noqa: S105 - the code of an error

@@ -85,7 +85,7 @@ def checked(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun, is_refused=is_refused)
     if errors := [*_of_drivers(project), *_of_units(project), *_of_targets(project), *_of_lineage(project)]:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
-    warnings = tuple(in_order(query_warnings(project.flow)))
+    warnings = tuple(in_order([*query_warnings(project.flow), *_warnings_of_units(project)]))
     return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
 
 
@@ -166,6 +166,22 @@ def _of_units(project: Project) -> Iterator[WaterclockError]:
                 require(unit.path)
         except WaterclockError as error:
             yield error.at(str(unit.place))
+
+
+def _warnings_of_units(project: Project) -> Iterator[WaterclockError]:
+    """Yield the warnings of connectors about what is collected. Cost: for files, a listing of their folders."""
+    from waterclock.connectors.registry import capabilities
+
+    known, connections = capabilities(), project.flow.connections
+    for table in project.flow.tables.values():
+        unit = table.source.unit if table.source is not None else None
+        if unit is None or unit.query is not None or unit.connection not in connections:
+            continue
+        connection = connections[unit.connection]
+        if (warn := known[connection.type].warning) is None:
+            continue
+        if (found := warn(project.root, connection.options, unit)) is not None:
+            yield WaterclockError(found.code, found.what, where=str(unit.place), why=found.why, fix=found.fix)
 
 
 def _of_targets(project: Project) -> list[WaterclockError]:

@@ -15,12 +15,11 @@ from functools import lru_cache
 from itertools import chain, takewhile
 from pathlib import Path, PurePosixPath
 
-from waterclock.connectors.files.landed_names import Finds, Names, is_date_folder, named_at
+from waterclock.connectors.files.landed_names import WILDCARD, Finds, Names, is_date_folder, named_at
 from waterclock.connectors.interface import Report
 from waterclock.filesystem import Found, at, files_below, put_if_absent, text_of
 
 _ARRIVED = "%Y%m%dT%H%M%S.%fZ"
-_WILDCARD = re.compile(r"[*?\[]")
 _MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")
 
 
@@ -85,8 +84,8 @@ def _matched(root: str, names: Names) -> Iterator[tuple[str, str, Found]]:
 def _fixed_part_of(path: str) -> tuple[str, str]:
     """Return the folders of a glob up to the first with a wildcard, and how the name after these begins."""
     parts = PurePosixPath(path).parts
-    fixed = list(takewhile(lambda part: not _WILDCARD.search(part), parts[:-1]))
-    return "/".join(fixed), _WILDCARD.split(parts[len(fixed)])[0]
+    fixed = list(takewhile(lambda part: not WILDCARD.search(part), parts[:-1]))
+    return "/".join(fixed), WILDCARD.split(parts[len(fixed)])[0]
 
 
 @lru_cache

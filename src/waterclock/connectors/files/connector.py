@@ -5,8 +5,8 @@ Connection      `path`: the landing folder (collect) or the folder to write to (
 Unit            `supplier.source` or a glob (see `landing`).
 Arrival time    An item is a file, its arrival the stamp in its name.
 Data time       A file's stamp says up to which second it holds rows. A window [s, e) is read from the files stamped
-                from s to e + slack, and the first one after. The source's clock is the second after the newest
-                complete file's stamp.
+                from s to e + slack, and the first one after; of files whose stamp is the time of their last change,
+                from all after s. The source's clock is the second after the newest complete file's stamp.
 Snapshot        The files of the newest stamp at or before the run's now; where the names of a glob hold no stamps,
                 all its files.
 """
@@ -16,18 +16,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.files import landed_names
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.markers import has_marker
+from waterclock.connectors.files.name_stamps import CLOCK_AFTER_STAMP, wrong_stamp
 from waterclock.connectors.files.originals import RAW, keeps_times, rows_of_files
 from waterclock.connectors.files.originals import TYPES as RAW_TYPES
 from waterclock.connectors.files.origins import told_apart, with_file_names
 from waterclock.connectors.files.own_copies import name_as_landed
 from waterclock.connectors.files.places import folder_of, landing_of, reach
 from waterclock.connectors.files.reading_options import ROOM, Reading, reading_of, wrong_raw, wrong_reading
+from waterclock.connectors.files.stamp_notes import note_of, warning_of
 from waterclock.connectors.files.writing import wrong_writing
 from waterclock.connectors.interface import (
     Collected,
@@ -72,6 +76,10 @@ _READING_OPTIONS = {
     "rows": Option(help="where the records of a JSON document are, such as data.items; of XML, the element of a row"),
     "outer": Option(help="what JSON records take along of what encloses them: orders.id AS order_id, exported_at"),
     "positions": Option(help="the fields of .txt, .dat and .fwf files, of fixed width: id 1-6, name 7-30, note 31-"),
+    "stamp": Option(
+        help="where names that match a glob have their date, such as '%Y%m%d', whose last second is the stamp then; "
+        "changed: the time of the last change; a date with a time of day in the name, else the last change"
+    ),
     "stamp_zone": Option(help="the zone of the stamps in the names; UTC"),
     "sheet": Option(help="the sheet of an Excel file, by its name or a glob that fits one; the first that is shown"),
     "range": Option(help="the part of the sheet that is data, its header first: B3:F100, B3:F or B3; all that is used"),
@@ -110,8 +118,21 @@ _STORE_OPTIONS = {
 def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
     """Return what does not go together in the options of a unit."""
     if what == "collect":
-        return wrong_raw(options) if options.get("format") == RAW else wrong_reading(options, path)
+        wrong = wrong_raw(options) if options.get("format") == RAW else wrong_reading(options, path)
+        return chain(wrong, _wrong_stamp(options, path))
     return wrong_writing(options) if what == "publish" else ()
+
+
+def _wrong_stamp(options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
+    try:
+        names = landed_names.names_of(path)
+    except WaterclockError:  # `require_path` reports it
+        return ()
+    return wrong_stamp(options, is_glob=not names.supplier)
+
+
+def _warning(folder: Path, connection: Mapping[str, Any], unit: Unit) -> Wrong | None:
+    return warning_of(folder, connection, _names_of(unit))
 
 
 CAPABILITIES = Capabilities(
@@ -134,6 +155,7 @@ CAPABILITIES = Capabilities(
     copies=True,
     wrong_options=_wrong_options,
     require_path=landed_names.names_of,
+    warning=_warning,
 )
 
 
@@ -173,7 +195,7 @@ class FilesCollector:
         newest = land.newest_stamp(self._landing(unit), _names_of(unit), now=datetime.now(UTC))
         if newest is None and landed_names.ends_as_files_do(_names_of(unit)):
             raise _no_such_file(unit)  # without a clock its labels would be made, empty
-        return newest + landed_names.CLOCK_AFTER_STAMP if newest else None
+        return newest + CLOCK_AFTER_STAMP if newest else None
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
         """Tell whether the window's marker is there, or, for NEXT, a file stamped at or after its end.
@@ -240,6 +262,7 @@ class FilesCollector:
             close=scanned.close,
             seen=scanned.seen_in(),
             seen_by_label=by_label,
+            notes=_notes(unit, (item for taken in items.values() for item in taken)),
         )
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
@@ -268,7 +291,15 @@ class FilesCollector:
         abroad = [item.path for item in chosen if not first <= item.stamp < last]
         frame, set_aside = sorted_into_windows(rows, request.windows, abroad)
         source = {"items": [_listed(item) for item in chosen]}
-        return Collected(frame, set_aside, scanned.left_out, source, close=scanned.close, seen=scanned.seen_in())
+        return Collected(
+            frame,
+            set_aside,
+            scanned.left_out,
+            source,
+            close=scanned.close,
+            seen=scanned.seen_in(),
+            notes=_notes(unit, chosen),
+        )
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
@@ -303,6 +334,7 @@ class FilesCollector:
             source={"items": [_listed(item) for item in chosen]},
             close=scanned.close,
             seen=scanned.seen_in(),
+            notes=_notes(unit, chosen),
         )
 
     def _raw(
@@ -370,7 +402,13 @@ def _is_raw(unit: Unit) -> bool:
 
 def _names_of(unit: Unit) -> landed_names.Names:
     has_positions = bool(unit.options.get("positions"))
-    return landed_names.names_of(unit.path, has_positions=has_positions, takes_all=_is_raw(unit))
+    stamp = str(unit.options.get("stamp") or "")
+    return landed_names.names_of(unit.path, has_positions=has_positions, takes_all=_is_raw(unit), stamp=stamp)
+
+
+def _notes(unit: Unit, items: Iterable[Item]) -> tuple[str, ...]:
+    note = note_of(_names_of(unit), [item.name for item in items])
+    return () if note is None else (note,)
 
 
 def _listed(item: Item) -> dict[str, object]:

@@ -6,8 +6,8 @@ Two ways to name a unit's files, both below the connection's `path` (the landing
                     (`2017/08`, `year=2017/month=08`). An item's name is the file's, wherever it lies. Every other file
                     there is misnamed.
 a glob              `web/click/*.json.gz`, `**` crosses folders. An item's name is its path below the landing folder;
-                    its stamp is one in the name (`2017_08_18_05_33_44`, `20170818053344`, `20170818T053344`), else the
-                    time of its last change.
+                    its stamp is what the option `stamp` says, one in the name (`2017_08_18_05_33_44`,
+                    `20170818053344`, `20170818T053344`), or else the time of its last change.
 
 Names that begin with `.` or `_` are not looked at. An archive of years is walked at every run: a file that is not
 wanted costs its name alone, so paths here are texts. `bucket_listing` does the same in an object store.
@@ -22,16 +22,16 @@ import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 from glob import glob
 from pathlib import Path, PurePosixPath
 
+from waterclock.connectors.files.name_stamps import CHANGED, STAMP, exact_stamp, stamp_in
 from waterclock.connectors.interface import Item, Report
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import Found, look
 from waterclock.object_stores import is_remote
-from waterclock.timelabel.zone import resolve_local
 
 FORMATS = {
     "csv": "csv",
@@ -48,12 +48,9 @@ FORMATS = {
 }
 COMPRESSIONS = ("gz", "bz2", "zst")
 _COMPRESSED = frozenset(("csv", "json", "parquet", "xml", "fixed"))
-# a source's clock stands behind the second of its newest file's stamp: up to there it has told everything
-CLOCK_AFTER_STAMP = timedelta(seconds=1)
 
 _UNFINISHED = (".part", ".partial", ".tmp", ".temp", ".crdownload", ".filepart", "._copying_", "~")
-_STAMP = r"[0-9]{4}_[0-9]{2}_[0-9]{2}_[0-9]{2}_[0-9]{2}_[0-9]{2}"
-_ANY_STAMP = re.compile(rf"(?<![0-9])({_STAMP}|[0-9]{{8}}T?[0-9]{{6}})(?![0-9])")
+WILDCARD = re.compile(r"[*?\[]")
 _SUPPLIER_SOURCE = re.compile(r"[^./*?\[\]]+\.[^./*?\[\]]+")
 _DATE_FOLDER = re.compile(r"(?:[a-z]+=)?[0-9]{1,4}(?:[-_][0-9]{2}){0,2}", re.IGNORECASE)
 
@@ -63,7 +60,7 @@ class Names:
     """How the files of a unit are named. `supplier` and `source` are empty for a glob.
 
     `has_positions`: the unit says where the fields of lines of fixed width are, so it may have such files. `takes_all`:
-    nothing is read of its files, so they may have any ending.
+    nothing is read of its files, so they may have any ending. `stamp`: the option of that name.
     """
 
     path: str
@@ -71,6 +68,7 @@ class Names:
     source: str = ""
     has_positions: bool = False
     takes_all: bool = False
+    stamp: str = ""
 
     def takes(self, name: str) -> bool:
         """Whether a file's ending tells a format; of lines of fixed width only where their positions are declared."""
@@ -110,7 +108,7 @@ class Finds:
             self.candidates.append(one)
 
 
-def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False) -> Names:
+def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False, stamp: str = "") -> Names:
     """Tell a `supplier.source` from a glob: a glob has a slash, a wildcard or a known ending.
 
     Raises  E803 for a path that leads out of the landing folder or has neither form
@@ -126,7 +124,7 @@ def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False)
             why="a unit of files is supplier.source, or a glob below the connection's path",
             fix="such as landing.faa.flights, or landing.`web/click/*.json.gz`",
         )
-    return Names(path, has_positions=has_positions, takes_all=takes_all)
+    return Names(path, has_positions=has_positions, takes_all=takes_all, stamp=stamp)
 
 
 def ends_as_files_do(names: Names) -> bool:
@@ -265,7 +263,7 @@ def is_date_folder(name: str) -> bool:
 
 @lru_cache
 def _pattern(names: Names) -> re.Pattern[str]:
-    return re.compile(rf"{re.escape(names.supplier)}_{re.escape(names.source)}_({_STAMP})\.[^.].*")
+    return re.compile(rf"{re.escape(names.supplier)}_{re.escape(names.source)}_({STAMP})\.[^.].*")
 
 
 def named_at(
@@ -285,7 +283,7 @@ def _landed(path: str, name: str, root: str | Path, names: Names, zone: str, fou
     if match is None:
         wanted = f"{names.supplier}_{names.source}_<YYYY_MM_DD_HH_MM_SS>.<ext>"
         return Report(path, "misnamed", f"expected {wanted}")
-    if (stamp := _stamp(match[1], zone)) is None:
+    if (stamp := exact_stamp(match[1], zone)) is None:
         return Report(path, "misnamed", f"{match[1]} is no date and time")
     if not names.takes(name):
         return Report(path, "misnamed", _endings())
@@ -298,8 +296,9 @@ def _matched(path: str, relative: str, names: Names, zone: str, found: Found | N
         return Report(path, "half-written", "its ending says that it is still being written")
     if not names.takes(name):
         return Report(path, "misnamed", _endings())
-    match = _ANY_STAMP.search(name)
-    stamp = _stamp(match[1], zone) if match else None
+    stamp = stamp_in(relative, names.stamp, zone)
+    if stamp is None and names.stamp not in ("", CHANGED):
+        return Report(path, "misnamed", f"its name has no date of the form {names.stamp}, as OPTIONS (stamp) declares")
     if stamp is None:
         stamp = (found or look(path)).changed
     return Candidate(path, relative, relative, stamp, found)
@@ -310,33 +309,28 @@ def _endings() -> str:
     return f"expected one of .{told}, with .{', .'.join(COMPRESSIONS)} after it or not"
 
 
-def _stamp(text: str, zone: str) -> datetime | None:
-    digits = text.replace("_", "").replace("T", "")
-    month, day, hour, minute, second = (int(digits[at : at + 2]) for at in range(4, 14, 2))
-    try:
-        local = datetime(int(digits[:4]), month, day, hour, minute, second)  # noqa: DTZ001 (resolved right below)
-        stamp = resolve_local(local, zone)
-        stamp + CLOCK_AFTER_STAMP  # behind the last second of all no source's clock can stand
-    except (ValueError, OverflowError):
-        return None
-    except WaterclockError as beyond:
-        if beyond.code != "E106":
-            raise
-        return None
-    return stamp
-
-
 def find_named(root: Path, names: Names, zone: str, wanted: Collection[str]) -> list[Candidate]:
     """Find files below a folder by their names; free where none is wanted."""
     return find(root, names, zone, only=wanted).candidates if wanted else []
 
 
+def has_stamp(names: Names, name: str) -> bool:
+    """Whether the stamp of an item is in its name; where not, it is the time of its last change."""
+    return bool(names.supplier) or stamp_in(name, names.stamp, "UTC") is not None
+
+
 def has_stamps(names: Names, items: Iterable[Item]) -> bool:
-    """Whether the arrival of these items is in their names; where not, it is the time of their last change."""
-    return bool(names.supplier) or all(_ANY_STAMP.search(item.name.rpartition("/")[2]) for item in items)
+    """Whether the stamps of all these items are in their names."""
+    return all(has_stamp(names, item.name) for item in items)
 
 
 def is_stamped(name: str) -> bool:
     """Tell whether a file's name says when it arrived."""
-    match = _ANY_STAMP.search(name.rpartition("/")[2])
-    return match is not None and _stamp(match[1], "UTC") is not None
+    return stamp_in(name, "", "UTC") is not None
+
+
+def names_below(root: Path, names: Names) -> list[str]:
+    """Return the names of the items of a glob in a folder of this machine. Cost: a listing; no file is looked at."""
+    if names.supplier or is_remote(root) or not root.is_dir():
+        return []
+    return [each for each in _matching(root, names.path) if names.takes(each.rpartition("/")[2])]

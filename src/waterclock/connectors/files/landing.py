@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import merge
-from itertools import groupby
+from itertools import compress, groupby
 from pathlib import Path
 
 from waterclock.connectors.files.by_stamp import ByStamp, stamp_of
 from waterclock.connectors.files.completeness import DAMAGED, problem_of
-from waterclock.connectors.files.landed_names import Candidate, Names, find, find_named, format_of
+from waterclock.connectors.files.landed_names import Candidate, Names, find, find_named, format_of, has_stamp
 from waterclock.connectors.interface import Item, Listing, Report
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import each_of, is_same_content
@@ -55,14 +55,23 @@ def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collecti
 def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime], *, now: datetime) -> tuple[Item, ...]:
     """List the complete files stamped in `[low, high)` of `span`, and those of the first stamp after, oldest first.
 
-    The first stamp after tells that the window is over. Raises  E804 when the landing folder is not there
+    The first stamp after tells that the window is over. The time of a last change does not: a file without a stamp in
+    its name may hold rows of any time before it, so all such files after the span are listed too.
+    Raises  E804 when the landing folder is not there
     Cost    the names of both folders, and a look at each file stamped within two days of these; of a glob at every file
     """
     if not names.supplier:
         items = list_items(landing, names, now=now).items
         after = [item for item in items if item.stamp >= span[1]]
         within = [item for item in items if span[0] <= item.stamp < span[1]]
-        return (*within, *(item for item in after if item.stamp == after[0].stamp))
+        stamped = [has_stamp(names, item.name) for item in after]
+        first = next(compress(after, stamped), None)
+        all_after = (
+            item
+            for item, is_stamped in zip(after, stamped, strict=True)
+            if not is_stamped or (first is not None and item.stamp == first.stamp)
+        )
+        return (*within, *all_after)
     folders = _by_stamp(landing, names)
     items = _between(landing, names, folders, span, now)
     for stamp, _ in groupby(merge(*(folder.oldest_first(span[1]) for folder in folders), key=stamp_of), key=stamp_of):

@@ -226,7 +226,7 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
             yield Wrong(wrong.code, option, wrong.what, wrong.why or "", wrong.fix or "")
 
 
-_OF_RAW = frozenset({"format", "stamp_zone", "settle"})
+_OF_RAW = frozenset({"format", "stamp", "stamp_zone", "settle"})
 
 
 def wrong_raw(options: Mapping[str, Any]) -> Iterator[Wrong]:

@@ -51,6 +51,21 @@ def gather(
 
     `again` are done windows that a LOOKBACK reads once more; `owned` what the labels own of a log.
     """
+    gathered = _gathered(work, spark, table, group, again, now, owned)
+    for note in gathered.collected.notes:
+        work.note_once(f"{table.name}: {note}")
+    return gathered
+
+
+def _gathered(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    again: Sequence[Slice],
+    now: datetime,
+    owned: Owned | None,
+) -> Gathered:
     source = table.source
     if source is None:
         raise AssertionError(f"{table.name} collects from nowhere, which check refuses")

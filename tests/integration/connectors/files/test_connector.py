@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -327,6 +328,23 @@ def test_a_window_is_read_from_the_files_of_its_time_and_one_more(spark: SparkSe
     wider = WindowRequest("at", [window], slack=2 * HOUR)
     read = reader.read_windows(spark, folder.unit, wider, declared(), "UTC")
     assert [item["name"][-15:-7] for item in read.source["items"]] == ["01_59_59", "02_59_59", "03_59_59", "04_59_59"]
+
+
+def test_days_that_landed_together_are_each_read_from_their_file(spark: SparkSession, folder: LandingFolder) -> None:
+    landed = (DAY + 240 * HOUR).timestamp()
+    for at in range(3):
+        day = DAY + at * 24 * HOUR
+        path = drop(folder, f"orders_{day:%Y%m%d}.csv", f"id,at\n{at},{day:%Y-%m-%d} 12:00:00\n")
+        os.utime(path, (landed, landed + at))
+    reader, window = collector(folder), Window(DAY + 24 * HOUR, DAY + 48 * HOUR)
+    for options, files in (({}, 3), ({"stamp": "%Y%m%d"}, 2)):
+        unit = unit_of("landing", "drop/orders_*.csv", **options)
+        read = reader.read_windows(spark, unit, WindowRequest("at", [window]), declared(), "UTC")
+        assert [row["id"] for row in rows(read)] == ["1"]
+        assert len(read.source["items"]) == files
+        assert [note.partition(";")[0] for note in read.notes] == (
+            [] if options else ["drop/orders_20130101.csv and 2 more have dates in their names that nothing declares"]
+        )
 
 
 def test_a_row_without_a_time_is_counted_in_one_window_alone(spark: SparkSession, folder: LandingFolder) -> None:

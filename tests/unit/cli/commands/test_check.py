@@ -44,6 +44,26 @@ def test_warnings_are_shown_and_counted_and_fail_nothing(fresh: Path) -> None:
     assert (told["ok"], [warning["code"] for warning in told["warnings"]]) == (True, ["W201"])
 
 
+def test_files_with_a_date_in_their_names_that_nothing_declares_are_warned_of(fresh: Path) -> None:
+    collect = fresh / "flows" / "1_collect.dpl"
+    (fresh / "in").mkdir()
+    (fresh / "in" / "stays_20261110.csv").write_text("id\n1\n")
+    (fresh / "in" / "stays_20261111.csv").write_text("id\n2\n")
+    told = collect.read_text()
+    more = "\nCREATE CONNECTION drop TYPE files OPTIONS (path 'in');\n"
+    more += "COLLECT raw.stays PARTITIONED FROM drop.`stays_*.csv`{} EVERY DAY BY ARRIVAL TIME;\n"
+    collect.write_text(told + more.format(""))
+    found = ask("check", "--project", str(fresh))
+    assert found.exit_code == 0
+    assert "W203 stays_20261110.csv and 1 more have dates in their names that nothing declares" in found.stdout
+    assert "OPTIONS (stamp '%Y%m%d')" in found.stdout
+    for stamp in ("%Y%m%d", "changed"):
+        collect.write_text(told + more.format(f" OPTIONS (stamp '{stamp}')"))
+        assert "W203" not in ask("check", "--project", str(fresh)).stdout
+    collect.write_text(told + more.format(" OPTIONS (stamp 'yyyyMMdd')"))
+    assert "E335 stamp is 'yyyyMMdd'" in ask("check", "--project", str(fresh)).stdout
+
+
 def test_scenario_j_all_errors_of_two_files_are_shown_at_once_each_with_its_place(fresh: Path) -> None:
     break_two_files(fresh)
     found = ask("check", "--project", str(fresh))

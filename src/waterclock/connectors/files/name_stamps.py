@@ -1,0 +1,141 @@
+"""Reads the stamp of a file from its name: by the option `stamp`, else by the known forms of date and time.
+
+A stamp is the last second that its file holds. A pattern whose finest unit is a day, an hour or a minute stands for the
+last second of that unit. Pure functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Wrong
+from waterclock.timelabel.zone import resolve_local
+
+STAMP = r"[0-9]{4}_[0-9]{2}_[0-9]{2}_[0-9]{2}_[0-9]{2}_[0-9]{2}"
+CHANGED = "changed"
+"""The value of the option `stamp` that declares the time of a file's last change."""
+# a source's clock stands behind the second of its newest file's stamp: up to there it has told everything
+CLOCK_AFTER_STAMP = timedelta(seconds=1)
+
+_ANY_STAMP = re.compile(rf"(?<![0-9])({STAMP}|[0-9]{{8}}T?[0-9]{{6}})(?![0-9])")
+_CODE = re.compile(r"%(.?)")
+_DIGITS = {"Y": 4, "j": 3, **dict.fromkeys("mdHMS", 2)}
+_ORDERS = ("YmdHMS", "YjHMS")
+_STEPS = {"M": timedelta(minutes=1), "H": timedelta(hours=1), "d": timedelta(days=1)}
+_DATE = re.compile(
+    r"(?<![0-9])(?:19|20)[0-9]{2}(?P<date>[-_./]?)(?:0[1-9]|1[0-2])(?:(?P=date)(?:0[1-9]|[12][0-9]|3[01])"
+    r"(?:(?P<between>[-_T]?)(?:[01][0-9]|2[0-3])(?P<time>[-_:]?)[0-5][0-9](?:(?P=time)(?P<seconds>[0-5][0-9]))?)?"
+    r"|(?<=[-_./][0-9]{2}))(?![0-9])"
+)
+
+
+def stamp_in(name: str, pattern: str, zone: str) -> datetime | None:
+    """Return the stamp in a file's name, below its landing folder; None where there is none.
+
+    Without a `pattern` the file's own name is searched for a date with a time of day.
+    """
+    if pattern == CHANGED:
+        return None
+    if not pattern:
+        found = _ANY_STAMP.search(name.rpartition("/")[2])
+        return exact_stamp(found[1], zone) if found else None
+    match = _compiled(pattern).search(name)
+    return _end_of(match.groupdict(), zone) if match else None
+
+
+def exact_stamp(text: str, zone: str) -> datetime | None:
+    """Return the instant of a stamp with all its parts, such as 2017_08_18_05_33_44; None where it is no time."""
+    digits = text.replace("_", "").replace("T", "")
+    parts = {code: digits[at : at + 2] for code, at in zip("mdHMS", range(4, 14, 2), strict=True)}
+    return _end_of({"Y": digits[:4], **parts}, zone)
+
+
+def undeclared_date(name: str) -> str | None:
+    """Return the pattern of a date in a name that no known form covers; None where there is none."""
+    if stamp_in(name, "", "UTC") is not None or (found := _DATE.search(name)) is None:
+        return None
+    sign, text = found["date"], found[0]
+    pattern = f"%Y{sign}%m"
+    if len(text) > len(f"2026{sign}11"):
+        pattern += f"{sign}%d"
+    if found["between"] is not None:
+        pattern += f"{found['between']}%H{found['time']}%M" + (f"{found['time']}%S" if found["seconds"] else "")
+    return pattern
+
+
+def wrong_stamp(options: Mapping[str, Any], *, is_glob: bool) -> Iterator[Wrong]:
+    """Yield what is wrong with the option `stamp`: no pattern, or beside names that say their stamps."""
+    pattern = str(options.get("stamp") or "")
+    if not pattern or pattern == CHANGED:
+        if pattern and not is_glob:
+            yield _beside_names()
+        return
+    if not is_glob:
+        yield _beside_names()
+        return
+    codes = [code for code in _CODE.findall(pattern) if code != "%"]
+    if not codes or not any(sorted(codes) == sorted(order[: len(codes)]) for order in _ORDERS):
+        yield Wrong(
+            "E335",
+            "stamp",
+            f"stamp is {pattern!r}",
+            "it is how a file's name has its date: %Y, then %m, %d (or %j), %H, %M and %S, as far as the name goes, "
+            "each once",
+            f"such as stamp '%Y%m%d', or stamp '{CHANGED}' for the time of a file's last change",
+        )
+
+
+def _beside_names() -> Wrong:
+    return Wrong(
+        "E334",
+        "stamp",
+        "stamp beside supplier.source",
+        "the names of such files hold their stamps in one form, <supplier>_<source>_<YYYY_MM_DD_HH_MM_SS>",
+        "leave stamp out, or name the files by wildcards: FROM landing.`shop/orders_*.csv`",
+    )
+
+
+@lru_cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    text = "".join(
+        re.escape(part) if at % 2 == 0 else "%" if part == "%" else f"(?P<{part}>[0-9]{{{_DIGITS[part]}}})"
+        for at, part in enumerate(_CODE.split(pattern))
+    )
+    before = "(?<![0-9])" if text.startswith("(?P<") else ""
+    after = "(?![0-9])" if text.endswith(")") else ""
+    return re.compile(f"{before}{text}{after}")
+
+
+def _end_of(parts: Mapping[str, str], zone: str) -> datetime | None:
+    """Return the last second of the finest unit that is given, in UTC; None where it is no time."""
+    known = {code: int(text) for code, text in parts.items()}
+    try:
+        day = datetime(known["Y"], known.get("m", 1), known.get("d", 1))  # noqa: DTZ001 (resolved below)
+        day += timedelta(days=known.get("j", 1) - 1)
+        if day.year != known["Y"]:
+            return None
+        local = day.replace(hour=known.get("H", 0), minute=known.get("M", 0), second=known.get("S", 0))
+        is_exact = "S" in known
+        stamp = resolve_local(local, zone) if is_exact else resolve_local(_next(local, known), zone) - CLOCK_AFTER_STAMP
+        stamp + CLOCK_AFTER_STAMP  # behind the last second of all no source's clock can stand
+    except (ValueError, OverflowError):
+        return None
+    except WaterclockError as beyond:
+        if beyond.code != "E106":
+            raise
+        return None
+    return stamp
+
+
+def _next(local: datetime, known: Mapping[str, int]) -> datetime:
+    """Return the local time at which the next unit begins."""
+    finest = next((code for code in "MHd" if code in known), "d" if "j" in known else "")
+    if finest:
+        return local + _STEPS[finest]
+    months = local.year * 12 + local.month if "m" in known else (local.year + 1) * 12
+    return local.replace(year=months // 12, month=months % 12 + 1)

@@ -1,0 +1,60 @@
+"""Reports files whose stamp is the time of their last change, and those of them that have a date in their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from waterclock.connectors.files.landed_names import WILDCARD, Names, is_stamped, names_below
+from waterclock.connectors.files.name_stamps import CHANGED, undeclared_date
+from waterclock.filesystem import at
+from waterclock.flow.capabilities import Wrong
+from waterclock.object_stores import is_remote
+
+
+def note_of(names: Names, found: Sequence[str]) -> str | None:
+    """Return a note for a run that reads these items of a glob; None where the stamps are declared or in the names."""
+    by_change = _by_change(names, found)
+    if not by_change:
+        return None
+    if (wrong := _undeclared(by_change)) is not None:
+        return f"{wrong.what}; {wrong.why}. Fix: {wrong.fix}"
+    return f"the stamp of {_listed(by_change)} is the time of the last change: the name has no date"
+
+
+def warning_of(folder: Path, connection: Mapping[str, Any], names: Names) -> Wrong | None:
+    """Return a warning where files of this machine have a date in their names that nothing declares.
+
+    `folder` is the project's. Cost: a listing of the folders that a glob names
+    """
+    path = str(connection.get("path") or "")
+    if not path or is_remote(path):
+        return None
+    by_change = _by_change(names, names_below(at(folder, path), names))
+    return _undeclared(by_change) if by_change else None
+
+
+def _by_change(names: Names, found: Sequence[str]) -> list[str]:
+    if names.supplier or names.stamp or not WILDCARD.search(names.path):
+        return []
+    return [name for name in found if not is_stamped(name)]
+
+
+def _undeclared(by_change: Sequence[str]) -> Wrong | None:
+    dated = [name for name in by_change if undeclared_date(name)]
+    if not dated:
+        return None
+    pattern = undeclared_date(dated[0])
+    return Wrong(
+        "W203",
+        "",
+        f"{_listed(dated)} {'has a date in its name' if len(dated) == 1 else 'have dates in their names'} that nothing "
+        "declares",
+        "the time of a file's last change is its stamp",
+        f"OPTIONS (stamp '{pattern}') after the unit; or (stamp '{CHANGED}'), if the last change is meant",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
