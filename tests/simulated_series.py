@@ -1,6 +1,6 @@
-"""Series such as tables have, with faults put in, and what `usual` finds of these.
+"""Series such as tables have, with faults put in, and what `usual` and `trend` find of these.
 
-python -m tests.simulated_series    print recall, false positives and precision, by kind of series
+python -m tests.simulated_series    print recall, false positives and precision by kind of series, then trends
 
 Values lie around a level that drifts, by 5 to 15 percent (lognormal); weekends and hours have their own level, on the
 clocks of New York with both changes of the clock in spring. 1 in 100 values of the history is a fault that was let
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from waterclock.flow.usual import usual
+from waterclock.flow.usual import trend, usual
 
 ZONE = "America/New_York"
 RULES = ZoneInfo(ZONE)
@@ -104,12 +105,74 @@ def searched(kind: str, seeds: Iterable[int], *, spreads: float = 4.5, share: fl
     return found
 
 
+@dataclass(slots=True)
+class Crept:
+    """How `trend` judges series that creep by so much a day from a day on: alarms before it, and days until one after.
+
+    A series that is never reported in its days has no number in `days_until`.
+    """
+
+    healthy: int = 0
+    alarms: int = 0
+    days_until: list[int] = field(default_factory=list)
+    series: int = 0
+
+    @property
+    def false_share(self) -> float:
+        return self.alarms / self.healthy
+
+
+HEALTHY, CREEPING = 120, 90
+
+
+def crept(
+    seeds: Iterable[int], *, days: int, low: float, high: float, a_day: float, noise: float | None = None
+) -> Crept:
+    """Judge daily series that stay as they are for 120 days, then creep by `a_day` for 90, against bounds of a trend.
+
+    The healthy days count from the first on, those included at which there is no trend yet.
+    """
+    found = Crept()
+    for seed in seeds:
+        dice = random.Random(seed)
+        spread, base = noise or dice.uniform(0.05, 0.15), dice.choice([200, 2000, 50000])
+        weekend = dice.uniform(0.3, 1.0)
+        values: list[tuple[datetime, float]] = []
+        for index in range(HEALTHY + CREEPING):
+            at = (FIRST + timedelta(days=index)).astimezone(UTC)
+            told = trend(values, at, days=days, step=timedelta(days=1), zone=ZONE)
+            is_alarm = told is not None and not low <= told <= high
+            if index < HEALTHY:
+                found.healthy, found.alarms = found.healthy + 1, found.alarms + is_alarm
+            elif is_alarm:
+                found.days_until.append(index - HEALTHY)
+                break
+            value = base * math.exp(dice.gauss(0, spread) + math.log1p(a_day) * max(0, index - HEALTHY))
+            value *= weekend if at.astimezone(RULES).weekday() > 4 else 1
+            values.append((at, float(round(value))))
+        found.series += 1
+    return found
+
+
 def main() -> None:
     """Print what is found."""
     for kind, count, share in (("daily", 120, 1.0), ("flat", 120, 1.0), ("hourly", 12, 0.1)):
         for spreads in (4.0, 4.5, 5.0):
             found = searched(kind, range(count), spreads=spreads, share=share)
-            found.hits + found.misses + found.false + found.true + found.mild
+            sys.stdout.write(
+                f"{kind} {spreads}: recall {found.recall:.3f}, precision {found.precision:.3f}, "
+                f"false {found.false_share:.5f}, mild {found.mild_hits / found.mild:.2f}\n"
+            )
+    for days, low, high in ((30, 0.8, 1.25), (30, 0.75, 4 / 3), (60, 0.75, 4 / 3)):
+        for noise in (0.05, 0.1, 0.15):
+            judged = crept(range(200), days=days, low=low, high=high, a_day=-0.005, noise=noise)
+            until = sorted(judged.days_until)
+            middle = until[len(until) // 2] if until else None
+            sys.stdout.write(
+                f"trend over {days} days, {low:.2f} to {high:.2f}, noise {noise:.0%}: {judged.alarms} alarms in "
+                f"{judged.healthy} healthy days; 0.5 % a day reported in {len(until)} of {judged.series}, "
+                f"half of them after {middle} days\n"
+            )
 
 
 if __name__ == "__main__":

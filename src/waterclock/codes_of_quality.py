@@ -109,8 +109,9 @@ QUALITY: Mapping[str, Code] = {
     ),
     "E294": Code(
         "nothing to compare with",
-        "last_good(aggregate) and usual(aggregate) stand in an EXPECT of the batch: the aggregate is counted of each "
-        "batch while that is written, kept with it, and compared with what it came to in batches before.",
+        "last_good(aggregate), usual(aggregate) and trend(aggregate, days) belong in an EXPECT of the batch: the "
+        "aggregate is counted of each batch while that is written, kept with it, and compared with what it came to in "
+        "batches before.",
     ),
     "E386": Code(
         "a rule of what is not known",

@@ -77,24 +77,27 @@ class Source(StrEnum):
     OWN = "own"
     LAST_GOOD = "last_good"
     USUAL = "usual"
+    TREND = "trend"
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
     """One value in a rule: an aggregate of the batch itself, or the same of batches before it.
 
-    `scales`: of `usual`, how many times its ordinary spread is added.
+    `scales`: of `usual`, how many times its ordinary spread is added. `days`: of `trend`, how far back it compares.
     """
 
     source: Source
     aggregate: str
     scales: float = 0.0
+    days: int = 0
 
     def __str__(self) -> str:
         """Return it as it is written."""
         if self.source is Source.OWN:
             return self.aggregate
-        more = f", {self.scales:g}" if self.scales else ""
+        second = self.days or self.scales
+        more = f", {second:g}" if second else ""
         return f"{self.source}({self.aggregate}{more})"
 
 

@@ -1,5 +1,7 @@
 """What is usual for a value: the median of its season, at the level of late, and how far values stray from that.
 
+`trend` compares the level of late with an earlier one, which a change of a little each day leaves behind.
+
 A season is what repeats by the clock of the table's zone: the weekday for windows of a day, weekday and hour for
 shorter ones. Values from 0 up are looked at by their ratios (their logarithms), as a tenth more is a tenth more on any
 day; others by their differences. Values that are all whole numbers are taken for counts, which chance alone spreads by
@@ -27,6 +29,11 @@ LEAST_MINUTES = 5
 LEAST_SEASONS = timedelta(weeks=2)
 """How much there has to be before anything is usual: both weekends of it, so that a Saturday is no surprise."""
 LEAST_VALUES = 8
+LEAST_MINUTES_OF_TREND = 60
+"""How long windows are at least whose levels are compared."""
+LEAST_IN_LEVEL = 4
+LEAST_DAYS, MOST_DAYS = 14, 120
+"""How far back `trend` compares: the two levels share no window, and hours of it are fewer than `MOST_VALUES`."""
 MOST_OF_LONG = 500
 """How many values of windows longer than a day are looked at."""
 _WHOLE_WEEKS = timedelta(weeks=4)
@@ -94,6 +101,33 @@ def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: time
     floor = _counting_spread(math.exp(min(middle, _MOST_LOG)) - offset) if is_ratio and is_count else _LEAST_SPREAD
     least = floor if is_ratio else abs(middle) * _LEAST_SPREAD
     return Usual(middle, max(spread, least), is_ratio, offset)
+
+
+def trend(
+    history: Sequence[tuple[datetime, float]], at: datetime, *, days: int, step: timedelta, zone: str
+) -> float | None:
+    """Return how many times the level of the two weeks before a label is that of the two weeks `days` earlier.
+
+    A level is the median of values against their season. `history` is in any order; labels at or after `at` and values
+    that are no numbers do not count. `step` is how long a window is, nearly; where two weeks have fewer than four
+    windows, a level is that of four. None while there are not two levels, and where a value is below zero.
+    """
+    span = max(LEAST_SEASONS, LEAST_IN_LEVEL * step)
+    low = at - timedelta(days=days)
+    known = sorted((label, value) for label, value in history if low - span <= label < at and math.isfinite(value))
+    if not known or any(value < 0 for _, value in known):
+        return None
+    offset = _offset([value for _, value in known], is_count=all(float(value).is_integer() for _, value in known))
+    values = [math.log(value + offset) for _, value in known]
+    slot_of = _slots(step, at - known[0][0], zone)
+    slots = [slot_of(label) for label, _ in known]
+    profile = _medians(slots, values)
+    residuals = [(label, value - profile[slot]) for (label, _), slot, value in zip(known, slots, values, strict=True)]
+    then = [value for label, value in residuals if label < low]
+    late = [value for label, value in residuals if label >= at - span]
+    if min(len(then), len(late)) < LEAST_IN_LEVEL:
+        return None
+    return math.exp(min(median(late) - median(then), _MOST_LOG))
 
 
 def _running_medians(values: Sequence[float], width: int) -> list[float]:

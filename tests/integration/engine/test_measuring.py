@@ -151,6 +151,21 @@ def test_labels_of_one_group_are_compared_with_each_other(tmp_path: Path, spark:
     assert measures(tiny, 4)["measured"]["count(*)"] == {"value": "0", "type": "bigint"}
 
 
+def test_a_level_that_moved_is_a_trend_where_each_batch_is_as_the_one_before(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    counts = {at: 11 if at <= 16 else 8 for at in range(1, 32)}
+    said = "EXPECT trend(count(*), 14) > 0.8 AS steady ELSE WARN, trend(sum(amount), 14) < 2 AS grows ELSE WARN"
+    tiny = shop(tmp_path, spark, counts, said)
+    assert not (outcome := tiny.run(day(32))).failed, described(outcome)
+    late = "steady: too few batches before it for trend(count(*), 14)"
+    assert late in measures(tiny, 10)["passed over"]
+    assert [len(measures(tiny, at)["warnings"]) for at in (10, 20, 24, 31)] == [0, 0, 0, 1]
+    [warning] = measures(tiny, 31)["warnings"]
+    # 9 to 12: to a count 1 is added
+    assert warning == "steady: the batch is not (trend(count(*), 14) > 0.8), where trend(count(*), 14) is 0.75"
+
+
 def test_of_rows_that_are_set_aside_nothing_is_measured(tmp_path: Path, spark: SparkSession) -> None:
     said = "EXPECT id <> 1 ELSE QUARANTINE, max(id) > last_good(max(id)) ELSE WARN MEASURE PROFILE, min(id) AS least"
     tiny = shop(tmp_path, spark, {1: 2, 2: 3}, said)

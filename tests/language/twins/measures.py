@@ -16,6 +16,7 @@ wc.collect(
     expect=[
         "count(*) >= 0.5 * last_good(count(*)) AS not_shrunk ELSE HOLD",
         "sum(amount) BETWEEN usual(sum(amount), -4.5) AND usual(sum(amount), 4.5) AS as_usual ELSE WARN",
+        "trend(sum(amount), 30) BETWEEN 0.8 AND 1.25 AS steady ELSE WARN",
     ],
     measure=["PROFILE", "sum(amount) AS revenue", "max(at) AS newest"],
 )

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from waterclock.dpl.resolve.drafts import Draft
 
 # what rules have beside functions, and a batch's own values, which are refused there in words of their own
-_OF_RULES = frozenset({"last_good", "usual", "parsed", "watermark", "next_watermark", *NAMES, *map(str.lower, VALUES)})
+_OF_RULES = frozenset(
+    {"last_good", "usual", "trend", "parsed", "watermark", "next_watermark", *NAMES, *map(str.lower, VALUES)}
+)
 
 
 def unknown_functions(drafts: Iterable[Draft], functions: Mapping[str, Function]) -> Iterator[WaterclockError]:

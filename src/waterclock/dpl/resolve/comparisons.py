@@ -1,4 +1,4 @@
-"""What a rule compares with batches before: its text, parted at each aggregate and at each last_good() and usual()."""
+"""What a rule compares with batches before: its text, parted at each aggregate and each call that asks for history."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from waterclock.dpl.syntax.statements import Expression
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
 from waterclock.flow.measures import Compared, Comparison, Source
+from waterclock.flow.usual import LEAST_DAYS, MOST_DAYS
 
 if TYPE_CHECKING:
     from sqlglot.tokens import Token
 
-_HISTORY = {"LAST_GOOD": Source.LAST_GOOD, "USUAL": Source.USUAL}
+_HISTORY = {"LAST_GOOD": Source.LAST_GOOD, "USUAL": Source.USUAL, "TREND": Source.TREND}
 _NOT_COUNTED = re.compile(r"\b(distinct|filter|over|within)\b", re.IGNORECASE)
 _STRINGS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)")
 
 
 def asks_history(expression: Expression) -> bool:
-    """Tell whether an expression calls last_good() or usual()."""
+    """Return whether an expression calls last_good(), usual() or trend()."""
     return any(node.name.upper() in _HISTORY for node in expression.tree.find_all(exp.Anonymous))
 
 
@@ -38,13 +39,14 @@ def not_counted(text: str) -> str | None:
 def comparison_of(expression: Expression, text: str, errors: list[WaterclockError]) -> Comparison | None:
     """Part a rule's `text`, in which values stand for variables, at what is counted; None where that is refused.
 
-    Adds  E294 for a last_good() or usual() of what is no aggregate, or of one that Spark cannot count while it writes
+    Adds  E294 for a call that asks for the history of something else than an aggregate, or of one that Spark cannot
+          count while it writes
     """
     pieces, values, end = [], [], 0
     for start, stop, value in _found(text):
         problem = value if isinstance(value, str) else _problem(value)
         if problem is not None:
-            fix = "say the aggregate itself: last_good(count(*)), usual(sum(amount), -4.5)"
+            fix = "say the aggregate itself: last_good(count(*)), usual(sum(amount), -4.5), trend(sum(amount), 30)"
             errors.append(expression.span.refuse("E294", problem, why=_WHY, fix=fix))
             return None
         if isinstance(value, Compared):
@@ -101,7 +103,7 @@ def _closing(tokens: Sequence[Token], index: int) -> int | None:
 
 
 def _history(source: Source, text: str, tokens: Sequence[Token]) -> Compared | str:
-    """Read the arguments of a last_good() or usual(), whose tokens go from ( to )."""
+    """Read the arguments of a call that asks for history, whose tokens go from ( to )."""
     depth, comma = 0, None
     for token in tokens:
         depth += (token.text == "(") - (token.text == ")")
@@ -112,14 +114,23 @@ def _history(source: Source, text: str, tokens: Sequence[Token]) -> Compared | s
     aggregate = _squeezed(text[tokens[0].end + 1 : comma.start] if comma else inside)
     if not _is_aggregate(aggregate):
         return f"{source}({aggregate}) holds no aggregate" if aggregate else f"{source}() of nothing"
+    more = text[comma.end + 1 : tokens[-1].start].strip() if comma else ""
+    if source is Source.TREND:
+        return _trend(aggregate, more)
     if comma is None:
         return Compared(source, aggregate)
-    more = text[comma.end + 1 : tokens[-1].start].strip()
     if source is not Source.USUAL:
         return f"{source}() takes one aggregate and nothing more"
     if not _NUMBER.fullmatch(more.strip("()")):
         return f"usual() takes a number behind its aggregate, and {more} is none"
     return Compared(source, aggregate, float(more.strip("()")))
+
+
+def _trend(aggregate: str, days: str) -> Compared | str:
+    count = int(days) if re.fullmatch(r"[0-9]{1,3}", days) else 0
+    if LEAST_DAYS <= count <= MOST_DAYS:
+        return Compared(Source.TREND, aggregate, days=count)
+    return f"trend() compares with {LEAST_DAYS} to {MOST_DAYS} days before: trend({aggregate}, 30)"
 
 
 def _is_aggregate(text: str) -> bool:

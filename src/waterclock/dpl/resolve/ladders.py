@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from waterclock.dpl.resolve.drafts import Draft
@@ -12,7 +13,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.checks import MOST_CHECKS, checks_of, is_nested, loose_types, marks_rows
 from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.measures import Source
-from waterclock.flow.usual import LEAST_MINUTES
+from waterclock.flow.usual import LEAST_IN_LEVEL, LEAST_MINUTES, LEAST_MINUTES_OF_TREND, MOST_DAYS
 
 
 def check_ladders(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
@@ -53,16 +54,31 @@ def check_ladders(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
 
 
 def _of_season(draft: Draft) -> Iterator[WaterclockError]:
-    """Refuse usual() of windows so short that two weeks of them are too many to look at."""
-    asked = {value.source for rule in draft.rules if rule.comparison for value in rule.comparison.values}
-    if Source.USUAL not in asked or draft.cadence is None or draft.cadence.period.minutes >= LEAST_MINUTES:
+    """Refuse usual() and trend() of windows that are too short or too long for the weeks they look at."""
+    if draft.cadence is None:
         return
-    yield draft.at("EXPECT").refuse(
-        "E294",
-        f"usual() of {draft.cadence.period}",
-        why=f"what is usual is learnt of two weeks, and windows below {LEAST_MINUTES} MINUTES are too many to look at",
-        fix="say last_good(), or say it of a TRANSFORM with longer windows",
-    )
+    compared = [value for rule in draft.rules if rule.comparison for value in rule.comparison.values]
+    asked = {value.source for value in compared}
+    for source, minutes, of in (
+        (Source.USUAL, LEAST_MINUTES, "what is usual is learnt of two weeks"),
+        (Source.TREND, LEAST_MINUTES_OF_TREND, "a trend is that of weeks"),
+    ):
+        if source not in asked or draft.cadence.period.minutes >= minutes:
+            continue
+        yield draft.at("EXPECT").refuse(
+            "E294",
+            f"{source}() of {draft.cadence.period}",
+            why=f"{of}, and windows below {minutes} MINUTES are too many to look at",
+            fix="say last_good(), or say it of a TRANSFORM with longer windows",
+        )
+    least = math.ceil(LEAST_IN_LEVEL * draft.cadence.period.minutes / (24 * 60))
+    if short := next((value for value in compared if value.source is Source.TREND and value.days < least), None):
+        yield draft.at("EXPECT").refuse(
+            "E294",
+            f"{short} of {draft.cadence.period}",
+            why=f"it compares the medians of {LEAST_IN_LEVEL} windows, which would overlap",
+            fix=f"trend({short.aggregate}, {least})" if least <= MOST_DAYS else "use usual() or last_good()",
+        )
 
 
 def _doubled(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:

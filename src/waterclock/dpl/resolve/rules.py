@@ -71,7 +71,7 @@ def rule_of(
 
 def _no_history_at_the_door(said: RuleSaid) -> WaterclockError:
     fix = "say it of what the batch makes, or of the table itself where that is made"
-    return not_yet("last_good() and usual() of what a batch reads", said.expression.span, fix=fix)
+    return not_yet("last_good(), usual() and trend() of what a batch reads", said.expression.span, fix=fix)
 
 
 def _no_history(said: RuleSaid) -> WaterclockError:
@@ -81,7 +81,7 @@ def _no_history(said: RuleSaid) -> WaterclockError:
     return said.expression.span.refuse(
         "E294",
         what,
-        why="last_good() and usual() give what an aggregate came to in batches before",
+        why="last_good(), usual() and trend() give what an aggregate came to in batches before",
         fix="compare an aggregate of the batch: EXPECT count(*) > 0.5 * last_good(count(*))",
     )
 

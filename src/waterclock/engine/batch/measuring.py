@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import BEGINNING
@@ -15,7 +15,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Rule, Table
 from waterclock.flow.measures import MEASURED, PASSED_OVER, ROWS, Compared, Measured, Source, counts_rows
-from waterclock.flow.usual import LONGER, MOST_BACK, MOST_OF_LONG, MOST_VALUES, usual
+from waterclock.flow.usual import LEAST_SEASONS, LONGER, MOST_BACK, MOST_OF_LONG, MOST_VALUES, trend, usual
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.timelabel.label import TIMELABEL
 
@@ -119,14 +119,26 @@ class History:
 
     def usual(self, label: datetime, asked: Compared) -> Measured | None:
         """Return what is usual at a label; None while that is still learnt, and where nothing is a number."""
+        cadence = self.table.cadence
+        found = usual(self._numbers(label, asked.aggregate), label, step=cadence.next(label) - label, zone=cadence.zone)
+        return None if found is None else Measured(repr(found.at(asked.scales)), "double")
+
+    def trend(self, label: datetime, asked: Compared) -> Measured | None:
+        """Return how many times the level before a label is the earlier one; None while there are not both."""
+        cadence = self.table.cadence
+        step = cadence.next(label) - label
+        values = self._numbers(label, asked.aggregate)
+        found = trend(values, label, days=asked.days, step=step, zone=cadence.zone)
+        return None if found is None else Measured(repr(found), "double")
+
+    def _numbers(self, label: datetime, aggregate: str) -> list[tuple[datetime, float]]:
+        """Return the numbers that an aggregate came to in the labels before."""
         values = []
         for each in self.known:
-            value = self._value(each, asked.aggregate) if each < label else None
+            value = self._value(each, aggregate) if each < label else None
             if value is not None and value.value is not None and _NUMBERS.fullmatch(value.type):
                 values.append((each, float(value.value)))
-        cadence = self.table.cadence
-        found = usual(values, label, step=cadence.next(label) - label, zone=cadence.zone)
-        return None if found is None else Measured(repr(found.at(asked.scales)), "double")
+        return values
 
     def _value(self, label: datetime, aggregate: str) -> Measured | None:
         rows, values = self.known[label]
@@ -139,15 +151,17 @@ class History:
 
 def history_of(work: Workplace, table: Table, labels: Sequence[datetime]) -> History | None:
     """Read what the rules of a table compare a group of labels with; None where they compare nothing. One statement."""
-    asked = [value.source for rule in comparing(table) if rule.comparison for value in rule.comparison.values]
+    compared = [value for rule in comparing(table) if rule.comparison for value in rule.comparison.values]
+    asked = {value.source for value in compared}
     if not asked or not labels:
         return None
     first, last = min(labels), max(labels)
     between = min(table.cadence.count(first, last), _MOST_BETWEEN)
     low, most = BEGINNING, between + 1
-    if Source.USUAL in asked:
+    if asked & {Source.USUAL, Source.TREND}:
         is_long = table.cadence.next(first) - first > LONGER
-        low, most = (BEGINNING, between + MOST_OF_LONG) if is_long else (first - MOST_BACK, between + MOST_VALUES)
+        back = max(MOST_BACK, LEAST_SEASONS + timedelta(days=max(value.days for value in compared)))
+        low, most = (BEGINNING, between + MOST_OF_LONG) if is_long else (first - back, between + MOST_VALUES)
     found = work.ledger.reads.measured_before(table.name, last, low=low, most=most)
     return History(table, {label: (each.rows, each.measured) for label, each in found.items()})
 
@@ -260,6 +274,7 @@ _LACKS = {
     Source.OWN: "nothing was counted",
     Source.LAST_GOOD: "no batch before it",
     Source.USUAL: "too few batches before it",
+    Source.TREND: "too few batches before it",
 }
 
 
@@ -268,4 +283,6 @@ def _known(label: datetime, asked: Compared, own: Mapping[str, Measured], histor
         return own.get(asked.aggregate)
     if asked.source is Source.LAST_GOOD:
         return history.last_good(label, asked.aggregate)
+    if asked.source is Source.TREND:
+        return history.trend(label, asked)
     return history.usual(label, asked)

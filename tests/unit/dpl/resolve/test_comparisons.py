@@ -33,6 +33,12 @@ def parted(text: str) -> list[str]:
         ("count(*) > usual(count_if(a = 'filter'))", ["count(*)", "usual(count_if(a = 'filter'))"]),
         ("count(*) > usual(sum(a) + 1)", ["usual(sum(a) + 1) holds no aggregate"]),
         ("count(*) > usual()", ["usual() of nothing"]),
+        ("trend(sum(a), 30) BETWEEN 0.8 AND 1.25", ["trend(sum(a), 30)"]),
+        ("2 > trend( max(b) , 120 )", ["trend(max(b), 120)"]),
+        ("trend(count(*)) < 2", ["trend() compares with 14 to 120 days before: trend(count(*), 30)"]),
+        ("trend(count(*), 13) < 2", ["trend() compares with 14 to 120 days before: trend(count(*), 30)"]),
+        ("trend(count(*), -30) < 2", ["trend() compares with 14 to 120 days before: trend(count(*), 30)"]),
+        ("trend(a, 30) < 2", ["trend(a) holds no aggregate"]),
     ],
 )
 def test_a_rule_is_parted(text: str, values: list[str]) -> None:
