@@ -224,6 +224,7 @@ class Past(Section):
     kept_at_sources = on_its_database(past_kept.kept_at_sources)
     kept_for = on_its_database(past_kept.kept_for)
     seen_at_sources = on_its_database(past_kept.seen_at_sources)
+    waits_for_sources = on_its_database(past_kept.waits_for_sources)
     add_event = on_its_database(runs.add_event)
     begin_run = on_its_database(runs.begin_run)
     end_run = on_its_database(runs.end_run)

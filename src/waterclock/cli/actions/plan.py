@@ -18,6 +18,7 @@ from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.opening import Reading, selected
 from waterclock.operations.received import received, received_json
+from waterclock.operations.source_waits import SourceWait, source_waits
 from waterclock.planner.label_states import Quiet, quiet
 from waterclock.planner.plan import Plan
 from waterclock.planner.request import Request
@@ -44,10 +45,11 @@ class Planned:
     received: Mapping[str, Waiting] = field(default_factory=dict)
     held: Sequence[HeldLog] = ()
     renames: Mapping[str, str] = field(default_factory=dict)
+    waits: Sequence[SourceWait] = ()
 
     def draw(self, to: Console) -> None:
         """Print the plan, by table and oldest first."""
-        print_plan(to, self.plan, self.flow, self.zone, self.quiet, self.waiting)
+        print_plan(to, self.plan, self.flow, self.zone, self.quiet, self.waiting, self.waits)
         print_renames(to, self.renames)
         print_looks(to, self.looks)
         print_received(to, self.received)
@@ -69,6 +71,7 @@ class Planned:
             "deadlines": self.deadlines.to_json(),
             "offline": [stand.to_json() for stand in self.offline],
             "renames": dict(self.renames),
+            "waits_for_source": [wait.to_json() for wait in self.waits],
         }
 
 
@@ -100,4 +103,5 @@ def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Pla
         received(at, found.tables),
         held_now(at, found.tables),
         {name: was for name, was in at.renames.items() if name in found.tables},
+        source_waits(at, plan),
     )

@@ -28,6 +28,7 @@ from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.reloading import Reloading
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner, RunOutcome
+from waterclock.engine.upkeep.source_waits import note_source_waits
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.operations.opening import now_of, zone_of
@@ -254,13 +255,15 @@ def _driven(
 
 
 def _tell(work: Workplace, asked: Asked, outcome: RunOutcome) -> None:
-    """Note what sources keep, and tell those whom `[alerts]` names what does not go on by itself.
+    """Note what waits for sources and what they keep, and send alerts of what does not go on by itself.
 
-    A project without either loads nothing for that. A runner of an older flow reports nothing: what that lacks is not
-    late.
+    A project without alerts or kept logs loads nothing for them. A runner of an older flow reports nothing: what that
+    lacks is not late.
     """
     if outcome.is_outdated:
         return
+    if not (asked.labels or asked.force):  # else it has not looked at all windows
+        note_source_waits(work, outcome, asked.only)
     if any(is_followed(table) for table in work.flow.tables.values()):
         from waterclock.engine.upkeep.watching_logs import watch_logs
 

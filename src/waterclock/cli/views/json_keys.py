@@ -66,6 +66,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "`at`; stands: safe, losing, lost or gone; behind: not collected yet; most: the server keeps no more, or "
             "null; limit: beyond it somebody is told; is_needed: false of a table that went, which maintain lets go of",
             "renames": "by table that the next run renames, what it is called until then",
+            "waits_for_source": "list of {table, label, at}: by table the oldest ready window that its source had not "
+            "come to when a run looked, at `at`",
             "shared": "by SHARED view, the tables with a due label for which it is read together",
             "deadlines": "list of {table, label, end, by, stands, status, seconds, fresh_to, by_watermark, cause}: "
             "windows that have missed their deadline, are near it, or take long; seconds: what is left usually takes, "
@@ -152,6 +154,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "looked": "as in plan",
             "received": "as in plan",
             "kept_at_sources": "as in plan",
+            "waits_for_source": "as in plan",
             "open": "by table that closes books, the oldest due window that is open: {label, windows, reason, looked, "
             "behind, is_stuck}",
             "open_windows": "by table that keeps its open windows: {windows, first, shown}: how many there are, the "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from waterclock.operations.held_batches import ways_on
 from waterclock.operations.looks import looks_lines
 from waterclock.operations.pauses import pause_lines
 from waterclock.operations.received import received_lines
+from waterclock.operations.source_waits import SourceWait, count_waiting, with_waits
 from waterclock.operations.states import State, look_of
 from waterclock.operations.words import count_words, instant_words, label_range, local_label, local_range, number_words
 from waterclock.planner.label_states import Quiet
@@ -81,7 +82,7 @@ def stretches(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[Stretch, ..
 def summary_words(plan: Plan, *, at_source: int = 0) -> str:
     """Sum a plan up: `12 due: 3 ready, 7 waiting, 2 blocked`; `nothing is due` where so.
 
-    `at_source`: how many of those that are ready wait for their source, as a run has seen; no plan asks a source.
+    `at_source`: how many of those that are ready wait for their source, as a run has seen or noted.
     """
     total = len(plan.batches) + sum(plan.left_out.values())
     if not total:
@@ -108,10 +109,17 @@ def print_plan(
     zone: str,
     quiet: Mapping[str, Quiet],
     waiting: Mapping[str, FirstWindow] = _NONE,
+    waits: Sequence[SourceWait] = (),
 ) -> None:
-    """Print a plan for people; `waiting` are the first windows of tables of which none was due yet."""
-    to.print(Text.assemble((summary_words(plan), "head"), f"; {next_due_words(plan, zone)}"))
+    """Print a plan for people; `waiting` are the first windows of tables of which none was due yet.
+
+    `waits`: by table the oldest window that waits for its source.
+    """
+    summary = summary_words(plan, at_source=count_waiting(plan, waits))
+    to.print(Text.assemble((summary, "head"), f"; {next_due_words(plan, zone)}"))
+    print_waits(to, waits)
     print_pauses(to, plan, zone)
+    plan = with_waits(plan, waits)
     for name, runs in stretches(plan.batches):
         to.print()
         count = sum(len(run.batches) for run in runs) + plan.left_out.get(name, 0)
@@ -135,6 +143,12 @@ def print_plan(
         to.print()
         for line in not_begun_lines(waiting):
             to.print(Text(line, style="quiet"), soft_wrap=True)
+
+
+def print_waits(to: Console, waits: Iterable[SourceWait]) -> None:
+    """Print which window of each table is the oldest that waits for its source, as a run noted it."""
+    for wait in waits:
+        to.print(Text(wait.words(), style="quiet"), soft_wrap=True)
 
 
 def print_pauses(to: Console, plan: Plan, zone: str) -> None:

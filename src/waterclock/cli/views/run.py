@@ -17,6 +17,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.operations.blockers import blockers
 from waterclock.operations.json import instant_text
+from waterclock.operations.source_waits import waits
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, instant_words, likeness, seconds_words
 from waterclock.planner.plan import Plan, Status
@@ -181,5 +182,4 @@ def _sum(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
 def _at_source(outcome: RunOutcome, plan: Plan) -> int:
     """Count the batches that nothing but their source keeps: from the oldest window on that it has not come to."""
     since = {held.table: held.window.label for held in outcome.held_back}
-    ready = (batch for batch in plan.batches if batch.status is Status.READY and batch.table in since)
-    return sum(batch.window.label >= since[batch.table] for batch in ready)
+    return sum(waits(batch, since) for batch in plan.batches)

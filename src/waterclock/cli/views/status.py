@@ -16,7 +16,14 @@ from waterclock.cli.views.grid_drawing import column_words, fitted, fitting, gri
 from waterclock.cli.views.lag import print_lags
 from waterclock.cli.views.open_books import print_open
 from waterclock.cli.views.partial import print_partial
-from waterclock.cli.views.plan import next_due_words, print_looks, print_pauses, print_received, summary_words
+from waterclock.cli.views.plan import (
+    next_due_words,
+    print_looks,
+    print_pauses,
+    print_received,
+    print_waits,
+    summary_words,
+)
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.cli.views.watching import print_deadlines, print_held, print_offline, print_silences
 from waterclock.errors import WaterclockError
@@ -36,6 +43,7 @@ from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import Reading, selected
 from waterclock.operations.received import received, received_json
 from waterclock.operations.silence import NO_SILENCE, Silent, silent
+from waterclock.operations.source_waits import SourceWait, count_waiting, source_waits
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, likeness
 from waterclock.planner.label_states import count_states
@@ -73,6 +81,7 @@ class Seen:
     offline: tuple[OfflineStand, ...] = ()
     received: Mapping[str, Waiting] = field(default_factory=dict)
     held: Sequence[HeldLog] = ()
+    waits: Sequence[SourceWait] = ()
 
 
 def see(
@@ -133,7 +142,7 @@ def _told(at: Reading, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -
     looks, quiet = last_looks(at, names), silent(at, names)
     offline, came = offline_stands(at, names), received(at, names)
     seen = Seen(grid, plan, at.now, at.project.env, is_asked, looks, *told, silent=quiet)
-    return replace(seen, offline=offline, received=came, held=held_now(at, names))
+    return replace(seen, offline=offline, received=came, held=held_now(at, names), waits=source_waits(at, plan))
 
 
 def _grid(at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime]) -> Grid:
@@ -174,7 +183,7 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
     print_held(to, seen.held)
     _print_open_windows(to, seen.open_windows)
     print_offline(to, seen.offline)
-    to.print(Text(f"{summary_words(seen.plan)}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
+    _print_summary(to, seen, zone)
 
 
 def print_behind_now(to: Console, seen: Seen, zone: str) -> None:
@@ -184,7 +193,13 @@ def print_behind_now(to: Console, seen: Seen, zone: str) -> None:
     print_deadlines(to, seen.deadlines)
     print_silences(to, seen.silent)
     print_pauses(to, seen.plan, zone)
-    to.print(Text(f"{summary_words(seen.plan)}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
+    _print_summary(to, seen, zone)
+
+
+def _print_summary(to: Console, seen: Seen, zone: str) -> None:
+    print_waits(to, seen.waits)
+    summary = summary_words(seen.plan, at_source=count_waiting(seen.plan, seen.waits))
+    to.print(Text(f"{summary}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
 
 
 def _print_open_windows(to: Console, found: Mapping[str, OpenWindows]) -> None:
@@ -209,6 +224,7 @@ def status_json(seen: Seen) -> dict[str, Any]:
         "looked": looks_json(seen.looks),
         "received": received_json(seen.received),
         "kept_at_sources": [log.to_json() for log in seen.held],
+        "waits_for_source": [wait.to_json() for wait in seen.waits],
         "open": {name: books.to_json() for name, books in seen.open.items()},
         "open_windows": {name: windows.to_json() for name, windows in seen.open_windows.items()},
         "deadlines": seen.deadlines.to_json(),

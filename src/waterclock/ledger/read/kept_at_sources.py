@@ -1,4 +1,4 @@
-"""What sources keep for tables, as far as the ledger was told: replication slots, by their names."""
+"""What runs saw at the sources of tables: replication slots by their names, and windows that wait for their source."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ LET_GO = "let go at a source"
 SEEN = "seen at a source"
 """The kind of event that tells how what a source keeps for a table stood when a run looked."""
 
+WAITS = "waits for its source"
+"""The kind of event that holds the oldest due window of a table that its source has not come to, or none of it."""
+
 _TOLD = sa.select(events.c.kind, events.c.table_name, events.c.data).where(events.c.kind.in_([KEPT, LET_GO]))
 _OF = _TOLD.where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None)).order_by(events.c.id)
 _ALL = _TOLD.order_by(events.c.id)
@@ -26,7 +29,7 @@ _NAMES: sa.BindParameter[Any] = sa.bindparam("names", expanding=True)
 _OF_SOME = _TOLD.where(events.c.table_name.in_(_NAMES), events.c.label.is_(None)).order_by(events.c.id)
 _NEWEST_SEEN = (
     sa.select(sa.func.max(events.c.id))
-    .where(events.c.table_name.in_(_NAMES), events.c.label.is_(None), events.c.kind == SEEN)
+    .where(events.c.table_name.in_(_NAMES), events.c.label.is_(None), events.c.kind == sa.bindparam("kind_"))
     .group_by(events.c.table_name)
 )
 _SEEN = sa.select(events.c.table_name, events.c.at, events.c.data).where(events.c.id.in_(_NEWEST_SEEN))
@@ -34,7 +37,7 @@ _SEEN = sa.select(events.c.table_name, events.c.at, events.c.data).where(events.
 
 @dataclass(frozen=True, slots=True)
 class SeenAtSource:
-    """How what a source keeps for a table stood when a run looked last, as it was noted."""
+    """What a run saw of a table's source when it looked last, as it was noted."""
 
     at: datetime
     data: Mapping[str, Any]
@@ -57,9 +60,21 @@ def kept_for(database: Database, names: Collection[str]) -> Mapping[str, Mapping
 
 def seen_at_sources(database: Database, names: Collection[str]) -> Mapping[str, SeenAtSource]:
     """Return by table what a run saw last of what its source keeps for it. Cost: as of `kept_for`."""
+    return _newest_seen(database, names, SEEN)
+
+
+def waits_for_sources(database: Database, names: Collection[str]) -> Mapping[str, SeenAtSource]:
+    """Return by table the newest note of which window waits for its source: its `label`, or no data where none does.
+
+    Cost: as of `kept_for`.
+    """
+    return _newest_seen(database, names, WAITS)
+
+
+def _newest_seen(database: Database, names: Collection[str], kind: str) -> Mapping[str, SeenAtSource]:
     with database.read() as connection:
-        rows = connection.execute(_SEEN, {"names": sorted(names)})
-        return {row.table_name: SeenAtSource(row.at, row.data) for row in rows}
+        rows = connection.execute(_SEEN, {"names": sorted(names), "kind_": kind})
+        return {row.table_name: SeenAtSource(row.at, row.data or {}) for row in rows}
 
 
 def _kept(rows: Iterable[AnyRow]) -> Mapping[str, Mapping[str, Any]]:

@@ -1,0 +1,37 @@
+"""Notes in the ledger which windows a run found waiting for their source, for commands that ask no source."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from waterclock.errors import WaterclockError
+from waterclock.ledger.read.kept_at_sources import WAITS
+
+if TYPE_CHECKING:
+    from waterclock.engine.runner import RunOutcome
+    from waterclock.engine.workplace import Workplace
+
+
+def note_source_waits(work: Workplace, outcome: RunOutcome, only: Collection[str] | None) -> None:
+    """Note the oldest window of each collect that waits for its source, where that is another than noted before.
+
+    `only`: the tables of the run, None for all. Cost: one read of the ledger, and an event for each change. No run
+    fails for it.
+    """
+    names = [name for name, table in work.flow.tables.items() if table.source and (only is None or name in only)]
+    if not names or outcome.was_stopped or outcome.away:
+        return
+    try:
+        _note(work, names, {held.table: held.window.label for held in outcome.held_back})
+    except WaterclockError as error:  # the ledger is locked, or away
+        work.note_once(f"what waits for its source was not noted: {error.what}")
+
+
+def _note(work: Workplace, names: Sequence[str], waits: Mapping[str, str]) -> None:
+    noted = work.ledger.past.waits_for_sources(names)
+    for name in names:
+        known = noted[name].data.get("label") if name in noted else None
+        if waits.get(name) != known:
+            data = {"label": waits[name]} if name in waits else {}
+            work.ledger.past.add_event(WAITS, who=work.settings.who, table=name, run=work.run, data=data)

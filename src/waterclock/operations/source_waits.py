@@ -1,0 +1,66 @@
+"""Finds the ready windows that wait for their source, as a run noted it last: no plan asks a source."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from waterclock.operations.json import instant_text
+from waterclock.operations.opening import Reading
+from waterclock.planner.plan import Batch, Plan, Status
+from waterclock.timelabel.label import label_of
+
+
+@dataclass(frozen=True, slots=True)
+class SourceWait:
+    """The oldest window of a table that waited for its source when a run looked, at `at` by the ledger's clock."""
+
+    table: str
+    label: str
+    at: datetime
+
+    def words(self) -> str:
+        """Return a line for people."""
+        return f"{self.table}@{self.label} waits for its source, as a run found at {self.at:%Y-%m-%d %H:%MZ}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for scripts."""
+        return {"table": self.table, "label": self.label, "at": instant_text(self.at)}
+
+
+def source_waits(at: Reading, plan: Plan) -> list[SourceWait]:
+    """Return by table what waits for its source, of those of which a window of the plan does."""
+    ready = {batch.table for batch in plan.batches if batch.status is Status.READY}
+    names = [name for name in at.flow.order if name in ready and at.flow.tables[name].source is not None]
+    if at.ledger is None or not names:
+        return []
+    noted = at.ledger.past.waits_for_sources(names)
+    found = [SourceWait(name, it.data["label"], it.at) for name, it in sorted(noted.items()) if "label" in it.data]
+    return [wait for wait in found if any(waits(batch, {wait.table: wait.label}) for batch in plan.batches)]
+
+
+def waits(batch: Batch, since: Mapping[str, str]) -> bool:
+    """Return whether a batch is ready but for its source; `since` is by table the oldest window that waits."""
+    oldest = since.get(batch.table)
+    is_new = batch.status is Status.READY and not batch.is_revision
+    return is_new and oldest is not None and label_of(batch.label) >= oldest
+
+
+def count_waiting(plan: Plan, found: Collection[SourceWait]) -> int:
+    """Count the ready batches of a plan that wait for their source."""
+    since = since_of(found)
+    return sum(waits(batch, since) for batch in plan.batches)
+
+
+def with_waits(plan: Plan, found: Collection[SourceWait]) -> Plan:
+    """Return a plan in which batches that wait for their source say so."""
+    since = since_of(found)
+    told = (replace(it, reason="waits for its source") if waits(it, since) else it for it in plan.batches)
+    return replace(plan, batches=tuple(told)) if since else plan
+
+
+def since_of(found: Collection[SourceWait]) -> dict[str, str]:
+    """Return by table the oldest window that waits."""
+    return {wait.table: wait.label for wait in found}

@@ -1,0 +1,47 @@
+"""What a run found waiting for its source is told by commands that ask no source."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from tests.unit.cli.conftest import Shop, day
+from waterclock.engine.collect.source_clocks import HeldBack
+from waterclock.engine.runner import RunOutcome
+from waterclock.engine.upkeep.source_waits import note_source_waits
+from waterclock.timelabel.window import Window
+
+
+def look(shop: Shop, *waiting: int, only: tuple[str, ...] | None = None) -> None:
+    """Note what a run found: the windows of orders that wait for their source, the oldest of them alone is known."""
+    work: Any = SimpleNamespace(
+        flow=shop.project.flow, ledger=shop.ledger, settings=SimpleNamespace(who="ann"), run="r1"
+    )
+    held = tuple(HeldBack("shop.orders", Window(day(number), day(number + 1)), day(number)) for number in waiting[:1])
+    note_source_waits(work, RunOutcome(held_back=held), only)
+
+
+def test_windows_that_wait_for_their_source_are_counted_apart_from_the_oldest_on(shop: Shop) -> None:
+    before = shop.json("plan", "shop.orders")["summary"]["ready"]
+    assert "waiting for their source" not in shop.ask("plan").stdout
+    look(shop, 18, 19)
+    said = shop.ask("plan", "shop.orders").stdout
+    assert said.startswith(f"{before} due: {before - 2} ready, 2 waiting for their source;")
+    assert "shop.orders@20241118000000 waits for its source, as a run found at 20" in said
+    assert said.splitlines()[-1].strip() == "waits for its source"
+    told = shop.json("plan", "shop.orders")
+    assert [(it["table"], it["label"]) for it in told["waits_for_source"]] == [("shop.orders", "20241118000000")]
+    assert told["summary"]["ready"] == before
+    assert "2 waiting for their source" in shop.ask("status", "shop.orders").stdout
+    assert [it["label"] for it in shop.json("status")["waits_for_source"]] == ["20241118000000"]
+
+
+def test_what_no_longer_waits_is_ready_and_a_run_of_other_tables_changes_nothing(shop: Shop) -> None:
+    look(shop, 18)
+    written = shop.ledger.sequence()
+    look(shop, 18)
+    look(shop, only=("web.visits",))
+    assert shop.ledger.sequence() == written  # others that watch are not woken by what is known
+    look(shop)
+    assert "waiting for their source" not in shop.ask("plan").stdout
+    assert shop.json("plan")["waits_for_source"] == []
