@@ -20,6 +20,7 @@ from waterclock.codes_of_secrets import SECRETS
 from waterclock.codes_of_specs import SPECS
 from waterclock.codes_of_state import STATE, STATE_AT_WORK
 from waterclock.codes_of_trust import TRUST
+from waterclock.codes_of_warnings import WARNINGS
 from waterclock.codes_of_watching import WATCHING, WATCHING_BY_WATERMARK, WATCHING_COMMANDS
 from waterclock.errors import Code
 from waterclock.temporal.refusals import REFUSALS
@@ -71,27 +72,6 @@ TIME: Mapping[str, Code] = {
         "A LOOKBACK shorter than a window reads no window again, a KEY PAST of one window looks back at nothing, a MAX "
         "LATENESS of 0 opens nothing, and a PARTIAL AFTER shorter than the DELAY waits for nothing. What was meant is "
         "longer.",
-    ),
-}
-WARNINGS: Mapping[str, Code] = {
-    "W201": Code(
-        "an answer that hangs on the order of rows",
-        "A warning of `check`: the project runs. Spark promises no order of rows, so LIMIT without ORDER BY, `first`, "
-        "a gathered list, or `row_number` where rows tie may come out otherwise when the same batch is made again. "
-        "What is known to be unique, by KEY in column lists, by GROUP BY or DISTINCT, is not warned of.",
-    ),
-    "W202": Code(
-        "timelabel comes along unseen",
-        "A warning of `check`: the project runs. Every table has the column timelabel, so a NATURAL JOIN of two goes "
-        "by it as well, and a function of a `*`, as `struct(o.*)`, takes it in. Name the columns, or say EXCEPT "
-        "(timelabel).",
-    ),
-    "W203": Code(
-        "a date in a file's name that nothing declares",
-        "A warning of `check` and `run`: the project runs. Files that a glob finds have a date in their names, such as "
-        "orders_20261110.csv, but no time of day, so the time of their last change is their stamp. A copy of old files "
-        "is then as young as the copying. OPTIONS (stamp '%Y%m%d') declares the date; OPTIONS (stamp 'changed') "
-        "declares that the last change is meant.",
     ),
 }
 LANGUAGE: Mapping[str, Code] = {

@@ -22,7 +22,8 @@ TEXTS: Mapping[str, Code] = {
 QUERIES: Mapping[str, Code] = {
     "E730": Code(
         "Spark refuses the query",
-        "The place is the one in your file. Spark's own name of the condition is given, and a way to mend it if known.",
+        "The place is the one in your file. Spark's own name of the condition is given, and a way to mend it if known. "
+        "Where a value of a row fails, the expression is given as it is written, and how to find such rows.",
     ),
     "E731": Code(
         "a query that was stopped",

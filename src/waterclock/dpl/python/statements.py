@@ -189,7 +189,7 @@ class _Reader:
             "E205",
             f"unknown argument {argument}",
             why=None if argument in _HABITS else f"{_named(call)} takes {', '.join(known)}",
-            fix=_HABITS.get(argument) or did_you_mean(argument, known),
+            fix=_HABITS.get(argument) or did_you_mean(argument, known, otherwise=f"leave {argument} out"),
         )
 
     def _options(self, call: Call, values: Mapping[Any, Any]) -> OptionsSaid:

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from waterclock.dpl.query.outputs import span_of
 from waterclock.dpl.query.row_order import order_left_to_chance, parsed, unique_of
+from waterclock.dpl.query.text_times import text_read_in_utc, types_of
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Query, Table
@@ -20,7 +21,7 @@ _WHY_LABEL = "timelabel is a column of every table, and a * has it too"
 
 
 def query_warnings(flow: Flow) -> list[WaterclockError]:
-    """Return one warning for each place of a query or view that goes by the order of rows, or by timelabel unseen.
+    """Return one warning for each place of a query or view that uses the order of rows, timelabel unseen, or UTC.
 
     Cost: a parse of each query, some milliseconds
     """
@@ -39,6 +40,7 @@ def _of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[Waterc
     tree = parsed(source)
     unique = unique_of(flow, query, reader)
     whole = source.span(0, len(query.text))
+    zone, types = _zone(flow, reader), types_of(flow, query)
     for node in tree.walk() if tree is not None else ():
         chance = order_left_to_chance(node, unique)
         if chance is not None:
@@ -49,6 +51,23 @@ def _of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[Waterc
             if seen is not None:
                 at, what, fix = seen
                 yield span_of(at, whole).refuse("W202", what, why=_WHY_LABEL, fix=fix)
+        read = text_read_in_utc(node, types) if zone != "UTC" else None
+        if read is not None:
+            at, written = read
+            yield span_of(at, whole).refuse(
+                "W204",
+                f"{written} reads a text without an offset in UTC, not in {zone}",
+                why="Spark's session is in UTC; a column that is declared TIMESTAMP reads its text in the table's zone",
+                fix=f"declare the column TIMESTAMP in the column list, and give it the text; or "
+                f"to_utc_timestamp(..., '{zone}')",
+            )
+
+
+def _zone(flow: Flow, reader: Table | None) -> str:
+    """Return the zone of the table that a query makes; of a view, the first of a table of the flow that is not UTC."""
+    if reader is not None:
+        return reader.cadence.zone
+    return next((table.cadence.zone for table in flow.tables.values() if table.cadence.zone != "UTC"), "UTC")
 
 
 def _natural(node: Any) -> tuple[Any, str, str] | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import HELD_BACK, RELEASE, BatchStatus
 from waterclock.batches.records import WARNINGS, BatchResult, Claim, ClaimRequest, Input, warnings_of
+from waterclock.engine.batch.batch_errors import batch_error
 from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
 from waterclock.engine.batch.destinations import refuse_lost
@@ -32,22 +33,19 @@ from waterclock.engine.batch.measuring import Judging, measure_columns
 from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.releasing import HeldBatch, collect_past_again, find_held, note_released, sealed_again
 from waterclock.engine.batch.results import Made, Notes
-from waterclock.engine.batch.rule_errors import rule_error
 from waterclock.engine.batch.sieves import measures_of
 from waterclock.engine.batch.table_rules import table_findings
 from waterclock.engine.batch.takeover import record_if_committed
-from waterclock.engine.batch.unshown import without_values
-from waterclock.engine.collect.collect import explain
 from waterclock.engine.collect.linked import pin_link
 from waterclock.engine.collect.lookback import changed
 from waterclock.engine.collect.looks import look_back
 from waterclock.engine.collect.positions import owned_by_labels, ranges_of
-from waterclock.engine.damage import MENDED_ELSEWHERE, as_damage, require_log
+from waterclock.engine.damage import MENDED_ELSEWHERE, require_log
 from waterclock.engine.links import kept_inputs, linked_inputs
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.pin import pin
 from waterclock.engine.reads.sizes import bytes_held, bytes_read, set_shuffle_partitions
-from waterclock.engine.spark.errors import jvm_is_gone, placed, to_error
+from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -59,7 +57,6 @@ from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 from waterclock.planner.plan import GIVE_UP, Group
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.log.delta_log import table_exists
-from waterclock.storage.slices.conform import row_error
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.sieve import Sifted
@@ -408,7 +405,7 @@ class _Attempt:
 
     def close_after(self, raised: Exception) -> WaterclockError | None:
         """Close the claim of an attempt that raised; gives None where its data turns out to have been committed."""
-        error = self._as_error(raised)
+        error = batch_error(self.work, self.table, raised, self._where())
         if self.done is not None:
             # recorded already: what failed came after, such as moving files to the archive; the next run does it
             self.work.listener.said(f"{self.table.name}: {error.what}")
@@ -452,18 +449,6 @@ class _Attempt:
         self.work.ledger.claims.record_failed(
             claim, error=error.render(), is_transient=error.transient, status=status, due_again=again, own=own
         )
-
-    def _as_error(self, raised: Exception) -> WaterclockError:
-        if self.work.sessions.has_ended():
-            return jvm_is_gone(raised, where=self._where())
-        raised = as_damage(self.work, raised) or raised
-        if isinstance(raised, WaterclockError):
-            return placed(raised, self.table.name, self._where(), self.table.place)
-        if (of_rule := rule_error(self.table, raised)) is not None:
-            return of_rule
-        said = row_error(raised, table=self.table.name) or explain(self.work, self.table, raised)
-        error = without_values(self.table.columns, to_error(said, where=self._where()))
-        return placed(error, self.table.name, self._where(), self.table.place)
 
     def _where(self) -> str:
         return f"{self.table.name}@{label_of(self.group.batches[0].label)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,8 @@ _TRANSIENT_WORDS = (
     "too many requests",
     "database is locked",
 )
-_POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
+# counted from 0 behind `pos`, and from 1 behind `position`, in the heading of an expression that failed for a row
+_POSITION = re.compile(r"line (\d+),? (pos|position) (\d+)")
 _JVM_GONE = re.compile(
     "Answer from Java side is empty|stopped SparkContext|SparkContext was shut down|does not exist in the JVM$"
     r"|An error occurred while calling [\w.]+\.?$"  # where the JVM answered, what it said of the error follows
@@ -252,7 +254,28 @@ def _condition(error: BaseException) -> str | None:
 
 def _position(error: BaseException) -> tuple[int, int] | None:
     match = _POSITION.search(str(error))
-    return (int(match[1]), int(match[2]) + 1) if match else None
+    return (int(match[1]), int(match[3]) + (match[2] == "pos")) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class FailedExpression:
+    """An expression of SQL that failed for a row: its text, and its line in the query that Spark ran, from 1."""
+
+    text: str
+    line: int
+
+
+def failed_expression(error: BaseException) -> FailedExpression | None:
+    """Return the expression that failed for a row; None where Spark names none, or found the error in the query."""
+    position = _position(error)
+    getter = getattr(error, "getQueryContext", None)
+    if position is None or getter is None or type(error).__name__ in {"AnalysisException", "ParseException"}:
+        return None
+    try:
+        texts = [context.fragment() for context in getter() or () if context.contextType().name == "SQL"]
+    except Exception:  # noqa: BLE001 - a JVM that is gone cannot name it
+        return None
+    return FailedExpression(texts[0], position[0]) if texts and texts[0] else None
 
 
 def _is_jvm_gone(error: BaseException) -> bool:

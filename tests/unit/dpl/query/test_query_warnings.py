@@ -139,3 +139,58 @@ def test_timelabel_that_comes_along_unseen_is_warned_of(tmp_path: Path, query: s
 )
 def test_what_names_its_columns_is_not_warned_of(tmp_path: Path, query: str) -> None:
     assert warnings(tmp_path, query) == []
+
+
+TEXTS = """
+CREATE CONNECTION landing TYPE files OPTIONS (path 'in');
+COLLECT raw.ride PARTITIONED (id BIGINT KEY, said STRING, bare, at TIMESTAMP, seen DATE, n BIGINT) FROM landing.ride
+  EVERY DAY BY ARRIVAL TIME;
+"""
+
+
+def of_texts(folder: Path, expression: str, zone: str) -> list[WaterclockError]:
+    (folder / "flows").mkdir(exist_ok=True)
+    (folder / "waterclock.toml").write_text(f'[project]\nname = "x"\n[defaults]\nzone = "{zone}"\n')
+    query = f"TRANSFORM m.t PARTITIONED EVERY DAY AS SELECT id, {expression} AS time FROM raw.ride;"
+    (folder / "flows" / "a.dpl").write_text(f"{TEXTS}\n{query}")
+    return query_warnings(load_project(folder, capabilities=capabilities()).flow)
+
+
+@pytest.mark.parametrize(
+    ("expression", "what"),
+    [
+        ("to_timestamp(said)", "to_timestamp(...)"),
+        ("to_timestamp(bare)", "to_timestamp(...)"),
+        ("to_timestamp(said, 'dd.MM.yyyy HH:mm')", "to_timestamp(...)"),
+        ("try_to_timestamp(said, 'yyyy')", "try_to_timestamp(...)"),
+        ("CAST(said AS TIMESTAMP)", "CAST(... AS TIMESTAMP)"),
+        ("TRY_CAST(replace(bare, 'T', ' ') AS TIMESTAMP)", "CAST(... AS TIMESTAMP)"),
+    ],
+)
+def test_a_text_that_is_read_in_utc_is_warned_of_in_another_zone(tmp_path: Path, expression: str, what: str) -> None:
+    (found,) = of_texts(tmp_path, expression, "Europe/Berlin")
+    assert found.code == "W204"
+    assert found.what == f"{what} reads a text without an offset in UTC, not in Europe/Berlin"
+    assert "to_utc_timestamp(..., 'Europe/Berlin')" in str(found.fix)
+    assert str(found.where).startswith("flows/a.dpl:6:")
+    assert not of_texts(tmp_path, expression, "UTC")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "to_timestamp('2026-10-25 02:30:00')",
+        "TIMESTAMP '2026-10-25 02:30:00'",
+        "to_timestamp(said, 'yyyy-MM-dd HH:mm:ssXXX')",
+        "try_to_timestamp(said, 'yyyy-MM-dd HH:mm:ss Z')",
+        "to_utc_timestamp(to_timestamp(said), 'Europe/Berlin')",
+        "CAST(seen AS TIMESTAMP)",
+        "to_timestamp(n)",
+        "to_timestamp(n / 1000)",
+        "CAST(n AS TIMESTAMP)",
+        "CAST(said AS DATE)",
+        "CAST(at AS STRING)",
+    ],
+)
+def test_what_is_no_text_or_brings_its_offset_is_not_warned_of(tmp_path: Path, expression: str) -> None:
+    assert not of_texts(tmp_path, expression, "Europe/Berlin")

@@ -1,0 +1,97 @@
+"""Names the expression on which Spark failed for a row: its text, its place, and a query that finds the rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from waterclock.dpl.project import Project
+from waterclock.dpl.syntax.source_text import SourceText
+from waterclock.engine.spark.errors import FailedExpression, failed_expression
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Column, Place, Query, Table
+
+_CAST = re.compile(r"cast\s*\(", re.IGNORECASE)
+_QUALIFIER = re.compile(r"(?<![\w.'])([A-Za-z_]\w*)\.(?=[A-Za-z_`])")
+_OF_A_SHELL = frozenset('"$`\\!')
+_LONGEST = 160
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    place: Place
+    query: Query | None  # None for an expression of the column list
+
+
+def with_expression(error: WaterclockError, raised: BaseException, project: Project, table: Table) -> WaterclockError:
+    """Add to Spark's error for a row the expression that failed and its place in the statement of the table.
+
+    Spark does not tell the row. So the fix gives a query that finds it, or names the tables to search.
+    """
+    expression = failed_expression(raised) if error.code == "E730" else None
+    found = _find(table, expression) if expression is not None else None
+    if expression is None or found is None:
+        return error
+    written = " ".join(expression.text.split())
+    if len(written) <= _LONGEST:
+        error.why = f"{error.why} for {written}"
+    error = _placing(project, found.place, expression.text, error)
+    search = _search(table, found.query, written)
+    error.fix = f"{search}; {error.fix}" if error.fix else search
+    return error
+
+
+def _find(table: Table, expression: FailedExpression) -> _Found | None:
+    """Find an expression in the queries of a table and in its column list; the line decides between several places."""
+    places: list[_Found] = []
+    for query in _queries(table):
+        source = SourceText(query.place.file, query.text, query.place.line, query.place.column)
+        for match in re.finditer(re.escape(expression.text), query.text):
+            found = _Found(source.place(match.start()), query)
+            if found.place.line - query.place.line + 1 == expression.line:
+                return found
+            places.append(found)
+    places += [_Found(column.place, None) for column in table.columns.named if expression.text in _made_as(column)]
+    return places[0] if places else None
+
+
+def _made_as(column: Column) -> str:
+    """Return the expression by which a column is made, empty for none."""
+    if column.made_as is not None:
+        return column.made_as.expression
+    return (column.ends.made_as if column.ends is not None else None) or ""
+
+
+def _queries(table: Table) -> Iterator[Query]:
+    """Yield the query of a table or those of its function, their branches, and the views that they read."""
+    pending = [table.query] if table.query is not None else []
+    if table.function is not None:
+        pending += [argument.query for argument in table.function.arguments if argument.query is not None]
+    while pending:
+        query = pending.pop(0)
+        yield query
+        pending += [*query.branches, *(reference.view for reference in query.tables if reference.view is not None)]
+
+
+def _placing(project: Project, place: Place, text: str, error: WaterclockError) -> WaterclockError:
+    error = project.placing(place, error)
+    if place.file in project.sources:
+        source = SourceText(place.file, project.sources[place.file])
+        start = source.offset(place)
+        if source.text.startswith(text, start):
+            source.span(start, start + len(text)).placing(error)
+    return error
+
+
+def _search(table: Table, query: Query | None, written: str) -> str:
+    """Return how to find the rows: a query of the one table that is read, where the expression is a CAST."""
+    inputs = [reference.read for reference in query.tables if reference.read] if query is not None else []
+    is_of_one = query is not None and len(query.tables) == len(inputs) == 1 and inputs[0].kind is ReadKind.PLAIN
+    qualifiers = set(_QUALIFIER.findall(written))
+    if is_of_one and _CAST.match(written) and len(qualifiers) <= 1 and not _OF_A_SHELL & set(written):
+        alias = f" AS {qualifiers.pop()}" if qualifiers else ""
+        return f'find the rows: waterclock query "SELECT * FROM {inputs[0].table}{alias} WHERE TRY_{written} IS NULL"'
+    names = sorted({read.table for read in table.reads})
+    return f"query {', '.join(names)} for rows of which it fails" if names else "query for rows of which it fails"
