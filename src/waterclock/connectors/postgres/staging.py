@@ -88,18 +88,18 @@ def merge(
     has_guard = label in changed
     guard = f" WHERE t.{label} IS NULL OR t.{label} <= excluded.{label}" if has_guard else ""
     on_conflict = f"UPDATE SET {update}{guard}" if changed else "NOTHING"
-    put = connection.execute(
+    taken = connection.execute(
         f"INSERT INTO {table} AS t ({listed}) SELECT {listed} FROM {_STAGED} WHERE NOT {_GONE}"
         f" ON CONFLICT ({', '.join(map(quoted, keys))}) DO {on_conflict}"
     ).rowcount
     row = connection.execute(f"SELECT count(*) FROM {_STAGED} WHERE NOT {_GONE}").fetchone()
     rows = int(row[0]) if row else 0
-    if is_filtered or put != rows:
+    if is_filtered or taken != rows:
         passed = "true" if not changed else f"t.{label} > s.{label}" if has_guard else "false"
         stays = f"{_STAGED} AS s JOIN {table} AS t ON {same} WHERE NOT s.{_GONE}"
         row = connection.execute(f"SELECT count(*), count(*) FILTER (WHERE {passed}) FROM {stays}").fetchone()
         there_now, passed_over = row or (0, 0)
-        kept = there_now if not changed else min(put + passed_over, there_now)
+        kept = there_now if not changed else min(taken + passed_over, there_now)
         if kept < rows:
             raise lost_rows(unit, delivery, rows, kept)
         for each in conditions if is_filtered else ():
