@@ -130,8 +130,8 @@ def _bring(
                 connection.execute(put, row)
         else:
             taken = connection.executemany(put, change.rows).rowcount
-            if taken < len(change.rows) and must_take:
-                raise lost_rows(unit, delivery, len(change.rows), max(taken, 0))
+            if must_take and 0 <= taken < len(change.rows):
+                raise lost_rows(unit, delivery, len(change.rows), taken)
         if kept:
             connection.executemany(kept, change.keys)
         rows += len(change.rows)
