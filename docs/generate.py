@@ -104,7 +104,8 @@ fit (E812) stops the batch; a REAL is rounded to the places of a DECIMAL, a text
 Publishing writes the rows and a row of `waterclock_deliveries` in one transaction of the destination: a claim that has
 its row is not delivered again. REPLACE replaces the table's rows; MERGE deletes the keys that went and puts the others
 in place; from a partitioned table, and by APPEND, the destination has a column `timelabel`, and a label's rows replace
-the rows of that label alone. A table that is not there is made by the first delivery.""",
+the rows of that label alone. A table that is not there is made by the first delivery. Of one that is there
+[a value that its column cannot store](../howto/publish.md#values-that-a-column-cannot-store) is refused (E812).""",
     "duckdb": """\
 It needs a driver: `pip install 'waterclock[duckdb]'`, on the machines of a cluster's workers too.
 
@@ -120,7 +121,8 @@ value that does not fit (E812) stops the batch. No extension of DuckDB's is fetc
 
 Publishing brings rows as Arrow, with a row of `waterclock_deliveries`, in one transaction. Modes are those of
 [sqlite](#sqlite). What is made anew has Spark's own types, nested values are JSON. A destination that is there keeps
-its types; a value of which they would keep less is refused (E812).""",
+its types; [a value that they cannot store](../howto/publish.md#values-that-a-column-cannot-store) is refused
+(E812).""",
     "postgres": """\
 It needs a driver: `pip install 'waterclock[postgres]'`, on the machines of a cluster's workers too.
 
@@ -148,8 +150,9 @@ also in a TEMPORAL. See [replicate a database](../howto/replicate-a-database.md)
 Publishing brings rows by COPY, with a row of `waterclock_deliveries`, in one transaction. Modes are those of
 [sqlite](#sqlite). REPLACE deletes and copies in one transaction: whoever reads sees the rows of before or of after,
 never none, and grants, views and keys stay. Deleted rows are the server's autovacuum's to remove. A destination that
-is there keeps its own types and columns; a DECIMAL or a time of which its column would keep less is refused (E812), and
-DOUBLE is rounded as the column says. What is made anew gets NUMERIC, TIMESTAMPTZ, BYTEA, arrays, JSONB for nested
+is there keeps its own types and columns;
+[a value that its column cannot store](../howto/publish.md#values-that-a-column-cannot-store) is refused (E812). What is
+made anew gets NUMERIC, TIMESTAMPTZ, BYTEA, arrays, JSONB for nested
 values; a name has 63 bytes at most. A claim that is taken over ends the connection that still works for it, so all
 runners connect as one user.""",
     "mysql": """\

@@ -343,9 +343,14 @@ CONNECTORS: Mapping[str, Code] = {
     ),
     "E812": Code(
         "a value of a database that does not have its type",
-        "SQLite keeps any value in any column. One that cannot become the column's type stops the batch.",
+        "SQLite keeps any value in any column. One that cannot become the column's type stops the batch. So does a "
+        "value that a destination's column would round, cut or convert.",
     ),
-    "E813": Code("a database that refuses", "The database says why: a wrong query, a key that is there twice."),
+    "E813": Code(
+        "a database that refuses",
+        "The database says why: a wrong query, a key that is there twice. Or a trigger of its dropped rows without an "
+        "error.",
+    ),
     "E814": Code(
         "a database that changed while it was read in parts",
         "Parts that are read side by side see the moment of one transaction, which the server ended: by a restart, a "
@@ -360,7 +365,7 @@ CONNECTORS: Mapping[str, Code] = {
     "E820": Code(
         "a destination of somebody else",
         "The table holds rows that this project did not publish, or another project publishes there. Publishing would "
-        "change or remove them.",
+        "change or remove them. So would it those of a table that refers to it by ON DELETE CASCADE.",
     ),
     "E821": Code(
         "a destination that cannot be written",

@@ -333,8 +333,8 @@ MYSQL_AT_WORK: Mapping[str, Code] = {
     ),
     "E876": Code(
         "two keys that a destination takes for one",
-        "The collation of a column of MariaDB or MySQL says which texts are equal: mostly capitals, accents and blanks "
-        "at the end make no difference. A MERGE would put one row in place of another key's.",
+        "The type or the collation of a column says which texts are equal: to citext, to NOCASE and to most collations "
+        "of MariaDB capitals make no difference. A MERGE would put one row in place of another key's.",
     ),
 }
 APIS_AT_WORK: Mapping[str, Code] = {

@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.delivering import Delivered, Delivery, Outcome
 from waterclock.connectors.delivery_record import DELIVERIES, INDEX, Record
+from waterclock.connectors.destination_refusals import like_keys
 from waterclock.connectors.duckdb.behind import Tables
 from waterclock.connectors.duckdb.database import Database, first_of, quoted, record_in, table_of
 from waterclock.connectors.duckdb.destination import DIALECT, columns_there, settle_table, wanted_columns
+from waterclock.connectors.exact_values import Holds, StoredColumn, refuse_inexact
 from waterclock.connectors.overwrites import rows_of
 from waterclock.connectors.sealed import batches_of, plain_text
 from waterclock.connectors.values import is_plain
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 _STAGED = "waterclock_staged"
 _GONE = "waterclock_gone"
 _SLICE = "waterclock_slice"
+_BITS = {"FLOAT": 24, "DOUBLE": 53}
 
 _CREATE = (
     f"CREATE TABLE IF NOT EXISTS {DELIVERIES} ("
@@ -109,7 +112,7 @@ def _bring(
     names = list(wanted_columns(delivery))
     is_staged = delivery.mode is Mode.MERGE or any(True for _ in _other_types(delivery, there))
     if is_staged:
-        _stage(connection, delivery)
+        _stage(connection, delivery, there)
         _refuse_cut(connection, unit, delivery, there)
     deleted = 0
     if delivery.is_by_label:
@@ -120,10 +123,12 @@ def _bring(
         deleted = _count(connection, f"DELETE FROM {table} WHERE {some}", values)
     spelt = [there[name.lower()][0] for name in names]
     if not is_staged:
-        rows = _put(connection, table, spelt, names, delivery)
+        rows = _put(connection, table, spelt, names, delivery, there)
         return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
     if delivery.mode is Mode.MERGE:
+        _refuse_like_keys(connection, unit, delivery, there)
         deleted += _merge(connection, table, delivery, there)
+        _refuse_like_keys(connection, unit, delivery, there)  # two of this delivery
     else:
         listed, taken = (", ".join(map(quoted, some)) for some in (spelt, names))
         first_of(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM temp.{_STAGED}")
@@ -159,37 +164,72 @@ def _merge(
     return gone
 
 
-def _stage(connection: duckdb.DuckDBPyConnection, delivery: Delivery) -> None:
+def _refuse_like_keys(
+    connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
+) -> None:
+    """Refuse a key that a collation takes for another one of the table, such as `a` for `A` of NOCASE.
+
+    Raises  E876
+    """
+    schema, _, name = unit.path.rpartition(".")
+    sql = "SELECT sql FROM duckdb_tables() WHERE database_name = current_database() AND lower(schema_name) = lower(?)"
+    row = first_of(connection, f"{sql} AND lower(table_name) = lower(?)", (schema or "main", name))
+    texts = [key for key in delivery.keys if there[key.lower()][1] == "VARCHAR"]
+    if not texts or row is None or "COLLATE" not in str(row[0]).upper():
+        return
+    same = " AND ".join(f"s.{quoted(key)} = t.{quoted(there[key.lower()][0])}" for key in delivery.keys)
+    other = " OR ".join(
+        f"encode(CAST(s.{quoted(key)} AS VARCHAR)) <> encode(t.{quoted(there[key.lower()][0])})" for key in texts
+    )
+    listed = ", ".join(f"s.{quoted(key)}" for key in delivery.keys)
+    joined = f"temp.{_STAGED} AS s JOIN {table_of(unit)} AS t ON {same}"
+    found = first_of(connection, f"SELECT {listed} FROM {joined} WHERE {other} LIMIT 1")
+    if found:
+        keys = ", ".join(delivery.keys)
+        raise like_keys(unit, delivery, ", ".join(map(str, found)), keys, "no COLLATE")
+
+
+def _stage(connection: duckdb.DuckDBPyConnection, delivery: Delivery, there: _There) -> None:
     """Put the slice into a table of our own, of the types that it would make itself."""
     wanted = wanted_columns(delivery)
     listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.items())
     first_of(connection, f"CREATE TEMP TABLE {_STAGED} ({listed}, {_GONE} BOOLEAN NOT NULL)")
     names = [*wanted, _GONE]
-    _put(connection, f"temp.{_STAGED}", names, names, delivery)
+    _put(connection, f"temp.{_STAGED}", names, names, delivery, there)
 
 
 def _put(
-    connection: duckdb.DuckDBPyConnection, table: str, into: Sequence[str], names: Sequence[str], delivery: Delivery
+    connection: duckdb.DuckDBPyConnection,
+    table: str,
+    into: Sequence[str],
+    names: Sequence[str],
+    delivery: Delivery,
+    there: _There,
 ) -> int:
     """Write columns of the slice into those of a table; give how many rows."""
     import pyarrow as pa
 
     rows = 0
     listed, taken = (", ".join(map(quoted, some)) for some in (into, names))
-    for batch in _batches(delivery):
+    for batch in _batches(delivery, there):
         connection.register(_SLICE, pa.Table.from_batches([batch]))
         rows += _count(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM {_SLICE}")
         connection.unregister(_SLICE)
     return rows
 
 
-def _batches(delivery: Delivery) -> Iterator[pa.RecordBatch]:
+def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a slice: its columns, nested ones as JSON; its label where it is kept; whether the key went."""
     import pyarrow as pa
 
     names = [name for name, _ in delivery.columns]
     marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
     for batch in batches_of(delivery.files, names + marks):
+        for at, name in enumerate(names):
+            spelt, kept = there[name.lower()]
+            if kept in _BITS:
+                into = StoredColumn(spelt, kept, holds=Holds.FLOAT, bits=_BITS[kept])
+                refuse_inexact(batch.column(at), into, f"{delivery.publish}@{delivery.label_text}")
         arrays = [_flat(batch.column(at), kind) for at, (_, kind) in enumerate(delivery.columns)]
         columns = list(names)
         if delivery.is_by_label:
@@ -219,7 +259,7 @@ def _refuse_cut(
     Raises  E812, with the first such value
     """
     for name, kind, spelt, kept in _other_types(delivery, there):
-        if kept in {"VARCHAR", "DOUBLE"}:  # a text keeps all; DOUBLE is rounded as the column says
+        if kept == "VARCHAR" or kept in _BITS:  # a text keeps all; binary fractions were checked as they were read
             continue
         value = quoted(name)
         back = f"TRY_CAST(TRY_CAST({value} AS {kept}) AS {kind})"

@@ -11,8 +11,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
+from waterclock.connectors.destination_refusals import foreign_rows
 from waterclock.connectors.duckdb.database import first_of, kind_at, quoted, record_in, table_of
-from waterclock.connectors.foreign_rows import foreign_rows
 from waterclock.connectors.overwrites import Dialect, rows_of
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.foreign_rows import foreign_rows
+from waterclock.connectors.destination_refusals import foreign_rows
+from waterclock.connectors.exact_values import Holds, StoredColumn
 from waterclock.connectors.mysql.behind import record_in
 from waterclock.connectors.mysql.database import asked, place_of, quoted, table_of
 from waterclock.connectors.overwrites import Dialect, rows_of
@@ -63,19 +64,14 @@ def sql_type(spark_type: str) -> str:
 class There:
     """A column of the destination. `kind` is the server's name of its type, `sql` the type as it is written.
 
-    `places` is how many digits behind the point it keeps of a number or of a second, None for all; a date keeps -1.
+    `stored` is what it stores exactly.
     """
 
     name: str
     kind: str
     sql: str
+    stored: StoredColumn
     is_text: bool = False
-    places: int | None = None
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it holds whole numbers."""
-        return self.kind in _WHOLE
 
     @property
     def is_indexable(self) -> bool:
@@ -154,11 +150,31 @@ def _there(
     name: str, kind: str, sql: str, letters: str | None, collation: str | None, scale: int | None, second: int | None
 ) -> There:
     kind = kind.lower()
-    places = -1 if kind == "date" else 0 if kind in _WHOLE else second if second is not None else None
-    if kind == "decimal":
-        places = scale
+    places = 0 if kind in _WHOLE else scale if kind == "decimal" else second
+    holds = Holds.DECIMAL if kind in _WHOLE else _HOLDS.get(kind)
+    stored = StoredColumn(
+        name,
+        sql,
+        holds=holds,
+        places=None if places is None else int(places),
+        bits={"float": 24, "double": 53}.get(kind),
+        forgets_blanks=kind == "char",
+        unknown=("nan", "inf"),
+    )
     spelt = f"{sql} CHARACTER SET {letters} COLLATE {collation}" if letters else sql
-    return There(name, kind, spelt, is_text=letters is not None, places=None if places is None else int(places))
+    return There(name, kind, spelt, stored, is_text=letters is not None)
+
+
+_HOLDS = {
+    "decimal": Holds.DECIMAL,
+    "float": Holds.FLOAT,
+    "double": Holds.FLOAT,
+    "date": Holds.DATE,
+    "time": Holds.TIME,
+    "datetime": Holds.TIMESTAMP,
+    "timestamp": Holds.TIMESTAMP,
+    "char": Holds.TEXT,
+}
 
 
 def some_rows(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> tuple[str, list[Any]]:

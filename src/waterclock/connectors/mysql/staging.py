@@ -6,16 +6,16 @@ word: both is refused.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
+from waterclock.connectors.destination_refusals import like_keys
+from waterclock.connectors.exact_values import inexact, refuse_inexact
 from waterclock.connectors.mysql.database import asked, quoted, table_of
 from waterclock.connectors.mysql.destination import There
-from waterclock.connectors.rounding import Kept, refuse_rounded
 from waterclock.connectors.sealed import batches_of, flat
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from waterclock.connectors.mysql.database import Connection
 
 _GONE = "waterclock_gone"
-_EXACT_UP_TO = {"float": 2**24, "double": 2**53}  # whole numbers
 _STATEMENT = 500_000  # bytes: a server takes 16 MB, unless it is told to take less
 
 
@@ -107,15 +106,8 @@ def _refuse_like_keys(
         row = asked(connection, sql).fetchone()
     if row is None:
         return
-    key = ", ".join(map(str, row))
-    raise WaterclockError(
-        "E876",
-        f"{unit} takes {key!r} and another key for one",
-        where=f"{unit}@{delivery.label_text}",
-        why="the collation of the column does not tell capitals, accents or blanks at the end apart, or a key is there"
-        " twice; one row would take the other's place, so nothing was delivered",
-        fix=f"give {', '.join(staged.keys)} a collation such as utf8mb4_bin at the destination, or other keys",
-    )
+    better = "a collation such as utf8mb4_bin"
+    raise like_keys(unit, delivery, ", ".join(map(str, row)), ", ".join(staged.keys), better)
 
 
 def put(connection: Connection, table: str, delivery: Delivery, there: Mapping[str, There], *, with_marks: bool) -> int:
@@ -201,47 +193,23 @@ def _refuse_cut(values: pa.Array, into: There, where: str) -> None:
     """
     import pyarrow as pa
 
-    if into.places is not None:
-        refuse_rounded(values, Kept(into.name, into.places, "the database"), where)
-    if pa.types.is_floating(values.type):
-        for value in values.drop_null().to_pylist():
-            if not math.isfinite(value):
-                raise _refused(into, value, "knows neither NaN nor infinity", where)
-            if into.is_whole and value != int(value):
-                raise _refused(into, value, "holds whole numbers", where)
-    if pa.types.is_integer(values.type) and into.kind in _EXACT_UP_TO:
-        _refuse_inexact(values, into, where)
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        _refuse_text(values, into, where)
-    elif into.kind in {"enum", "set"} and values.null_count < len(values):
-        why = "takes a number for a place in its list; texts name what is meant"
-        raise _refused(into, values.drop_null()[0].as_py(), why, where)
+    refuse_inexact(values, into.stored, where)
+    if into.kind in {"enum", "set"}:
+        if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+            _refuse_number(values, into, where)
+        elif values.null_count < len(values):
+            why = "takes a number for a place in its list; texts name what is meant"
+            raise inexact(into.stored, values.drop_null()[0].as_py(), why, where)
     _refuse_refilled(values, into, where)
 
 
-def _refuse_inexact(values: pa.Array, into: There, where: str) -> None:
-    """Refuse whole numbers that would be others as FLOAT or DOUBLE: of two keys one might be made."""
-    import numpy as np
-    import pyarrow.compute as pc
-
-    ends = pc.min_max(values).as_py()
-    if max(abs(ends["min"] or 0), abs(ends["max"] or 0)) <= _EXACT_UP_TO[into.kind]:
-        return
-    near = np.float32 if into.kind == "float" else float
-    for value in values.drop_null().to_pylist():
-        if int(near(value)) != value:
-            raise _refused(into, value, f"keeps no more than {'7' if into.kind == 'float' else '15'} digits", where)
-
-
 def _refuse_refilled(values: pa.Array, into: There, where: str) -> None:
-    """Refuse what comes back shorter, longer or of another century than it went."""
+    """Refuse what comes back longer or of another century than it went."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     kind = values.type
-    if into.kind == "char" and pa.types.is_string(kind):
-        found, why = values.filter(pc.ends_with(values, " ")), "forgets blanks at the end"
-    elif into.kind == "binary" and (pa.types.is_binary(kind) or pa.types.is_string(kind)):
+    if into.kind == "binary" and (pa.types.is_binary(kind) or pa.types.is_string(kind)):
         width = int(into.sql.partition("(")[2].partition(")")[0] or 1)
         short = pc.less(pc.binary_length(values), width)
         found, why = values.filter(short), f"fills up what is shorter than {width} bytes with zeros"
@@ -251,32 +219,14 @@ def _refuse_refilled(values: pa.Array, into: There, where: str) -> None:
     else:
         return
     if len(found):
-        raise _refused(into, found[0].as_py(), why, where)
+        raise inexact(into.stored, found[0].as_py(), why, where)
 
 
-def _refuse_text(values: pa.Array, into: There, where: str) -> None:
+def _refuse_number(values: pa.Array, into: There, where: str) -> None:
     import pyarrow.compute as pc
 
-    if into.kind in {"enum", "set"}:
-        listed = re.findall(r"'((?:[^']|'')*)'", into.sql)
-        for value in pc.unique(values.filter(pc.match_substring_regex(values, r"^\s*[0-9]+\s*$"))).to_pylist():
-            if value is not None and value not in listed:
-                raise _refused(into, value, "has none of that name, and takes a number for a place in its list", where)
-    if into.places is None:
-        return
-    # a text is read as a number or a time, of which the places behind the point are rounded without a word
-    digits = max(0, into.places)
-    beyond = rf"\.[0-9]{{{digits}}}[0-9]*[1-9]|[0-9.][eE]"
-    found = values.filter(pc.match_substring_regex(values, beyond).fill_null(False))  # noqa: FBT003 - Arrow's
-    if len(found):
-        raise _refused(into, found[0].as_py(), f"keeps {digits} digits behind the point", where)
-
-
-def _refused(into: There, value: object, why: str, where: str) -> WaterclockError:
-    return WaterclockError(
-        "E812",
-        f"{into.name} is to take {value}",
-        where=where,
-        why=f"the destination's column is {into.kind}, which {why}; nothing was delivered",
-        fix="widen the column at the destination, or round or cast it in the transform",
-    )
+    listed = re.findall(r"'((?:[^']|'')*)'", into.sql)
+    for value in pc.unique(values.filter(pc.match_substring_regex(values, r"^\s*[0-9]+\s*$"))).to_pylist():
+        if value is not None and value not in listed:
+            why = "has none of that name, and takes a number for a place in its list"
+            raise inexact(into.stored, value, why, where)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[tuple[Any, ...]]
 
 # what a value looks like as text hangs on these; and a server that is gone is noticed, also where no packet says so
-_SET = "SET TIME ZONE 'UTC'; SET datestyle = 'ISO, YMD'; SET bytea_output = 'hex'; SET extra_float_digits = 1"
+_SET = (
+    "SET TIME ZONE 'UTC'; SET datestyle = 'ISO, YMD'; SET intervalstyle = 'postgres';"
+    " SET bytea_output = 'hex'; SET extra_float_digits = 1"
+)
 _KEPT_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
 _LOCKED = frozenset({"55P03", "40P01", "40001", "57014"})
 _UNWRITABLE = ("42501", "25006", "53")

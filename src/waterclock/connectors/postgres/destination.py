@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.delivery_record import Record
-from waterclock.connectors.foreign_rows import foreign_rows
+from waterclock.connectors.destination_refusals import cascading, foreign_rows
 from waterclock.connectors.overwrites import Dialect, rows_of
 from waterclock.connectors.postgres.database import quoted, table_of
+from waterclock.connectors.postgres.stored_columns import There, columns_there
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
@@ -27,11 +27,15 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 _LONGEST_NAME = 63  # bytes
-# of a column's own type: digits behind the point stand in its modifier, where it bounds them
-_PLACES = (
-    "CASE WHEN t.typname = 'numeric' AND a.atttypmod >= 4 THEN (((a.atttypmod - 4) & 2047) # 1024) - 1024"
-    " WHEN t.typname IN ('timestamp', 'timestamptz') AND a.atttypmod >= 0 THEN a.atttypmod"
-    " WHEN t.typname = 'date' THEN -1 END"
+_RULES = {"c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT"}
+_NAMES = (
+    "(SELECT array_agg(quote_ident(a.attname) ORDER BY k.place) FROM unnest({0}) WITH ORDINALITY AS k (attnum, place)"
+    " JOIN pg_attribute AS a ON a.attrelid = {1} AND a.attnum = k.attnum)"
+)
+_CASCADES = (
+    f"SELECT c.conrelid::regclass::text, c.confdeltype::text, {_NAMES.format('c.conkey', 'c.conrelid')},"
+    f" {_NAMES.format('c.confkey', 'c.confrelid')} FROM pg_constraint AS c WHERE c.contype = 'f'"
+    " AND c.confrelid = to_regclass(%s) AND c.confdeltype IN ('c', 'n', 'd') AND c.conrelid <> c.confrelid"
 )
 _SIMPLE = {
     **dict.fromkeys(("tinyint", "byte", "smallint", "short"), "SMALLINT"),
@@ -67,22 +71,11 @@ def element_of(spark_type: str) -> str | None:
     return found[1] if found else None
 
 
-@dataclass(frozen=True, slots=True)
-class There:
-    """A column of the destination.
-
-    `places` is how many digits behind the point it keeps of a number or of a second, None for all; a date keeps -1.
-    """
-
-    name: str
-    is_array: bool = False
-    places: int | None = None
-
-
 def settle_table(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> Mapping[str, There]:
     """Make the destination fit; give its columns by their names in lower case.
 
-    Raises  E813 for a name that is too long, E820 for a table that is somebody else's
+    Raises  E813 for a name that is too long, E820 for a table that is somebody else's, or whose rows others refer to
+            so that they would change with it
     """
     _refuse_long(unit, delivery)
     table = table_of(unit)
@@ -98,6 +91,8 @@ def settle_table(connection: Connection, unit: Unit, delivery: Delivery, *, is_o
         for column, kind in wanted.items():
             if column.lower() not in known:
                 connection.execute(f"ALTER TABLE {table} ADD COLUMN {quoted(column)} {kind}")
+        if not delivery.is_by_label or TIMELABEL in known:
+            _refuse_cascades(connection, unit, delivery, known)
     if delivery.mode is Mode.MERGE:
         _index(connection, unit, _spelt(delivery.keys, known), is_unique=True)
     elif delivery.is_by_label:
@@ -105,23 +100,16 @@ def settle_table(connection: Connection, unit: Unit, delivery: Delivery, *, is_o
     return columns_there(connection, unit)
 
 
-def columns_there(connection: Connection, unit: Unit) -> dict[str, There]:
-    """Return the table's columns by their names in lower case."""
-    rows = connection.execute(
-        f"SELECT a.attname, t.typcategory = 'A', {_PLACES}"
-        " FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid"
-        " WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
-        (table_of(unit),),
-    )
-    return {str(name).lower(): There(str(name), bool(is_array), places) for name, is_array, places in rows}
+def rows_in(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> tuple[str, list[Any]]:
+    """Return a statement over the rows that a delivery replaces, such as `DELETE`, and its values."""
+    condition, values = _replaced(delivery, there)
+    return f"{verb} FROM {table_of(unit)}".replace("%", "%%") + f" WHERE {condition}", values
 
 
-def some_rows(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> tuple[str, list[Any]]:
-    """Return a statement over the rows that a delivery replaces, `SELECT 1` or `DELETE`, and its values."""
-    spelt = {name: column.name for name, column in there.items()}
-    condition, values = rows_of(delivery, _DIALECT, spelt)
-    where = f" WHERE {condition}" if delivery.where else ""
-    return f"{verb} FROM {table_of(unit)}".replace("%", "%%") + where, values
+def _replaced(delivery: Delivery, there: Mapping[str, There]) -> tuple[str, list[Any]]:
+    if delivery.is_by_label:
+        return f"{quoted(there[TIMELABEL].name)} = %s", [delivery.label_text]
+    return rows_of(delivery, _DIALECT, {name: column.name for name, column in there.items()})
 
 
 _DIALECT = Dialect(lambda name: quoted(name).replace("%", "%%"), "%s", "{}::text", lambda value: value)
@@ -142,16 +130,34 @@ def _refuse_long(unit: Unit, delivery: Delivery) -> None:
 
 
 def _spelt(names: Sequence[str], known: Mapping[str, There]) -> tuple[str, ...]:
-    return tuple(known.get(name.lower(), There(name)).name for name in names)
+    return tuple(known[name.lower()].name if name.lower() in known else name for name in names)
 
 
 def _refuse_foreign(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
     other = Record(connection.execute, "%s").other_project(delivery)
-    rows, values = some_rows("SELECT 1", unit, delivery, columns_there(connection, unit))
+    spelt = {name: column.name for name, column in columns_there(connection, unit).items()}
+    condition, values = rows_of(delivery, _DIALECT, spelt)
+    rows = f"SELECT 1 FROM {table_of(unit)}".replace("%", "%%") + f" WHERE {condition}"
     has_rows = is_ours or connection.execute(f"{rows} LIMIT 1", values).fetchone()
     if not other and (is_ours or not has_rows or unit.options.get("adopt")):
         return
     raise foreign_rows(unit, delivery, of=other)
+
+
+def _refuse_cascades(connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> None:
+    """Refuse to delete and write again rows that others refer to, where the database would change those others.
+
+    Raises  E820
+    """
+    if delivery.mode is Mode.MERGE and not delivery.is_by_label:  # deletes rows that went
+        return
+    condition, values = _replaced(delivery, there)
+    for other, rule, own, referred in connection.execute(_CASCADES, (table_of(unit),)).fetchall():
+        same = " AND ".join(f"r.{mine} = t.{its}" for mine, its in zip(own, referred, strict=True))
+        rows = f"SELECT * FROM {table_of(unit)}".replace("%", "%%") + f" WHERE {condition}"
+        found = f"SELECT 1 FROM {other} AS r JOIN ".replace("%", "%%") + f"({rows}) AS t ON " + same.replace("%", "%%")
+        if connection.execute(f"{found} LIMIT 1", values).fetchone():
+            raise cascading(unit, delivery, other, _RULES[rule])
 
 
 def _index(connection: Connection, unit: Unit, columns: Sequence[str], *, is_unique: bool) -> None:

@@ -15,7 +15,7 @@ APPEND    and anything from a partitioned table: the destination has a column `t
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import compress
@@ -25,11 +25,13 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.delivering import Delivered, Delivery, Outcome
 from waterclock.connectors.delivery_record import DELIVERIES, INDEX, Record
+from waterclock.connectors.destination_refusals import like_keys, lost_rows
+from waterclock.connectors.exact_values import StoredColumn, refuse_inexact
 from waterclock.connectors.overwrites import rows_of
 from waterclock.connectors.sealed import batches_of, flat
 from waterclock.connectors.sqlite.behind import Tables
 from waterclock.connectors.sqlite.database import Database, quoted, table_of
-from waterclock.connectors.sqlite.destination import DIALECT, columns_there, settle_table
+from waterclock.connectors.sqlite.destination import DIALECT, columns_there, is_key_coarse, settle_table
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
@@ -48,7 +50,7 @@ _CREATE = (
 
 
 @dataclass(frozen=True, slots=True)
-class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, None]):
+class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, StoredColumn]]):
     """Delivers to a database file."""
 
     database: Database
@@ -87,15 +89,20 @@ class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, None]):
         path = Path(self.database.path)
         return f"the file {path.name} is gone" if self.database.may_create and not path.exists() else None
 
-    def _settle(self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
-        settle_table(connection, unit, delivery, is_ours=is_ours)
+    def _settle(
+        self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
+    ) -> Mapping[str, StoredColumn]:
+        return settle_table(connection, unit, delivery, is_ours=is_ours)
 
-    def _bring(self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, there: None) -> Delivered:
-        del there
-        return _bring(connection, unit, delivery)
+    def _bring(
+        self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, there: Mapping[str, StoredColumn]
+    ) -> Delivered:
+        return _bring(connection, unit, delivery, there)
 
 
-def _bring(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> Delivered:
+def _bring(
+    connection: sqlite3.Connection, unit: Unit, delivery: Delivery, there: Mapping[str, StoredColumn]
+) -> Delivered:
     table = table_of(unit)
     rows = deleted = 0
     is_whole_merge = delivery.is_whole and delivery.mode is Mode.MERGE and not delivery.is_by_label
@@ -107,18 +114,47 @@ def _bring(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> De
         where = f" WHERE {some}" if delivery.where else ""  # without one SQLite empties the table at once
         deleted = connection.execute(f"DELETE FROM {table}{where}", values).rowcount
     put = _insert_sql(table, delivery)
+    # a MERGE passes rows of newer labels over, and has nothing to do for a known key without other columns
+    must_take = delivery.mode is not Mode.MERGE or not (delivery.is_by_label or put.endswith("NOTHING"))
+    is_coarse = delivery.mode is Mode.MERGE and is_key_coarse(connection, unit, delivery)
     kept = _remember_keys(connection, table, delivery) if is_whole_merge else ""
     condition = " AND ".join(f"{quoted(key)} = ?" for key in delivery.keys)
-    for change in _changes(delivery):
+    for change in _changes(delivery, there):
+        if is_coarse:
+            _refuse_like_keys(connection, unit, delivery, change.gone)
         if change.gone:
             deleted += connection.executemany(f"DELETE FROM {table} WHERE {condition}", change.gone).rowcount
-        connection.executemany(put, change.rows)
+        if is_coarse:
+            for key, row in zip(change.keys, change.rows, strict=True):
+                _refuse_like_keys(connection, unit, delivery, [key])
+                connection.execute(put, row)
+        else:
+            taken = connection.executemany(put, change.rows).rowcount
+            if must_take and 0 <= taken < len(change.rows):
+                raise lost_rows(unit, delivery, len(change.rows), taken)
         if kept:
             connection.executemany(kept, change.keys)
         rows += len(change.rows)
     if kept:
         deleted += _delete_all_but(connection, table, delivery)
     return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
+
+
+def _refuse_like_keys(
+    connection: sqlite3.Connection, unit: Unit, delivery: Delivery, keys: Sequence[tuple[Any, ...]]
+) -> None:
+    """Refuse a key for which the table has a row of another key, such as `A` of NOCASE for `a`.
+
+    Raises  E876
+    """
+    listed = ", ".join(map(quoted, delivery.keys))
+    condition = " AND ".join(f"{quoted(key)} = ?" for key in delivery.keys)
+    sql = f"SELECT {listed} FROM {table_of(unit)} WHERE {condition}"
+    for key in keys:
+        for found in connection.execute(sql, key).fetchall():
+            if any(isinstance(own, str) and own != other for own, other in zip(key, found, strict=True)):
+                named = ", ".join(map(str, key))
+                raise like_keys(unit, delivery, named, ", ".join(delivery.keys), "COLLATE BINARY")
 
 
 def _remember_keys(connection: sqlite3.Connection, table: str, delivery: Delivery) -> str:
@@ -171,12 +207,15 @@ class _Change:
     gone: list[tuple[Any, ...]]
 
 
-def _changes(delivery: Delivery) -> Iterator[_Change]:
+def _changes(delivery: Delivery, there: Mapping[str, StoredColumn]) -> Iterator[_Change]:
+    where = f"{delivery.publish}@{delivery.label_text}"
     names = [name for name, _ in delivery.columns]
     kinds = [kind for _, kind in delivery.columns]
     places = [names.index(key) for key in delivery.keys if key in names]
     marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
     for batch in batches_of(delivery.files, names + marks):
+        for at, name in enumerate(names):
+            refuse_inexact(batch.column(at), there[name.lower()], where)
         columns = [flat(batch.column(at), kind).to_pylist() for at, kind in enumerate(kinds)]
         rows = list(zip(*columns, *_tail(batch, delivery), strict=True))
         keys = list(zip(*(columns[at] for at in places), strict=True))

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.delivery_record import Record
-from waterclock.connectors.foreign_rows import foreign_rows
+from waterclock.connectors.destination_refusals import foreign_rows
+from waterclock.connectors.exact_values import Holds, StoredColumn
 from waterclock.connectors.overwrites import Dialect, number_or_text, rows_of
 from waterclock.connectors.sqlite.database import quoted, table_of
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
+
+_DIGITS_AS_TEXT = 15  # of a number that goes into a column of text
 
 
 def sql_type(spark_type: str) -> str:
@@ -44,8 +48,10 @@ _TYPES = {
 DIALECT = Dialect(quoted, "?", "{} COLLATE BINARY", number_or_text)
 
 
-def settle_table(connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
-    """Make the destination fit: create it, add columns it lacks, index its keys.
+def settle_table(
+    connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
+) -> Mapping[str, StoredColumn]:
+    """Make the destination fit: create it, add columns it lacks, index its keys; return its columns by lower case.
 
     Raises  E820 for a table that is somebody else's
     """
@@ -68,6 +74,7 @@ def settle_table(connection: sqlite3.Connection, unit: Unit, delivery: Delivery,
         _index(connection, prefix, name, delivery.keys, is_unique=True)
     elif delivery.is_by_label:
         _index(connection, prefix, name, (TIMELABEL,), is_unique=False)
+    return columns_there(connection, unit)
 
 
 def _place_of(unit: Unit) -> tuple[str, str]:
@@ -75,10 +82,36 @@ def _place_of(unit: Unit) -> tuple[str, str]:
     return (f"{quoted(schema[0])}." if schema else "", name)
 
 
-def columns_there(connection: sqlite3.Connection, unit: Unit) -> set[str]:
-    """Return the names of the table's columns in lower case; none where there is no table."""
+def columns_there(connection: sqlite3.Connection, unit: Unit) -> dict[str, StoredColumn]:
+    """Return the table's columns by their names in lower case; none where there is no table."""
     prefix, name = _place_of(unit)
-    return {str(row[1]).lower() for row in connection.execute(f"PRAGMA {prefix}table_xinfo({quoted(name)})")}
+    rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quoted(name)})")
+    return {str(row[1]).lower(): _stored(str(row[1]), str(row[2])) for row in rows}
+
+
+def _stored(name: str, declared: str) -> StoredColumn:
+    """Return what a column stores exactly, by the affinity that its declared type has: NaN becomes NULL in any."""
+    kind = declared.upper()
+    column = StoredColumn(name, declared or "of no type", unknown=("nan",))
+    if "INT" in kind:
+        return replace(column, holds=Holds.NUMBER_OR_TEXT)
+    if any(word in kind for word in ("CHAR", "CLOB", "TEXT")):
+        return replace(column, holds=Holds.TEXT, digits=_DIGITS_AS_TEXT)
+    if "BLOB" in kind or not kind:
+        return column
+    is_real = any(word in kind for word in ("REAL", "FLOA", "DOUB"))
+    return replace(column, holds=Holds.NUMBER_OR_TEXT, bits=53 if is_real else None)
+
+
+def is_key_coarse(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> bool:
+    """Return whether a collation takes different keys for one: those of NOCASE `a` and `A`."""
+    prefix, table = _place_of(unit)
+    keys = {key.lower() for key in delivery.keys}
+    for _, index, *_ in connection.execute(f"PRAGMA {prefix}index_list({quoted(table)})").fetchall():
+        for row in connection.execute(f"PRAGMA {prefix}index_xinfo({quoted(index)})").fetchall():
+            if str(row[2]).lower() in keys and str(row[4]).upper() != "BINARY":
+                return True
+    return False
 
 
 def _refuse_foreign(connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:

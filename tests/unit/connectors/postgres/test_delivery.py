@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.postgres import wait_until
+from tests.postgres import KEEPER, wait_until
 from tests.systems import PostgresDatabase, setting_of, unit_of
 from waterclock.connectors.delivering import Delivery, Outcome
 from waterclock.connectors.postgres import delivery as module
@@ -166,10 +166,88 @@ def test_a_value_of_which_the_destination_keeps_less_is_refused(
     deliver(database, brought(1, fits, None))
     before = database.rows()
     assert len(before) == 2
-    with pytest.raises(WaterclockError, match="amount is to take") as refused:
+    with pytest.raises(WaterclockError, match="amount cannot store") as refused:
         deliver(database, brought(2, fits, None, cut))
     assert refused.value.code == "E812"
     assert database.rows() == before
+
+
+DROPPING = (
+    "CREATE FUNCTION drops() RETURNS trigger LANGUAGE plpgsql AS"
+    " $$BEGIN IF new.id = 'b' THEN RETURN NULL; END IF; RETURN new; END$$;"
+    "CREATE TRIGGER drops BEFORE INSERT OR UPDATE ON totals FOR EACH ROW EXECUTE FUNCTION drops()"
+)
+
+
+@pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.APPEND, Mode.MERGE])
+def test_rows_that_a_trigger_drops_stop_the_delivery(database: PostgresDatabase, folder: Path, mode: Mode) -> None:
+    database.run("CREATE TABLE totals (id text, amount int)")
+    keys = ("id",) if mode is Mode.MERGE else ()
+    deliver(database, delivery(folder, ("a", 1), ("b", 1), mode=mode, keys=keys))
+    database.run(DROPPING)
+    before = database.rows()
+    later = {"label_text": "20130102000000", "mode": mode, "keys": keys}
+    with pytest.raises(WaterclockError, match="of 2 rows") as refused:
+        deliver(database, delivery(folder, ("a", 2), ("b", 2), claim=2, **later))
+    assert refused.value.code == "E813"
+    assert database.rows() == before
+    assert deliver(database, delivery(folder, ("a", 2), claim=3, **later)) is Outcome.DELIVERED
+
+
+def test_rows_that_a_trigger_keeps_from_being_deleted_stop_the_delivery(
+    database: PostgresDatabase, folder: Path
+) -> None:
+    deliver(database, delivery(folder, ("a", 1)))
+    database.run(
+        "CREATE FUNCTION keeps() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$;"
+        "CREATE TRIGGER keeps BEFORE DELETE ON totals FOR EACH ROW EXECUTE FUNCTION keeps()"
+    )
+    with pytest.raises(WaterclockError, match="kept 2 of 1 rows"):
+        deliver(database, delivery(folder, ("a", 2), claim=2, label_text="20130102000000"))
+    assert [row["amount"] for row in database.rows()] == [1]
+
+
+@pytest.mark.parametrize("later", [[("A", 2)], [("b", 1), ("B", 2)]])
+def test_keys_that_the_destination_takes_for_one_are_refused(
+    database: PostgresDatabase, folder: Path, later: list[tuple[str, int]]
+) -> None:
+    database.server.run("CREATE EXTENSION IF NOT EXISTS citext SCHEMA pg_catalog")
+    database.run("CREATE TABLE totals (id citext PRIMARY KEY, amount int)")
+    merged: dict[str, Any] = {"mode": Mode.MERGE, "keys": ("id",)}
+    deliver(database, delivery(folder, ("a", 1), **merged))
+    deliver(database, delivery(folder, ("a", 3), claim=2, label_text="20130102000000", **merged))
+    with pytest.raises(WaterclockError, match="for one") as refused:
+        deliver(database, delivery(folder, *later, claim=3, label_text="20130103000000", **merged))
+    assert refused.value.code == "E876"
+    assert [(row["id"], row["amount"]) for row in database.rows()] == [("a", 3)]
+
+
+@pytest.mark.parametrize("rule", ["CASCADE", "SET NULL"])
+@pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.APPEND])
+def test_rows_that_others_refer_to_are_not_deleted_to_be_written_again(
+    database: PostgresDatabase, folder: Path, mode: Mode, rule: str
+) -> None:
+    database.run("CREATE TABLE totals (id text PRIMARY KEY, amount int)")
+    deliver(database, delivery(folder, ("a", 1), mode=mode))
+    database.run(f"CREATE TABLE lines (of text REFERENCES totals ON DELETE {rule}); INSERT INTO lines VALUES ('a')")
+    with pytest.raises(WaterclockError, match=f"lines refers to ops.totals by ON DELETE {rule}") as refused:
+        deliver(database, delivery(folder, ("a", 2), claim=2, mode=mode))
+    assert refused.value.code == "E820"
+    assert database.run("SELECT of FROM lines") == [("a",)]
+    database.run("DELETE FROM lines")
+    assert deliver(database, delivery(folder, ("a", 2), claim=3, mode=mode)) is Outcome.DELIVERED
+
+
+def test_an_interval_is_read_alike_whatever_the_server_is_set_to(database: PostgresDatabase, folder: Path) -> None:
+    database.run("CREATE TABLE totals (id text, amount interval)")
+    rows = pa.table({"id": ["a"], "amount": ["-1 2:03:04"]})
+    made = replace(PLAIN, columns=(("id", "STRING"), ("amount", "STRING")), files=sealed(folder, rows))
+    database.server.run(f"ALTER ROLE {KEEPER} SET intervalstyle = 'sql_standard'")
+    try:
+        deliver(database, made)
+    finally:
+        database.server.run(f"ALTER ROLE {KEEPER} RESET intervalstyle")
+    assert database.run("SELECT amount::text FROM totals") == [("-1 days +02:03:04",)]
 
 
 @pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.APPEND, Mode.MERGE])

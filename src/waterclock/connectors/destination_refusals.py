@@ -1,0 +1,57 @@
+"""The errors of a delivery that would change rows of others, lose rows of its own, or take two keys for one."""
+
+from __future__ import annotations
+
+from waterclock.connectors.delivering import Delivery
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Unit
+
+
+def foreign_rows(unit: Unit, delivery: Delivery, *, of: str | None) -> WaterclockError:
+    """Make the error for a table whose rows a delivery would change, and has not brought; `of` is another project."""
+    return WaterclockError(
+        "E820",
+        f"{unit} belongs to the project {of}" if of else f"{unit} holds rows that are not ours",
+        where=f"{unit}@{delivery.label_text}",
+        why=f"a {delivery.mode.value} by {delivery.publish} would change rows that it has not brought",
+        fix="publish to another table" if of else "empty it, publish to another table, or say OPTIONS (adopt true)",
+    )
+
+
+def cascading(unit: Unit, delivery: Delivery, table: str, rule: str) -> WaterclockError:
+    """Return the error for a table whose rows refer to those that a delivery replaces, and would change with them."""
+    return WaterclockError(
+        "E820",
+        f"{table} refers to {unit} by ON DELETE {rule}",
+        where=f"{unit}@{delivery.label_text}",
+        why=f"the delivery deletes rows before it writes them again, and the database would {_DOES[rule]} {table} that"
+        " refer to them; nothing was changed",
+        fix="publish it as MERGE, which deletes only rows that went; or make the constraint ON DELETE NO ACTION"
+        " DEFERRABLE INITIALLY DEFERRED",
+    )
+
+
+_DOES = {"CASCADE": "delete rows of", "SET NULL": "change rows of", "SET DEFAULT": "change rows of"}
+
+
+def lost_rows(unit: Unit, delivery: Delivery, sent: int, kept: int) -> WaterclockError:
+    """Return the error for a database that reports no error and keeps fewer rows than it was sent."""
+    return WaterclockError(
+        "E813",
+        f"the database kept {kept} of {sent} rows",
+        where=f"{unit}@{delivery.label_text}",
+        why="a trigger or a rule of the table dropped the others without an error; the transaction was undone",
+        fix="drop the trigger or rule, or filter those rows in the transform",
+    )
+
+
+def like_keys(unit: Unit, delivery: Delivery, key: str, keys: str, better: str) -> WaterclockError:
+    """Return the error for two keys of ours that are one by the rules of the destination's columns."""
+    return WaterclockError(
+        "E876",
+        f"{unit} takes {key!r} and another key for one",
+        where=f"{unit}@{delivery.label_text}",
+        why=f"the type or the collation of {keys} does not distinguish them, or a key is there twice; one row would"
+        " replace the other, so nothing was delivered",
+        fix=f"give {keys} {better} at the destination, or use other keys",
+    )

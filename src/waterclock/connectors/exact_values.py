@@ -1,0 +1,394 @@
+"""Refuses values that a destination's column would not store exactly: databases round, cut and convert without a word.
+
+A connector describes each column by its catalog (`StoredColumn`); the check runs on the Arrow columns that are to be
+sent. A column whose type can store every value of the published type costs nothing. Numbers are compared as they are
+written: 0.1 of a DECIMAL is the 0.1 of a DOUBLE. Whole numbers, and DOUBLE in a column of FLOAT, must be the same to
+the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Context, Decimal, InvalidOperation
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_DAY = 86_400_000_000
+_DIGITS = 6  # of a second, in microseconds
+_EXACT_UP_TO = {24: 2**24, 53: 2**53}  # whole numbers, by the bits of a binary fraction
+_DIGITS_OF = {24: 6, 53: 15}  # decimal digits that every such fraction keeps
+_MOST_WHOLE = 2**63
+_WIDE = Context(prec=1000)  # no number of a database is longer and rounded by it
+_NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+_FRACTION = r"^\s*[+-]?[0-9]*\.[0-9]+\s*$"
+_DATE = r"[0-9]{4}-[0-9]{1,2}-[0-9]|[0-9]/[0-9]|^\s*[0-9]{8}(T|\s|$)"
+_OFFSET = r":[0-9.]+\s*[+-][0-9:]*[1-9]"
+_ZONE = re.compile(r":[0-9.]+\s*([A-Za-z][A-Za-z/_]+)\s*$")
+_OF_UTC = frozenset({"utc", "gmt", "zulu", "am", "pm", "ad"})
+_CLOCK = re.compile(r"(?:[0-9]T|[0-9]\s+)([0-9]+(?::[0-9:.]+)?)")
+
+
+class Holds(StrEnum):
+    """What a column stores values as."""
+
+    DECIMAL = "decimal"
+    FLOAT = "binary fraction"
+    DATE = "date"
+    TIME = "time of day"
+    TIMESTAMP = "date and time"
+    INTERVAL = "interval"
+    TEXT = "text"
+    NUMBER_OR_TEXT = "number, or a text that is none"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """A column of a destination, as its catalog describes it. `type_name` is the type as the database writes it.
+
+    Without `holds` the column stores every value exactly or the database refuses it. Of an array all of it is about its
+    elements. `places` are digits behind the point, of a number or of a second (None: as many as there are), `bits`
+    those of a binary fraction. `has_zone`: a time keeps the offset that a text gives. `length` bounds a text, in signs
+    or in bytes; what is longer is cut. `digits` is how many a text keeps of a DOUBLE. `unknown` lists those of `nan`
+    and `inf` that it does not have. `refuses` says why no value can be stored exactly.
+    """
+
+    name: str
+    type_name: str
+    is_array: bool = False
+    holds: Holds | None = None
+    places: int | None = None
+    bits: int | None = None
+    has_zone: bool = True
+    length: int | None = None
+    is_in_bytes: bool = False
+    forgets_blanks: bool = False
+    digits: int | None = None
+    unknown: tuple[str, ...] = ()
+    refuses: str = ""
+
+
+def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
+    """Refuse the first value that the column would not store exactly; the elements of an array each by itself.
+
+    Raises  E812
+    """
+    import pyarrow as pa
+
+    if into.holds is None and not into.unknown and not into.refuses:
+        return
+    while into.is_array and (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
+        values = values.flatten()
+    if pa.types.is_nested(values.type):  # sent as JSON
+        return
+    if values.null_count == len(values):
+        return
+    if into.refuses:
+        raise inexact(into, values.drop_null()[0].as_py(), into.refuses, where)
+    if into.unknown and pa.types.is_floating(values.type):
+        _refuse_unknown(values, into, where)
+    found = _number_for_time(values, into) if into.holds in _TAKEN_FOR else None
+    if found is None and into.holds is not None:
+        found = _CHECKS[into.holds](values, into)
+    if found is not None:
+        raise inexact(into, *found, where)
+
+
+def inexact(into: StoredColumn, value: object, why: str, where: str) -> WaterclockError:
+    """Return the error for a value of which a destination's column would store another one."""
+    return WaterclockError(
+        "E812",
+        f"{into.name} cannot store {value!r}" if isinstance(value, str) else f"{into.name} cannot store {value}",
+        where=where,
+        why=f"the destination's column is {into.type_name}, which {why}; nothing was delivered",
+        fix="widen the column at the destination, or round or cast it in the transform",
+    )
+
+
+_Found = tuple[object, str]
+
+
+def _refuse_unknown(values: pa.Array, into: StoredColumn, where: str) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    finite = pc.is_finite(values).fill_null(True)  # noqa: FBT003 - Arrow's
+    if pc.all(finite).as_py():
+        return
+    for value in values.filter(pc.invert(finite)).cast(pa.string()).to_pylist():
+        if value.lstrip("-") in into.unknown:
+            raise inexact(into, float(value), f"has no {'NaN' if value == 'nan' else 'infinity'}", where)
+
+
+def _decimal(values: pa.Array, into: StoredColumn) -> _Found | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind, places = values.type, into.places
+    if places is None:
+        return None
+    if pa.types.is_decimal(kind):
+        if kind.scale <= places or _is_cast(values, pa.decimal128(kind.precision, places)):
+            return None
+    elif pa.types.is_floating(kind) or _is_text(kind):
+        texts = values.cast(pa.string())
+        if len(empty := _matching(texts, r"^\s*$")):
+            return empty[0].as_py(), "takes an empty text for a number"
+        values = texts if places < 0 else _matching(texts, rf"\.[0-9]{{{places}}}[0-9]*[1-9]|[0-9.][eE]")
+    elif not pa.types.is_integer(kind) or places >= 0:
+        return None
+    cut = (value for value in pc.unique(values).to_pylist() if _has_more_places(value, places))
+    return next(((value, f"keeps {_counted(places)}") for value in cut), None)
+
+
+def _is_cast(values: pa.Array, kind: pa.DataType) -> bool:
+    """Whether Arrow turns values into another type without a loss."""
+    import pyarrow as pa
+
+    try:
+        values.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _has_more_places(value: Any, places: int) -> bool:
+    number = _number(value)
+    if number is None or not number.is_finite():  # no number: the database refuses it, or takes it as it is
+        return False
+    scaled = number.scaleb(places, _WIDE)
+    return scaled != scaled.to_integral_value()
+
+
+def _counted(places: int) -> str:
+    if places < 0:
+        return f"multiples of {10**-places}"
+    return "whole numbers" if places == 0 else f"{places} digit{'' if places == 1 else 's'} behind the point"
+
+
+def _float(values: pa.Array, into: StoredColumn) -> _Found | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind, bits = values.type, into.bits or 53
+    why = f"keeps no more than {_DIGITS_OF[bits]} digits for sure"
+    if pa.types.is_integer(kind):
+        ends = pc.min_max(values).as_py()
+        if max(abs(ends["min"]), abs(ends["max"])) <= _EXACT_UP_TO[bits]:
+            return None
+    elif pa.types.is_decimal(kind):
+        if kind.precision <= _DIGITS_OF[bits]:
+            return None
+    elif pa.types.is_floating(kind):
+        return _narrower(values, why) if pa.types.is_float64(kind) and bits == 24 else None
+    elif _is_text(kind):
+        values = _matching(values, rf"[0-9.]{{{_DIGITS_OF[bits] + 1},}}|[0-9.][eE]")
+    else:
+        return None
+    bent = (value for value in pc.unique(values).to_pylist() if not _is_float(value, bits))
+    return next(((value, why) for value in bent), None)
+
+
+def _narrower(values: pa.Array, why: str) -> _Found | None:
+    """Return the first DOUBLE that is no FLOAT."""
+    import numpy as np
+
+    doubles = values.drop_null().to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore"):
+        bent = np.flatnonzero((doubles.astype(np.float32) != doubles) & ~np.isnan(doubles))
+    return (float(doubles[bent[0]]), why) if len(bent) else None
+
+
+def _is_float(value: Any, bits: int) -> bool:
+    """Whether a binary fraction of so many bits is the number: a whole one exactly, any other one as it is written."""
+    import numpy as np
+
+    number = _number(value)
+    if number is None or not number.is_finite():  # no number: the database refuses it, or takes it as it is
+        return True
+    with np.errstate(over="ignore", under="ignore"):
+        near = np.float32(float(number)) if bits == 24 else np.float64(float(number))
+    if not np.isfinite(near):
+        return False
+    is_whole = number == number.to_integral_value()
+    return Decimal(float(near)) == number if is_whole else Decimal(str(near)) == number
+
+
+def _number(value: Any) -> Decimal | None:
+    if value is None:
+        return None
+    try:
+        return Decimal(value.strip() if isinstance(value, str) else value)
+    except InvalidOperation:
+        return None
+
+
+def _number_for_time(values: pa.Array, into: StoredColumn) -> _Found | None:
+    """Return the first number that is to go into a column of times: databases read 1.005 as a day of the year 1."""
+    import pyarrow as pa
+
+    kind = values.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return values.drop_null()[0].as_py(), f"takes a number for {_TAKEN_FOR[into.holds]}"
+    if _is_text(kind) and into.holds is not Holds.INTERVAL and len(found := _matching(values, _FRACTION)):
+        return found[0].as_py(), f"takes a number for {_TAKEN_FOR[into.holds]}"
+    return None
+
+
+def _timestamp(values: pa.Array, into: StoredColumn) -> _Found | None:
+    import pyarrow as pa
+
+    places = _DIGITS if into.places is None else into.places
+    if pa.types.is_timestamp(values.type):
+        return _beside(values, 10 ** (_DIGITS - places), _of_second(places)) if places < _DIGITS else None
+    return _clock_text(values, places, has_zone=into.has_zone) if _is_text(values.type) else None
+
+
+def _time(values: pa.Array, into: StoredColumn) -> _Found | None:
+    import pyarrow as pa
+
+    places = _DIGITS if into.places is None else into.places
+    if pa.types.is_timestamp(values.type) or pa.types.is_date(values.type):
+        return values.drop_null()[0].as_py().isoformat(), "keeps no date"
+    if not _is_text(values.type):
+        return None
+    dated = _matching(values, _DATE)
+    if len(dated):
+        return dated[0].as_py(), "keeps no date"
+    return _clock_text(values, places, has_zone=into.has_zone)
+
+
+def _date(values: pa.Array, into: StoredColumn) -> _Found | None:
+    import pyarrow as pa
+
+    del into
+    why = "keeps no time of day"
+    if pa.types.is_timestamp(values.type):
+        return _beside(values, _DAY, why)
+    if not _is_text(values.type):
+        return None
+    for value in _matching(values, r"[0-9]:[0-9]|[0-9]T[0-9]").to_pylist():
+        if any(re.search("[1-9]", clock) for clock in _CLOCK.findall(value)) or re.search(_OFFSET, value):
+            return value, why
+    return None
+
+
+def _interval(values: pa.Array, into: StoredColumn) -> _Found | None:
+    places = _DIGITS if into.places is None else into.places
+    return _clock_text(values, places, has_zone=True) if _is_text(values.type) else None
+
+
+def _clock_text(values: pa.Array, places: int, *, has_zone: bool) -> _Found | None:
+    """Return the first text of a time with more digits of a second than are kept, or with an offset that is not."""
+    found = _matching(values, rf"[.,][0-9]{{{places}}}[0-9]*[1-9]")
+    if len(found):
+        return found[0].as_py(), _of_second(places)
+    if has_zone:
+        return None
+    offset = _matching(values, _OFFSET)
+    if len(offset):
+        return offset[0].as_py(), "keeps no zone"
+    for value in _matching(values, r":[0-9.]+\s*[A-Za-z]{2,}").to_pylist():
+        if (zone := _ZONE.search(value)) and zone[1].lower() not in _OF_UTC:
+            return value, "keeps no zone"
+    return None
+
+
+def _of_second(places: int) -> str:
+    return f"keeps {places} digit{'' if places == 1 else 's'} of a second" if places else "keeps whole seconds"
+
+
+def _beside(values: pa.Array, unit: int, why: str) -> _Found | None:
+    """Return the first time that is no multiple of so many microseconds."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    micros = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64()).fill_null(0)
+    beside = np.flatnonzero(micros.to_numpy(zero_copy_only=False) % unit)
+    if not len(beside):
+        return None
+    return pc.strftime(values, format="%Y-%m-%d %H:%M:%S")[int(beside[0])].as_py(), why
+
+
+def _text(values: pa.Array, into: StoredColumn) -> _Found | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if into.digits is not None and pa.types.is_floating(values.type):
+        numbers = values.drop_null().to_pylist()
+        bent = (value for value in numbers if math.isfinite(value) and float(f"{value:.{into.digits}g}") != value)
+        return next(((value, f"keeps {into.digits} digits of a number") for value in bent), None)
+    if into.length is not None and not pa.types.is_binary(values.type):
+        texts = values if _is_text(values.type) else values.cast(pa.string())
+        lengths = pc.binary_length(texts) if into.is_in_bytes else pc.utf8_length(texts)
+        long = texts.filter(pc.greater(lengths, into.length))
+        if len(long):
+            return long[0].as_py(), f"keeps {into.length} {'bytes' if into.is_in_bytes else 'signs'}"
+    if into.forgets_blanks and _is_text(values.type):
+        blank = values.filter(pc.ends_with(values, " "))
+        return (blank[0].as_py(), "forgets blanks at the end") if len(blank) else None
+    return None
+
+
+def _number_or_text(values: pa.Array, into: StoredColumn) -> _Found | None:
+    """Check a column that makes a number of each text that looks like one: the text must be that number's own."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not _is_text(values.type):
+        if pa.types.is_decimal(values.type) and not values.type.scale and not into.bits:
+            big = (value for value in pc.unique(values).to_pylist() if value is not None and abs(value) >= _MOST_WHOLE)
+            return next(((value, "keeps whole numbers of 64 bits") for value in big), None)
+        return _float(values, into) if pa.types.is_decimal(values.type) or into.bits else None
+    for value in pc.unique(_matching(values, _NUMBER)).to_pylist():
+        if value not in _texts_of(value, is_float=into.bits is not None):
+            return value, "makes a number of a text that looks like one"
+    return None
+
+
+def _texts_of(value: str, *, is_float: bool) -> Iterable[str]:
+    """Yield how the number that a text is read as is written."""
+    number = Decimal(value.strip())
+    is_whole = number == number.to_integral_value()
+    if is_whole and not is_float and abs(number) < _MOST_WHOLE:
+        yield str(int(number))
+    elif not is_whole or is_float:
+        yield repr(float(number))
+
+
+def _matching(values: pa.Array, pattern: str) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return values.filter(pc.match_substring_regex(values, pattern).fill_null(False))  # noqa: FBT003 - Arrow's
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+_CHECKS: Mapping[Holds, Callable[[Any, StoredColumn], _Found | None]] = {
+    Holds.DECIMAL: _decimal,
+    Holds.FLOAT: _float,
+    Holds.DATE: _date,
+    Holds.TIME: _time,
+    Holds.TIMESTAMP: _timestamp,
+    Holds.INTERVAL: _interval,
+    Holds.TEXT: _text,
+    Holds.NUMBER_OR_TEXT: _number_or_text,
+}
+_TAKEN_FOR: Mapping[Holds | None, str] = {
+    Holds.DATE: "a date",
+    Holds.TIME: "a time of day",
+    Holds.TIMESTAMP: "a time",
+    Holds.INTERVAL: "seconds",
+}

@@ -1,0 +1,212 @@
+"""Writes the rows of a slice to a table of a PostgreSQL database by COPY, and merges them by their keys.
+
+The server reports how many rows it took: fewer than were sent are refused, as a trigger may drop rows without an error.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.delivering import Delivery
+from waterclock.connectors.destination_refusals import like_keys, lost_rows
+from waterclock.connectors.exact_values import refuse_inexact
+from waterclock.connectors.postgres.database import quoted, table_of
+from waterclock.connectors.postgres.destination import element_of, rows_in
+from waterclock.connectors.postgres.stored_columns import There
+from waterclock.connectors.sealed import batches_of, plain_text
+from waterclock.connectors.values import is_plain
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from waterclock.connectors.postgres.database import Connection
+
+_STAGED = "waterclock_staged"
+_GONE = "waterclock_gone"
+# triggers before and instead of rows, rules and policies: by each a statement may leave rows out without an error
+_FILTERS = (
+    "SELECT relhasrules OR relrowsecurity OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid = pg_class.oid"
+    " AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 66 <> 0) FROM pg_class WHERE oid = to_regclass(%s)"
+)
+
+
+def has_filters(connection: Connection, unit: Unit) -> bool:
+    """Return whether triggers, rules or policies of a table may leave rows out of a statement."""
+    row = connection.execute(_FILTERS, (table_of(unit),)).fetchone()
+    return row is not None and bool(row[0])
+
+
+def put(
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There], *, is_filtered: bool
+) -> int:
+    """Write the slice's rows into the table, from which those that they replace were deleted; return their number.
+
+    Raises  E812 for a value that its column would not store exactly, E813 where not all rows were kept
+    """
+    names = [there[name.lower()].name for name in _names(delivery)]
+    sent, kept = _copy(connection, table_of(unit), names, delivery, there)
+    if is_filtered or kept != sent:
+        # a trigger may have put them elsewhere: into a partition, or behind a view
+        row = connection.execute(*rows_in("SELECT count(*)", unit, delivery, there)).fetchone()
+        if row is None or row[0] != sent:
+            raise lost_rows(unit, delivery, sent, row[0] if row else 0)
+    return sent
+
+
+def _names(delivery: Delivery) -> list[str]:
+    return [name for name, _ in delivery.columns] + ([TIMELABEL] if delivery.is_by_label else [])
+
+
+def merge(
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There], *, is_filtered: bool
+) -> tuple[int, int]:
+    """Put rows in place of those with their keys, by a table of our own; return how many, and how many went.
+
+    Raises  E812 for a value that its column would not store exactly, E813 where not all rows were kept, E876
+    """
+    table = table_of(unit)
+    names = [there[name.lower()].name for name in _names(delivery)]
+    listed = ", ".join(map(quoted, names))
+    connection.execute(f"CREATE TEMP TABLE {_STAGED} ON COMMIT DROP AS SELECT {listed} FROM {table} WHERE false")
+    connection.execute(f"ALTER TABLE {_STAGED} ADD COLUMN {_GONE} BOOLEAN NOT NULL")
+    _copy(connection, _STAGED, [*names, _GONE], delivery, there)
+    connection.execute(f"ANALYZE {_STAGED}")
+    keys = [there[key.lower()].name for key in delivery.keys]
+    _refuse_like_keys(connection, unit, delivery, there)
+    same = " AND ".join(f"s.{quoted(key)} = t.{quoted(key)}" for key in keys)
+    conditions = [f"EXISTS (SELECT FROM {_STAGED} AS s WHERE s.{_GONE} AND {same})"]
+    if delivery.is_whole and not delivery.is_by_label:
+        conditions.append(f"NOT EXISTS (SELECT FROM {_STAGED} AS s WHERE NOT s.{_GONE} AND {same})")
+    gone = sum(connection.execute(f"DELETE FROM {table} AS t WHERE {each}").rowcount for each in conditions)
+    changed = [quoted(name) for name in names if name not in keys]
+    update = ", ".join(f"{name} = excluded.{name}" for name in changed)
+    label = quoted(there[TIMELABEL].name) if delivery.is_by_label else ""
+    has_guard = label in changed
+    guard = f" WHERE t.{label} IS NULL OR t.{label} <= excluded.{label}" if has_guard else ""
+    on_conflict = f"UPDATE SET {update}{guard}" if changed else "NOTHING"
+    taken = connection.execute(
+        f"INSERT INTO {table} AS t ({listed}) SELECT {listed} FROM {_STAGED} WHERE NOT {_GONE}"
+        f" ON CONFLICT ({', '.join(map(quoted, keys))}) DO {on_conflict}"
+    ).rowcount
+    row = connection.execute(f"SELECT count(*) FROM {_STAGED} WHERE NOT {_GONE}").fetchone()
+    rows = int(row[0]) if row else 0
+    if is_filtered or taken != rows:
+        passed = "true" if not changed else f"t.{label} > s.{label}" if has_guard else "false"
+        stays = f"{_STAGED} AS s JOIN {table} AS t ON {same} WHERE NOT s.{_GONE}"
+        row = connection.execute(f"SELECT count(*), count(*) FILTER (WHERE {passed}) FROM {stays}").fetchone()
+        there_now, passed_over = row or (0, 0)
+        kept = there_now if not changed else min(taken + passed_over, there_now)
+        if kept < rows:
+            raise lost_rows(unit, delivery, rows, kept)
+        for each in conditions if is_filtered else ():
+            row = connection.execute(f"SELECT count(*) FROM {table} AS t WHERE {each}").fetchone()
+            if row and row[0]:
+                raise lost_rows(unit, delivery, rows, rows + row[0])
+    connection.execute(f"DROP TABLE {_STAGED}")
+    return rows, gone
+
+
+def _refuse_like_keys(connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> None:
+    """Refuse keys that are two to us and one by the types of the destination's columns, such as `a` and `A` of citext.
+
+    Raises  E876
+    """
+    columns = [there[key.lower()] for key in delivery.keys]
+    kinds = {name.lower(): kind.lower() for name, kind in delivery.columns}
+    coarse = [column for column in columns if column.is_coarse]
+    if not coarse and all(
+        column.is_text or (is_plain(kind) and kind != "string")
+        for column, kind in ((column, kinds.get(column.name.lower(), "string")) for column in columns)
+    ):
+        return
+    listed = ", ".join(f"s.{quoted(column.name)}" for column in columns)
+    grouped = f"SELECT {listed} FROM {_STAGED} AS s GROUP BY {listed} HAVING count(*) > 1 LIMIT 1"
+    row = connection.execute(grouped).fetchone()
+    if row is None and coarse:
+        same = " AND ".join(f"s.{quoted(column.name)} = t.{quoted(column.name)}" for column in columns)
+        other = " OR ".join(
+            f's.{quoted(column.name)}::text COLLATE "C" <> t.{quoted(column.name)}::text COLLATE "C"'
+            for column in coarse
+        )
+        joined = f"{_STAGED} AS s JOIN {table_of(unit)} AS t ON {same}"
+        row = connection.execute(f"SELECT {listed} FROM {joined} WHERE {other} LIMIT 1").fetchone()
+    if row is not None:
+        better = 'a type or collation that distinguishes every sign, such as TEXT COLLATE "C",'
+        raise like_keys(unit, delivery, ", ".join(map(str, row)), ", ".join(delivery.keys), better)
+
+
+def _copy(
+    connection: Connection, table: str, names: Sequence[str], delivery: Delivery, there: Mapping[str, There]
+) -> tuple[int, int]:
+    """Send the slice's rows by COPY, as CSV that Arrow writes; return how many, and how many the server took."""
+    from pyarrow import csv
+
+    rows, options = 0, csv.WriteOptions(include_header=False)
+    listed = ", ".join(map(quoted, names))
+    cursor = connection.cursor()
+    with cursor.copy(f"COPY {table} ({listed}) FROM STDIN (FORMAT csv)") as copy:
+        for batch in _batches(delivery, there, with_marks=table == _STAGED):
+            text = io.BytesIO()
+            csv.write_csv(batch, text, options)
+            copy.write(text.getbuffer())
+            rows += batch.num_rows
+    return rows, cursor.rowcount
+
+
+def _batches(delivery: Delivery, there: Mapping[str, There], *, with_marks: bool) -> Iterator[pa.RecordBatch]:
+    """Yield the slice's rows as text that PostgreSQL reads, with their labels, and whether they went `with_marks`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names, where = [name for name, _ in delivery.columns], f"{delivery.publish}@{delivery.label_text}"
+    marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
+    for batch in batches_of(delivery.files, names + marks):
+        columns = []
+        for at, (name, kind) in enumerate(delivery.columns):
+            into = there[name.lower()]
+            refuse_inexact(batch.column(at), into.stored, where)
+            columns.append(_as_text(batch.column(at), kind, is_array=into.stored.is_array))
+        if delivery.is_by_label:
+            label = pa.scalar(delivery.label_text)
+            labels = batch[delivery.label_column] if delivery.label_column else None
+            columns.append(pc.coalesce(labels, label) if labels is not None else pa.repeat(label, batch.num_rows))
+        if with_marks:
+            gone = batch[delivery.deleted_column] if delivery.deleted_column else None
+            never = pa.repeat(pa.scalar(value=False), batch.num_rows)
+            columns.append(never if gone is None else pc.fill_null(gone, fill_value=False))
+        yield pa.RecordBatch.from_arrays(columns, names=[str(at) for at in range(len(columns))])
+
+
+def _as_text(column: pa.Array, spark_type: str, *, is_array: bool) -> pa.Array:
+    """Return what Arrow's CSV cannot say as the text that PostgreSQL reads: bytes, arrays, and JSON for the rest."""
+    import pyarrow as pa
+
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return pa.array([None if value is None else f"\\x{value.hex()}" for value in column.to_pylist()], pa.string())
+    if is_plain(spark_type):
+        return column
+    values = column.to_pylist(maps_as_pydicts="lossy")
+    write = _array_text if is_array and element_of(spark_type) else plain_text
+    return pa.array([None if value is None else write(value) for value in values], pa.string())
+
+
+def _array_text(values: Sequence[Any]) -> str:
+    """Write an array as PostgreSQL reads it: `{1,NULL,"a, b"}`."""
+    return "{" + ",".join("NULL" if value is None else _element_text(value) for value in values) + "}"
+
+
+def _element_text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return _array_text(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        value = f"\\x{value.hex()}"
+    elif isinstance(value, dict):
+        value = plain_text(value)
+    text = str(value)
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,104 @@
+"""Describes the columns of a destination in PostgreSQL by its catalog: what each stores exactly, and compares how.
+
+A domain is described by its base type and an array by its elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.exact_values import Holds, StoredColumn
+from waterclock.connectors.postgres.database import table_of
+from waterclock.flow.declarations import Unit
+
+if TYPE_CHECKING:
+    from waterclock.connectors.postgres.database import Connection
+
+_COLUMNS = """
+WITH RECURSIVE of (number, name, said, type, modifier, is_array, collation_of) AS (
+  SELECT attnum, attname::text, format_type(atttypid, atttypmod), atttypid, atttypmod, false, attcollation
+  FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
+UNION ALL
+  SELECT of.number, of.name, of.said, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END,
+    CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE of.modifier END, of.is_array OR t.typtype <> 'd', of.collation_of
+  FROM of JOIN pg_type AS t ON t.oid = of.type WHERE t.typtype = 'd' OR t.typcategory = 'A' AND t.typelem <> 0
+)
+SELECT of.name, of.said, t.typname::text, of.modifier, of.is_array, t.typcategory = 'S',
+  t.typname IN ('citext', 'bpchar') OR NOT coalesce(c.collisdeterministic, true)
+FROM of JOIN pg_type AS t ON t.oid = of.type LEFT JOIN pg_collation AS c ON c.oid = of.collation_of
+WHERE NOT (t.typtype = 'd' OR t.typcategory = 'A' AND t.typelem <> 0) ORDER BY of.number"""
+_MONEY = "SELECT '1.5'::money::numeric IN (1.5, 2), scale(1::money::numeric)"
+_SECOND = 1 << 12  # of the fields that an interval keeps
+_ALL_FIELDS = 0x7FFF
+_ALL_DIGITS = 0xFFFF
+_HEADER = 4  # of a modifier's bytes
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """A column of the destination. `is_coarse`: its type or collation takes different texts for one, as citext does."""
+
+    name: str
+    stored: StoredColumn
+    is_text: bool = False
+    is_coarse: bool = False
+
+
+def columns_there(connection: Connection, unit: Unit) -> dict[str, There]:
+    """Return the table's columns by their names in lower case."""
+    rows = connection.execute(_COLUMNS, (table_of(unit),)).fetchall()
+    there = {}
+    for name, said, kind, modifier, is_array, is_text, is_coarse in rows:
+        column = StoredColumn(str(name), str(said), is_array=bool(is_array))
+        stored = _money(connection, column) if kind == "money" else _stored(column, str(kind), int(modifier))
+        there[str(name).lower()] = There(str(name), stored, bool(is_text), bool(is_coarse))
+    return there
+
+
+def _stored(column: StoredColumn, kind: str, modifier: int) -> StoredColumn:
+    """Return what a column of a base type stores; `modifier` is what stands behind the type in parentheses, as kept."""
+    if kind == "interval":
+        return _interval(column, modifier)
+    if kind in _FIXED:
+        return replace(column, **_FIXED[kind])
+    if kind in _TIMES:
+        return replace(column, **_TIMES[kind], places=modifier if modifier >= 0 else None)
+    if kind == "numeric" and modifier >= _HEADER:
+        return replace(column, holds=Holds.DECIMAL, places=(((modifier - _HEADER) & 2047) ^ 1024) - 1024)
+    if kind in {"varchar", "bpchar"}:
+        length = modifier - _HEADER if modifier >= _HEADER else None
+        return replace(column, holds=Holds.TEXT, length=length, forgets_blanks=kind == "bpchar")
+    return column
+
+
+_FIXED: Mapping[str, Mapping[str, Any]] = {
+    "float4": {"holds": Holds.FLOAT, "bits": 24},
+    "float8": {"holds": Holds.FLOAT, "bits": 53},
+    "date": {"holds": Holds.DATE},
+    "name": {"holds": Holds.TEXT, "length": 63, "is_in_bytes": True},
+    "char": {"holds": Holds.TEXT, "length": 1, "is_in_bytes": True},
+}
+_TIMES: Mapping[str, Mapping[str, Any]] = {
+    "timestamp": {"holds": Holds.TIMESTAMP, "has_zone": False},
+    "timestamptz": {"holds": Holds.TIMESTAMP},
+    "time": {"holds": Holds.TIME, "has_zone": False},
+    "timetz": {"holds": Holds.TIME},
+}
+
+
+def _interval(column: StoredColumn, modifier: int) -> StoredColumn:
+    fields, digits = (modifier >> 16) & _ALL_FIELDS, modifier & _ALL_DIGITS
+    if modifier >= 0 and fields != _ALL_FIELDS and not fields & _SECOND:
+        return replace(column, refuses="keeps some fields of an interval only")
+    places = digits if modifier >= 0 and digits != _ALL_DIGITS else None
+    return replace(column, holds=Holds.INTERVAL, places=places)
+
+
+def _money(connection: Connection, column: StoredColumn) -> StoredColumn:
+    """Return what a column of money stores, which follows the locale of the server (lc_monetary)."""
+    row = connection.execute(_MONEY).fetchone()
+    if row is None or not row[0]:
+        return replace(column, refuses="reads numbers by a locale (lc_monetary) that writes them in another way")
+    return replace(column, holds=Holds.DECIMAL, places=int(row[1]))
