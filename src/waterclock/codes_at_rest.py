@@ -311,13 +311,13 @@ CONNECTORS: Mapping[str, Code] = {
     ),
     "E806": Code(
         "a broken row in a file",
-        "A row has too few or too many fields, is no JSON, or holds a value that is not of its declared type. The file "
-        "and the line are named. The whole batch is refused and nothing of it is visible; it is made when the file is "
-        "mended.",
+        "A row has too few or too many fields or a quote that is not closed, is no JSON, or holds a value that is not "
+        "of its declared type. The file and the line are named. The whole batch is refused and nothing of it is "
+        "visible; it is made when the file is mended.",
     ),
     "E807": Code(
         "a file that cannot be read",
-        "The file is damaged, was cut off while it was sent, vanished, or was put anew while it was read; or it is an "
+        "The file is damaged, was cut off while it was sent, vanished, or changed while it was read; or it is an "
         "object whose name has a control character or an empty part, and what lies beside it cannot be listed either. "
         "Nothing was taken of it. One that another table has archived meanwhile is read in the archive, at the next "
         "attempt.",

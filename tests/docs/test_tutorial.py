@@ -18,6 +18,7 @@ from tests.receiving import free_port
     [
         "tutorial.md",
         "howto/your-own-data.md",
+        "howto/dirty-csv.md",
         "howto/receive-events.md",
         "howto/rename-a-table.md",
         "howto/coming-from-airflow.md",

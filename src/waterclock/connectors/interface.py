@@ -91,7 +91,7 @@ class Item:
 
     `stamp` is its arrival; it may lie after now, which the engine caps. `is_archived`: it was moved out of the way; an
     item that a manifest lists and that is not archived was left behind by a crash, and is to be archived again.
-    `positions`: the item is a range of a log.
+    `positions`: the item is a range of a log. `changed`: the last change of a file, as it was listed.
     """
 
     name: str
@@ -100,6 +100,7 @@ class Item:
     path: str
     is_archived: bool = False
     positions: Positions | None = None
+    changed: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,9 @@ class Collected:
     `seen` are the columns that the source had, taken or not, with their Spark types (STRING where it says none);
     `seen_by_label` those of each label, where the source keeps old columns with old rows. `may_lack`: the rows are
     objects, none of which needs all fields: a column of the table that no row of a batch has is NULL. `notes`: what the
-    user of a run should know of how the source was read; each is shown once in a run.
+    user of a run should know of how the source was read; each is shown once in a run. `require_unchanged` is called
+    after the one action and before the commit: it raises where what was read is not what was listed. `values`: by
+    column, in lower case, the SQL of the value that its text has; of columns whose other values are set aside.
     """
 
     frame: DataFrame
@@ -205,6 +208,8 @@ class Collected:
     seen_by_label: Mapping[datetime, Mapping[str, str]] = field(default_factory=dict)
     may_lack: bool = False
     notes: tuple[str, ...] = ()
+    require_unchanged: Callable[[], None] = nothing_held
+    values: Mapping[str, str] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -221,6 +226,15 @@ class Collector(Protocol):
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Say in our words what an error met while a frame of this collector was evaluated means; None: not ours."""
+        ...
+
+
+@runtime_checkable
+class TextSource(Collector, Protocol):
+    """A source of texts, which options of a unit say how to read."""
+
+    def value_of_text(self, unit: Unit, text: str, type_text: str, zone: str) -> str:
+        """Return the SQL of what a text (SQL) means as a type, NULL where it means nothing."""
         ...
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -93,11 +94,16 @@ def _time_texts(column: pa.Array) -> pa.Array:
 
 
 def plain_text(value: Any) -> str:
-    """Write a value as JSON: instants in UTC with a Z, decimals and what is no number as text, bytes in hexadecimal."""
+    """Write a value as JSON: instants in UTC with a Z, decimals and what is no number as text, bytes in base64."""
     try:
         return _ENCODER.encode(value)
     except ValueError:
         return json.dumps(without_nan(value), default=_plain, ensure_ascii=False)
+
+
+def base64_text(value: bytes) -> str:
+    """Write bytes as base64, as Spark's JSON does, and as collects of files read BINARY."""
+    return b64encode(value).decode()
 
 
 def instant_text(value: datetime) -> str:
@@ -114,7 +120,7 @@ def _plain(value: object) -> object:
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, bytes):
-        return value.hex()
+        return base64_text(value)
     return str(value)
 
 

@@ -8,16 +8,22 @@ from __future__ import annotations
 import csv
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Context, Decimal, InvalidOperation
+from functools import partial
+from itertools import islice
 from urllib.parse import unquote
 
 from waterclock.connectors.column_matching import match
-from waterclock.connectors.files.file_schemas import bytes_of, shapes_of, text_of, unreadable
+from waterclock.connectors.files.csv_records import quotes_of, records
+from waterclock.connectors.files.encodings import bytes_of, text_of
+from waterclock.connectors.files.file_schemas import shapes_of, unreadable
 from waterclock.connectors.files.fixed_width import width_of
 from waterclock.connectors.files.misfits import MISFIT, REFUSED
+from waterclock.connectors.files.number_texts import as_of_python, is_number
 from waterclock.connectors.files.reading_options import Reading
 from waterclock.connectors.files.xml_documents import first_fault
 from waterclock.connectors.files.zips import is_member, told_name
@@ -35,6 +41,7 @@ _REFUSED = re.compile(re.escape(REFUSED) + r"\|(.*?)\|(.*?)\|(.*?)\|", re.DOTALL
 _MISFIT = re.compile(re.escape(MISFIT) + r"\|(?:file:/*)?(.*?)\|")
 _MISFIT_VALUE = re.compile(re.escape(MISFIT) + r"\|.*?\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _RECORD = re.compile(r"Malformed records are detected in record parsing: (.*?)\.?\s*\n?Parse Mode: FAILFAST")
+_AS_SQL = Reading()
 _ALL_DIGITS = Context(prec=1_000_000)
 _FURTHER = 100_000
 _MOST_LINES = 5
@@ -158,21 +165,18 @@ def _looked_at(path: str, reading: Reading, columns: Columns) -> Iterator[tuple[
 def _looked_at_csv(
     path: str, reading: Reading, names: list[str], types: Mapping[str, str]
 ) -> Iterator[tuple[int, str | None]]:
+    delimiter = reading.delimiter_of(path)
     with text_of(path, reading.encoding) as file:
-        rows = csv.reader(file, delimiter=reading.delimiter_of(path), **reading.dialect)
-        head = reading.has_header
-        for row in rows:
-            if not row:
-                continue
-            if head:
-                head = False
-                continue
-            if len(row) != len(names):
+        found = records(file, quotes_of(reading, delimiter))
+        for record in islice(found, int(reading.has_header), None):
+            row = next(csv.reader([record.text], delimiter=delimiter, **reading.dialect), [])
+            if record.is_open or len(row) != len(names):
                 if not reading.keeps_unread:
-                    yield rows.line_num, f"it has {len(row)} fields where {len(names)} are expected"
+                    wrong = f"it has {len(row)} fields where {len(names)} are expected"
+                    yield record.line, "a quote in it is not closed" if record.is_open else wrong
                 continue
             values = {name: value for name, value in zip(names, row, strict=True) if value not in ("", reading.null)}
-            yield rows.line_num, _misfits(values, types)
+            yield record.line, _misfits(values, types, reading)
 
 
 def _looked_at_json(path: str, reading: Reading, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
@@ -213,7 +217,7 @@ def _looked_at_fixed(path: str, reading: Reading, types: Mapping[str, str]) -> I
             continue
         fields = {each.name: text[each.first - 1 : each.last].strip() for each in reading.positions}
         there = {name: value for name, value in fields.items() if value not in ("", reading.null)}
-        yield number, _misfits(there, types)
+        yield number, _misfits(there, types, reading)
 
 
 def _numbered(path: str, reading: Reading) -> Iterator[tuple[int, str]]:
@@ -223,9 +227,12 @@ def _numbered(path: str, reading: Reading) -> Iterator[tuple[int, str]]:
                 yield number, line
 
 
-def _misfits(values: Mapping[str, str], types: Mapping[str, str]) -> str | None:
+def _misfits(values: Mapping[str, str], types: Mapping[str, str], reading: Reading = _AS_SQL) -> str | None:
     for name, value in values.items():
-        if name in types and not _fits(value, types[name].lower()):
+        if name not in types:
+            continue
+        text = as_of_python(value, reading) if is_number(types[name]) else value
+        if text is None or not _fits(text, types[name].lower()):
             return f"{name} is {value!r}, which is no {types[name]}"
     return None
 
@@ -258,5 +265,6 @@ def _in_range(number: int, bits: int) -> bool:
 
 _PARSERS: Mapping[str, Callable[[str], object]] = {
     **dict.fromkeys(("float", "double", "real"), float),
+    "binary": partial(b64decode, validate=True),
     **dict.fromkeys(("date", "timestamp", "timestamp_ntz"), datetime.fromisoformat),
 }

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from waterclock.connectors.files import landed_names
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.markers import has_marker
 from waterclock.connectors.files.name_stamps import CLOCK_AFTER_STAMP, wrong_stamp
+from waterclock.connectors.files.number_texts import wrong_numbers
 from waterclock.connectors.files.originals import RAW, keeps_times, rows_of_files
 from waterclock.connectors.files.originals import TYPES as RAW_TYPES
 from waterclock.connectors.files.origins import told_apart, with_file_names
@@ -70,7 +72,9 @@ _READING_OPTIONS = {
     "escape": Option(help='what stands before a quote inside of quotes; the quote itself, as in ""'),
     "encoding": Option(help="the files' encoding; UTF-8"),
     "null": Option(help="the text that means NULL in a CSV file; empty"),
-    "multiline": Option("flag", help="whether a quoted CSV field or a JSON value may span lines; false"),
+    "multiline": Option("flag", help="whether a JSON value may span lines; false. A quoted CSV field always may"),
+    "decimal": Option(help="what stands before the fraction of numbers in CSV, XML and fixed width, as ','; a point"),
+    "thousands": Option(help="what parts the thousands of such numbers, such as '.' or a blank; nothing"),
     "timestamp_format": Option(help="a Spark datetime pattern for TIMESTAMP columns; ISO 8601"),
     "date_format": Option(help="a Spark datetime pattern for DATE columns; ISO 8601"),
     "rows": Option(help="where the records of a JSON document are, such as data.items; of XML, the element of a row"),
@@ -119,7 +123,7 @@ def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable
     """Return what does not go together in the options of a unit."""
     if what == "collect":
         wrong = wrong_raw(options) if options.get("format") == RAW else wrong_reading(options, path)
-        return chain(wrong, _wrong_stamp(options, path))
+        return chain(wrong, wrong_numbers(options), _wrong_stamp(options, path))
     return wrong_writing(options) if what == "publish" else ()
 
 
@@ -227,6 +231,12 @@ class FilesCollector:
         found = explain(error, self._reading(unit), told_apart(columns)[0])
         return None if found is None else name_as_landed(found, self._reading(unit))
 
+    def value_of_text(self, unit: Unit, text: str, type_text: str, zone: str) -> str:
+        """Return the SQL of the value that a text has by the unit's options, such as `date_format`; NULL for none."""
+        from waterclock.connectors.files.scanning import value_of_text
+
+        return value_of_text(text, type_text, zone, self._reading(unit))
+
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
         """All complete files of the unit, new and archived, oldest first; and what is left alone."""
         names = _names_of(unit)
@@ -240,6 +250,16 @@ class FilesCollector:
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
         """Read files into one frame, each row with the label its file was taken by."""
+        from waterclock.connectors.files.unchanged import require_unchanged
+
+        read = [item for taken in items.values() for item in taken]
+        collected = self._read_items(spark, unit, items, columns, zone)
+        check = partial(require_unchanged, self._landing(unit), _names_of(unit), read)
+        return replace(collected, require_unchanged=check, notes=_notes(unit, read))
+
+    def _read_items(
+        self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
+    ) -> Collected:
         if _is_raw(unit):
             return self._raw(spark, unit, items, columns)
         from waterclock.connectors.files.scanning import scan
@@ -262,7 +282,6 @@ class FilesCollector:
             close=scanned.close,
             seen=scanned.seen_in(),
             seen_by_label=by_label,
-            notes=_notes(unit, (item for taken in items.values() for item in taken)),
         )
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:

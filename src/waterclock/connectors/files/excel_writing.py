@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any
 
+from waterclock.connectors.sealed import base64_text
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def write_workbook(
 ) -> int:
     """Write a workbook of one sheet; give its number of rows. Instants are UTC, as Excel has no zones.
 
-    A number of more digits than Excel keeps is a text, as is a date before 1900; bytes are hexadecimal and what is
+    A number of more digits than Excel keeps is a text, as is a date before 1900; bytes are base64 and what is
     nested is JSON. A text is never a formula, whatever it begins with.
     Raises  E888 without the library; E889 for more rows or longer texts than Excel takes, and signs that it does not
     """
@@ -85,7 +86,7 @@ def _told(value: Any) -> Any:  # noqa: PLR0911 - a return a type
         return told if told.year >= _FIRST_YEAR else told.isoformat(sep=" ")
     if isinstance(value, date):
         return value if value.year >= _FIRST_YEAR else value.isoformat()
-    return value.hex() if isinstance(value, bytes) else json.dumps(value, default=str, ensure_ascii=False)
+    return base64_text(value) if isinstance(value, bytes) else json.dumps(value, default=str, ensure_ascii=False)
 
 
 def _beyond(why: str) -> WaterclockError:

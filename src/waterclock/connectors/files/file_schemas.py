@@ -7,18 +7,17 @@ scan, and columns are put together by name.
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import re
-from bz2 import BZ2File
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from io import TextIOWrapper
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from waterclock.connectors.column_matching import Found
 from waterclock.connectors.files import avro_reading, excel_reading
+from waterclock.connectors.files.encodings import bytes_of, text_of
 from waterclock.connectors.files.json_records import found_in
 from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.connectors.files.reading_options import Reading, wrong_of_xml
@@ -38,13 +37,16 @@ _HEAD, _HEADS = 64 << 10, 100
 class Shape:
     """Files that one scan reads: all of one format, with the same columns at the same places.
 
-    `is_whole`: these are all columns that they have.
+    `is_whole`: these are all columns that they have. `is_by_record`: CSV that is read record by record, for lines do
+    not part its rows, or Spark does not know its encoding; `compression` is that of such files.
     """
 
     format: str
     delimiter: str
     found: tuple[Found, ...]
     is_whole: bool = True
+    is_by_record: bool = False
+    compression: str = ""
 
 
 def shapes_of(
@@ -53,12 +55,14 @@ def shapes_of(
     columns: Columns,
     *,
     keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None = None,
+    by_record: Callable[[Sequence[str]], AbstractSet[str]] | None = None,
 ) -> Mapping[Shape, list[str]]:
     """Put files together that one scan can read, in the order given.
 
     JSON has no head: up to 8 MB of files are read through for their keys; beyond, `keys_of_many` is asked if the list
     is open, or if it does not show at once that all its columns are spelt as they are declared: Spark would find no
-    other spelling. Else what a closed list leaves out is not known.
+    other spelling. Else what a closed list leaves out is not known. `by_record` returns the files of CSV that are to be
+    read so.
     Raises  E807 for a file whose head cannot be read, E809 for formats that do not go together
     """
     formats = {FORMATS[kind[0]] for path in paths if (kind := format_of(Path(path).name))}
@@ -91,31 +95,13 @@ def shapes_of(
         return tuple(map(Found, names))
 
     shapes: dict[Shape, list[str]] = {}
+    apart = by_record(paths) if by_record is not None and formats == {"csv"} else frozenset[str]()
     for path, shape in zip(paths, each_of(paths, shape_of, at=paths[0]), strict=True):
+        if path in apart:
+            kind = format_of(Path(path).name)
+            shape = replace(shape, is_by_record=True, compression=kind[1] if kind else "")  # noqa: PLW2901
         shapes.setdefault(shape, []).append(path)
     return shapes
-
-
-def text_of(path: str, encoding: str) -> IO[str]:
-    """Open a file as text, whatever its compression."""
-    codec = "utf-8-sig" if encoding.upper() in ("UTF-8", "UTF8") else encoding
-    return TextIOWrapper(bytes_of(path), encoding=codec, newline="")
-
-
-def bytes_of(path: str) -> IO[bytes]:
-    """Open a file for its bytes, whatever its compression; they are read in a stream."""
-    kind = format_of(Path(path).name)
-    compression = kind[1] if kind else ""
-    if not compression:
-        return opened(path)
-    file = opened(path) if is_remote(path) else path
-    if compression == "gz":
-        return cast("IO[bytes]", gzip.open(file, "rb"))
-    if compression == "bz2":
-        return BZ2File(file)
-    import pyarrow as pa
-
-    return cast("IO[bytes]", pa.input_stream(file, compression="zstd"))
 
 
 def unreadable(path: str, error: BaseException) -> WaterclockError:

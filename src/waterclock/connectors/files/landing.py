@@ -196,7 +196,8 @@ def _archived(landing: Landing, names: Names, wanted: Collection[str]) -> list[I
 
 
 def _item(one: Candidate, *, is_archived: bool) -> Item:
-    return Item(one.name, one.stamp, one.look().size, one.path, is_archived)
+    found = one.look()
+    return Item(one.name, one.stamp, found.size, one.path, is_archived, changed=found.changed)
 
 
 def _unfit_or_gone(one: Candidate, names: Names, landing: Landing, now: datetime) -> Report | None:

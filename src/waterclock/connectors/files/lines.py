@@ -29,7 +29,7 @@ LINE = f"""CASE WHEN {_ID} - {_COUNTED}.first BETWEEN 0 AND {_COUNTED}.rows - 1
     THEN {_COUNTED}.before + ({_ID} - {_COUNTED}.first) + 1
         + size(filter({_COUNTED}.skipped, each -> each <= {_ID} - {_COUNTED}.first)) END"""
 UNKNOWN = f"CAST(NULL AS {TYPES['row']})"
-_SAME_LINES = frozenset(("UTF-8", "UTF8", "ISO-8859-1", "US-ASCII"))
+SAME_LINES = frozenset(("UTF-8", "UTF8", "ISO-8859-1", "US-ASCII"))
 _BLANK = r"value RLIKE '^[\\x00-\\x20]*$'"
 _PART = 33  # an id is the number of the task, and below these bits that of the row in it
 _MOST_SKIPPED = 10_000
@@ -51,7 +51,7 @@ class _Part:
 
 def has_lines(reading: Reading) -> bool:
     """Tell whether lines can be counted: a row is a line, and its end is the same byte in the files' encoding."""
-    return not reading.is_multiline and reading.encoding.upper() in _SAME_LINES
+    return not reading.is_multiline and reading.encoding.upper() in SAME_LINES
 
 
 def counted(

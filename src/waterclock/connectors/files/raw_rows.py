@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import Taken, seen_of
-from waterclock.connectors.files import avro_reading, excel_reading
+from waterclock.connectors.files import avro_reading, csv_records, excel_reading
 from waterclock.connectors.files.by_python import NUMBER, Reader, read_by_python
+from waterclock.connectors.files.csv_records import IS_OPEN, TEXT
 from waterclock.connectors.files.file_schemas import Shape
 from waterclock.connectors.files.fixed_width import fields
 from waterclock.connectors.files.json_records import RECORD, records
 from waterclock.connectors.files.lines import BESIDE, LINE, counted, has_lines
 from waterclock.connectors.files.misfits import PATH, refused
+from waterclock.connectors.files.number_texts import is_number, is_of_sql
 from waterclock.connectors.files.reading_options import Reading
 from waterclock.flow.declarations import Value
 from waterclock.flow.origins import TYPES
@@ -23,10 +25,8 @@ from waterclock.storage.slices.sieve import UNREAD
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-_NUMBERS = frozenset(
-    "tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split()
-)
 _NEAR = frozenset(("float", "real", "double"))
+_READ = "_waterclock_read"
 _NESTED = ("struct", "array", "map")
 
 
@@ -124,12 +124,51 @@ def _without_metadata(kind: Any) -> Any:
 
 
 def _csv(asked: Asked) -> RawRows:
+    asked = replace(asked, reading=replace(asked.reading, is_multiline=False))
     names = asked.by_place
-    types = {name: _exact(asked.by_source[name].type) if name in asked.by_source else "STRING" for name in names}
+    types = {
+        name: _exact(asked.by_source[name].type, asked.reading) if name in asked.by_source else "STRING"
+        for name in names
+    }
+    if asked.shape.is_by_record:
+        return _csv_by_record(asked, names, types)
     ddl = _ddl_of_lines(names, types, asked.reading)
     reader = reader_of(asked.spark, "csv", asked.reading, asked.zone, delimiter=asked.shape.delimiter).schema(ddl)
     raw = RawRows(reader.csv(asked.places), names, types, asked.seen)
     return _with_lines(asked, _with_unread(asked, raw), header=asked.reading.has_header)
+
+
+def _csv_by_record(asked: Asked, names: Mapping[str, str], types: Mapping[str, str]) -> RawRows:
+    """Have workers split files into records, and Spark's own reader of CSV read each of these."""
+    shape = asked.shape
+    split = csv_records.reader_of(asked.reading, shape.delimiter, shape.compression)
+    frame = read_by_python(asked.spark, asked.paths, split, f"{TEXT} STRING, {IS_OPEN} BOOLEAN")
+    reading = replace(asked.reading, keeps_unread=True, encoding="UTF-8")  # a record is text already
+    options = _options("csv", reading, asked.zone, shape.delimiter) | {"multiLine": True}
+    read = _from_text("csv", f"CASE WHEN NOT {IS_OPEN} THEN {TEXT} END", _ddl_of_lines(names, types, reading), options)
+    wrong = f"{IS_OPEN} OR {_READ}.{UNREAD} IS NOT NULL"
+    told = refused(PATH, "a row", TEXT)
+    unread = "CAST(NULL AS STRING)"
+    if asked.reading.keeps_unread:
+        text = ", ".join(f"{quoted(name)} STRING" for name in (*names.values(), UNREAD))
+        is_text = f"{_from_text('csv', TEXT, text, options)}.{UNREAD} IS NULL"
+        told = f"CASE WHEN NOT {IS_OPEN} AND {is_text} THEN {refused(PATH, 'a value of a row', TEXT)} END"
+        unread = f"CASE WHEN {wrong} THEN {TEXT} END"
+    rows = frame.selectExpr("*", f"{read} AS {_READ}").selectExpr(
+        TEXT,
+        IS_OPEN,
+        NUMBER,
+        PATH,
+        f"CASE WHEN {wrong} THEN {told} ELSE {_READ} END AS {_READ}",
+        f"{unread} AS {UNREAD}",
+    )
+    return RawRows(rows, names, types, asked.seen, path=PATH, row=NUMBER, within=_READ, unread=UNREAD)
+
+
+def _from_text(format_name: str, text: str, schema: str, options: Mapping[str, Value]) -> str:
+    """Return the SQL that reads a text (SQL) as a row of a format."""
+    pairs = ", ".join(f"{sql_text(name)}, {sql_text(_said(value))}" for name, value in options.items())
+    return f"from_{format_name}({text}, {sql_text(schema)}, map({pairs}))"
 
 
 def _json(asked: Asked) -> RawRows:
@@ -152,7 +191,7 @@ def _json(asked: Asked) -> RawRows:
 def _xml(asked: Asked) -> RawRows:
     names = asked.by_name
     types = {
-        found.name: _exact(asked.by_source[found.name].type)
+        found.name: _exact(asked.by_source[found.name].type, asked.reading)
         if found.name in asked.by_source
         else (found.type or "STRING")
         for found in asked.shape.found
@@ -190,9 +229,8 @@ def _with_unread(asked: Asked, raw: RawRows) -> RawRows:
     if not asked.reading.keeps_unread:
         return raw
     options = _options(asked.shape.format, asked.reading, "UTC", asked.shape.delimiter)
-    pairs = ", ".join(f"{sql_text(name)}, {sql_text(_said(value))}" for name, value in options.items())
     schema = ", ".join(f"{quoted(name)} STRING" for name in (*raw.names.values(), UNREAD))
-    as_text = f"from_{asked.shape.format}({UNREAD}, {sql_text(schema)}, map({pairs}))"
+    as_text = _from_text(asked.shape.format, UNREAD, schema, options)
     return replace(
         raw,
         unread=f"CASE WHEN {UNREAD} IS NOT NULL THEN CASE WHEN {as_text}.{UNREAD} IS NOT NULL THEN {UNREAD} "
@@ -280,15 +318,23 @@ def _ddl_of_lines(names: Mapping[str, str], types: Mapping[str, str], reading: R
 
 
 def _type_to_read(taken: Taken | None) -> str:
-    """Return the type that Spark's reader is asked for. A number of JSON may stand in quotes: it is read as text."""
-    if taken is None or taken.type.lower().partition("(")[0] in _NUMBERS:
+    """Return the type that Spark's reader is asked for. A number of JSON may stand in quotes: it is read as text.
+
+    So are bytes, which are base64: what is none is a value of another type, and no broken line.
+    """
+    if taken is None or is_number(taken.type) or taken.type.lower() == "binary":
         return "STRING"
     return read_within(taken.type)
 
 
-def _exact(type_text: str) -> str:
-    """Return the type that Spark's reader is asked for: it would round a DECIMAL, and take 7,125 for 7125."""
-    return "STRING" if decimal_of(type_text) else read_within(type_text)
+def _exact(type_text: str, reading: Reading) -> str:
+    """Return the type that Spark's reader is asked for: it would round a DECIMAL, and take 7,125 for 7125.
+
+    Of BINARY it would give the bytes of the text, not those that the text means. It knows one way to write numbers.
+    """
+    is_text = decimal_of(type_text) is not None or type_text.upper() == "BINARY"
+    is_text = is_text or (is_number(type_text) and not is_of_sql(reading))
+    return "STRING" if is_text else read_within(type_text)
 
 
 def _nested_type(taken: Taken | None) -> str:

@@ -65,6 +65,8 @@ class Reading:
     null: str = ""
     timestamp_format: str | None = None
     date_format: str | None = None
+    decimal: str = "."
+    thousands: str = ""
     is_multiline: bool = False
     rows: tuple[str, ...] = ()
     outer: tuple[Outer, ...] = ()
@@ -114,6 +116,8 @@ def reading_of(options: Mapping[str, Any]) -> Reading:
         null=text("null"),
         timestamp_format=text("timestamp_format") or None,
         date_format=text("date_format") or None,
+        decimal=text("decimal") or ".",
+        thousands=text("thousands"),
         is_multiline=bool(options.get("multiline", False)),
         rows=rows,
         outer=outer_of(text("outer"), rows) if text("outer") else (),
@@ -215,6 +219,10 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
         except WaterclockError as error:
             found.append(name)
             yield Wrong(error.code, name, error.what, error.why or "", error.fix or "")
+    encoding = str(options.get("encoding") or "UTF-8")
+    if not _is_encoding(encoding):
+        why = "no encoding of that name is known"
+        yield Wrong("E335", "encoding", f"encoding is {encoding!r}", why, "such as encoding 'UTF-16' or 'windows-1252'")
     kind = format_of(path)
     wanted = _NEEDS.get(kind[0]) if kind else None
     if wanted and not options.get(wanted[0]):
@@ -224,6 +232,13 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
         if (wrong := wrong_of_xml(reading)) is not None:
             option = "rows" if len(reading.rows) > 1 else "outer"
             yield Wrong(wrong.code, option, wrong.what, wrong.why or "", wrong.fix or "")
+
+
+def _is_encoding(name: str) -> bool:
+    try:
+        return isinstance("".encode(name), bytes)
+    except LookupError:
+        return False
 
 
 _OF_RAW = frozenset({"format", "stamp", "stamp_zone", "settle"})

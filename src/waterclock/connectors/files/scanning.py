@@ -19,10 +19,12 @@ from waterclock.connectors.column_matching import Matched, Taken, match
 from waterclock.connectors.files.file_schemas import Shape, shapes_of
 from waterclock.connectors.files.json_records import RECORD, WHOLE, records
 from waterclock.connectors.files.misfits import refused
+from waterclock.connectors.files.number_texts import as_of_sql, is_number
 from waterclock.connectors.files.origins import by_file
 from waterclock.connectors.files.own_copies import name_as_landed
 from waterclock.connectors.files.raw_rows import Asked, RawRows, literal, raw_rows, reader_of
 from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.spanning import read_by_record
 from waterclock.connectors.files.zips import as_of_zips, unpacked
 from waterclock.connectors.interface import nothing_held
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant
@@ -109,7 +111,13 @@ def _scan_files(
     time: str | None,
     has_rows: bool,
 ) -> Scanned:
-    shapes = shapes_of(paths, reading, columns, keys_of_many=partial(_inferred, spark, reading))
+    shapes = shapes_of(
+        paths,
+        reading,
+        columns,
+        keys_of_many=partial(_inferred, spark, reading),
+        by_record=partial(read_by_record, spark, reading),
+    )
     frames: list[DataFrame] = []
     seen: list[tuple[Mapping[str, str], Sequence[str]]] = []
     left_out: dict[str, None] = {}
@@ -209,15 +217,19 @@ def _as_type(raw: RawRows, taken: Taken, zone: str, reading: Reading) -> str:
         return f"coalesce({narrowed(value, taken.type)}, CASE WHEN {value} IS NOT NULL THEN {told} END)"
     if found.lower() != "string":
         return f"CAST({value} AS {taken.type})"
-    return f"coalesce({_parsed(value, taken.type, zone, reading)}, {wrong})"
+    return f"coalesce({value_of_text(value, taken.type, zone, reading)}, {wrong})"
 
 
-def _parsed(value: str, type_name: str, zone: str, reading: Reading) -> str:
-    """Return what a text means as a type; NULL where it means nothing."""
+def value_of_text(value: str, type_name: str, zone: str, reading: Reading) -> str:
+    """Return the SQL of what a text means as a type; NULL where it means nothing."""
     kind = type_name.upper()
+    if is_number(type_name):
+        return parsed(as_of_sql(value, reading), type_name)
     if kind in ("TIMESTAMP", "TIMESTAMP_NTZ") and reading.timestamp_format:
         at = f"try_to_timestamp({value}, {sql_text(reading.timestamp_format)})"
         return f"to_utc_timestamp({at}, {sql_text(zone)})" if kind == "TIMESTAMP" else f"CAST({at} AS {kind})"
+    if kind == "BINARY":
+        return f"try_to_binary({value}, 'base64')"
     if kind == "DATE" and reading.date_format:
         return f"CAST(try_to_timestamp({value}, {sql_text(reading.date_format)}) AS DATE)"
     return instant(value, "STRING", zone) if kind == "TIMESTAMP" else parsed(value, type_name)

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from waterclock.connectors.sealed import flat, plain_text
+from waterclock.connectors.sealed import base64_text, flat, plain_text
 from waterclock.connectors.values import arrow_type, is_plain
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import written
@@ -56,7 +56,7 @@ def write_file(
 ) -> int:
     """Write a file and flush it to the disk; give its number of rows. A file that is there is overwritten.
 
-    In CSV and JSON instants are UTC with a Z, bytes are hexadecimal; CSV holds nested values as JSON.
+    In CSV and JSON instants are UTC with a Z, bytes are base64; CSV holds nested values as JSON.
     """
     write = _WRITERS[writing.format]
     with written(path) as file:
@@ -155,7 +155,7 @@ def _text(column: pa.Array, kind: str) -> pa.Array:
     import pyarrow as pa
 
     if pa.types.is_binary(column.type):
-        return pa.array([None if value is None else value.hex() for value in column.to_pylist()], pa.string())
+        return pa.array([None if value is None else base64_text(value) for value in column.to_pylist()], pa.string())
     return flat(column, kind, mark="Z")
 
 

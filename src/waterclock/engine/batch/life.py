@@ -244,7 +244,7 @@ class _Attempt:
             self.asked.clear(self.folder)
         self.sifted = written.sifted
         manifests = changed(written.manifests, bound.again, self.folder if written.sifted else None)
-        return Written(manifests, written.measures, written.sifted), made.notes
+        return Written(manifests, written.measures, written.sifted), made.notes.checked()
 
     def _write(self, claim: Claim, made: Made) -> Written:
         """Write and seal the slices, part by part."""

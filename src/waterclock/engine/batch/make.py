@@ -114,7 +114,10 @@ def _made(
             columns_of_source = noticed(work, table, gathered.collected, all_labels)
             fits = fitted(table, gathered.collected, known)
             frame, columns = with_endings(work, table, (fits.frame, fits.columns), all_labels, known, now)
-            shaped = conform(frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table))
+            shaped = conform(
+                frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table),
+                values=gathered.collected.values,
+            )  # fmt: skip
         except BaseException:
             gathered.collected.close()
             raise
@@ -124,11 +127,12 @@ def _made(
             left_out=(*shaped.left_out, *gathered.collected.left_out, *fits.left_out),
             after=gathered.after,
             close=gathered.collected.close,
+            require_unchanged=gathered.collected.require_unchanged,
             holds=columns_of_source.holds,
         )
         part = Part(all_labels, shaped.frame, gathered.collected.is_empty, through_of(table, shaped))
         if gathered.aside is not None:
-            part = _with_aside(table, part, shaped, gathered.aside)
+            part = _with_aside(table, part, shaped, gathered)
         return Made([part], _stored(table, shaped.schema), notes)
     if table.kind is Kind.TRANSFORM:
         open_again(work, spark, table, group.batches, bound.pins)
@@ -153,10 +157,15 @@ def _gathered(
     return gather(work, spark, table, group, bound.again, now, bound.owned)
 
 
-def _with_aside(table: Table, part: Part, kept: Conformed, aside: DataFrame) -> Part:
+def _with_aside(table: Table, part: Part, kept: Conformed, gathered: Gathered) -> Part:
     """Put the rows that were set aside beside those that were kept, all to go through the sieve of today."""
     loose, declared = loose_of(table), table.columns
-    came = conform(with_origins(table, aside), declared, kept.schema, table=table.name, may_lack=True, loose=loose)
+    if gathered.aside is None:
+        return part
+    came = conform(
+        with_origins(table, gathered.aside), declared, kept.schema, table=table.name, may_lack=True, loose=loose,
+        values=gathered.collected.values,
+    )  # fmt: skip
     if part.through is None or came.raw is None:
         return replace(part, frame=kept.frame.unionByName(came.frame, allowMissingColumns=True), of_nothing=False)
     frame = together(kept, came)

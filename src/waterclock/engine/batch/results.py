@@ -33,8 +33,9 @@ class Notes:
     `source` are positions in the source by label, for the manifest. `set_aside`, asked after the rows were written,
     counts what belongs to no window. `without_parent`, asked then with a label and how many rows were made of it,
     counts by reference those that name a parent which is not there. `left_out` are columns that a closed list does not
-    name. `after` is called once the group is recorded (files go to the archive); `close` in the end,
-    whatever came of it. `holds` says of labels why they are held back, whatever their rows are.
+    name. `require_unchanged`, called once the rows were written, raises where the source changed under the reading.
+    `after` is called once the group is recorded (files go to the archive); `close` in the end, whatever came of it.
+    `holds` says of labels why they are held back, whatever their rows are.
     """
 
     source: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
@@ -43,7 +44,13 @@ class Notes:
     left_out: tuple[str, ...] = ()
     after: Callable[[Workplace], None] = _nothing_after
     close: Callable[[], None] = _nothing_held
+    require_unchanged: Callable[[], None] = _nothing_held
     holds: Mapping[datetime, str] = field(default_factory=dict)
+
+    def checked(self) -> Notes:
+        """Return the notes. Raises  what `require_unchanged` raises."""
+        self.require_unchanged()
+        return self
 
     def parents_missing(self, manifest: Manifest, sifted: Sifted | None) -> Mapping[str, Any]:
         """Count the facts of a FLAT whose parent is not there: told, no warning, as some lack it by nature."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from waterclock.connectors.interface import (
     ItemReader,
     PositionCollector,
     SnapshotCollector,
+    TextSource,
     WindowCollector,
     WindowRequest,
 )
@@ -28,10 +30,11 @@ from waterclock.engine.collect.reread import gather_again
 from waterclock.engine.collect.signs import require_signs
 from waterclock.engine.collect.source_clocks import arrived
 from waterclock.engine.workplace import Workplace
-from waterclock.flow.checks import columns_as_asked
+from waterclock.flow.checks import columns_as_asked, loose_types
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table, Unit
 from waterclock.planner.plan import RECOLLECT, Group
+from waterclock.spark_sql import quoted
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
@@ -54,7 +57,23 @@ def gather(
     gathered = _gathered(work, spark, table, group, again, now, owned)
     for note in gathered.collected.notes:
         work.note_once(f"{table.name}: {note}")
-    return gathered
+    return replace(gathered, collected=replace(gathered.collected, values=_values(work, table)))
+
+
+def _values(work: Workplace, table: Table) -> dict[str, str]:
+    """Return by column what the source makes of its texts, where those that are of no value are set aside."""
+    loose = loose_types(table)
+    if table.source is None or not loose:
+        return {}
+    unit = work.connections.opened(table.source.unit)
+    collector = work.connections.collector(unit.connection)
+    if not isinstance(collector, TextSource):
+        return {}
+    return {
+        column.name.lower(): collector.value_of_text(unit, quoted(column.name), column.type, table.cadence.zone)
+        for column in table.columns.named
+        if column.type and column.name.lower() in loose
+    }
 
 
 def _gathered(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
@@ -82,6 +82,7 @@ def conform(  # noqa: PLR0913 - each is a part of the shape that is wanted
     may_rename: bool = True,
     zone: str = "UTC",
     loose: Mapping[str, str] | None = None,
+    values: Mapping[str, str] | None = None,
 ) -> Conformed:
     """Bring rows into the shape of `declared` and of the table as it is (`known`, None before it exists).
 
@@ -90,7 +91,8 @@ def conform(  # noqa: PLR0913 - each is a part of the shape that is wanted
     Columns that a closed list leaves out are reported, new ones of an open list come last. A `timelabel` that several
     labels share stays; `write_slices` sets it where there is one label. With `may_lack` the table's columns may be
     absent (a MERGE keeps their values). `loose` is given where rows may be set aside: of its columns, in lower case, a
-    value that cannot be cast is NULL, and a hidden column of the name given tells so.
+    value that cannot be cast is NULL, and a hidden column of the name given tells so. `values` has the SQL that makes
+    a value of a text in such a column, where its source knows more of it than a cast does.
 
     Raises  E610, E611 for a column of the table that is lost, or has another type
             E613, E614, E615 for names that clash or cannot be stored, and for types that cannot be
@@ -100,7 +102,7 @@ def conform(  # noqa: PLR0913 - each is a part of the shape that is wanted
     came = frame.schema
     if zone != "UTC":
         frame = _in_zone(frame, declared, zone, loose)
-    plan = _Plan.of(frame.schema, declared, known, table, frozenset(loose or ()))
+    plan = replace(_Plan.of(frame.schema, declared, known, table, frozenset(loose or ())), values=values)
     if not may_lack:
         plan.refuse_lost()
     label = [TIMELABEL] if TIMELABEL in frame.columns else []
@@ -152,6 +154,7 @@ class _Plan:
     known: Mapping[str, StructField]
     left_out: tuple[str, ...]
     loose: frozenset[str] = frozenset()
+    values: Mapping[str, str] | None = None
 
     @classmethod
     def of(
@@ -194,8 +197,12 @@ class _Plan:
         source, type_ = quoted(field.name), field.dataType
         wanted = self.declared_types.get(name)
         text = source
-        if wanted is not None:
-            text = _cast(source, type_, wanted, name, is_loose=name.lower() in self.loose)
+        is_loose = name.lower() in self.loose
+        of_text = (self.values or {}).get(name.lower())
+        if is_loose and of_text is not None and isinstance(type_, StringType):
+            text = of_text
+        elif wanted is not None:
+            text = _cast(source, type_, wanted, name, is_loose=is_loose)
         elif name in self.known and _fits(type_, self.known[name].dataType):
             text = f"CAST({source} AS {sql_type(self.known[name].dataType.jsonValue())})"
         elif _has_void(type_):

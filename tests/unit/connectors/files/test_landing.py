@@ -15,7 +15,9 @@ from waterclock.connectors.files.broken import explain
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.files.file_schemas import shapes_of
 from waterclock.connectors.files.landed_names import format_of, names_of
+from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.unchanged import require_unchanged
 from waterclock.connectors.interface import Item, Listing
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns, Place
@@ -549,3 +551,39 @@ def test_what_spark_does_not_find_any_more_is_a_passing_error(tmp_path: Path, te
     told = explain(RuntimeError(text.format(path)), Reading(), Columns())
     assert told is not None
     assert (told.code, told.where, told.transient) == ("E807", str(path), True)
+
+
+def test_a_file_that_changed_under_its_reading_fails_the_batch_and_can_be_tried_again(folder: LandingFolder) -> None:
+    grown, same, moved = (folder.put(DAY + timedelta(hours=at), ROWS) for at in range(3))
+    listed = listing(folder).items
+    place = Landing(folder.folder / "new", folder.setting.archive / folder.setting.name)
+    require_unchanged(place, names_of("shop.orders"), listed)
+    target = path_in_archive(place, moved)
+    moved.rename(target)
+    require_unchanged(place, names_of("shop.orders"), listed)  # another table has archived it
+    with grown.open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(WaterclockError) as caught:
+        require_unchanged(place, names_of("shop.orders"), listed)
+    told = caught.value
+    assert (told.code, told.where, told.transient) == ("E807", str(grown), True)
+    assert told.what == f"{grown.name} changed while it was read"
+    size = grown.stat().st_size
+    assert str(told.why).startswith(f"it had {size - 4} bytes when the batch began, and it has {size} now")
+    require_unchanged(place, names_of("shop.orders"), listing(folder).items)
+    again = listing(folder).items
+    os.utime(same, (1, 1))
+    with pytest.raises(WaterclockError, match="changed while it was read"):
+        require_unchanged(place, names_of("shop.orders"), again)
+    target.write_bytes(b"another")
+    with pytest.raises(WaterclockError, match="changed while it was read"):
+        require_unchanged(place, names_of("shop.orders"), [item for item in listed if item.path == str(moved)])
+    target.unlink()
+    with pytest.raises(WaterclockError, match="it is gone now"):
+        require_unchanged(place, names_of("shop.orders"), [item for item in listed if item.path == str(moved)])
+
+
+def path_in_archive(place: Landing, path: Path) -> Path:
+    target = place.archive / path.relative_to(place.folder)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target

@@ -1,0 +1,176 @@
+"""Splits CSV into records as RFC 4180 does: a line break within quotes belongs to its field.
+
+A quote that opens a field must be closed: before the end of the file, within `MOST_OF_A_RECORD`, and by a quote that
+ends its field. Where a record over several lines breaks that, its first line is a broken row, and the next line begins
+a record of its own. Pure functions, in bounded memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import IO, TYPE_CHECKING
+
+from waterclock.connectors.files.by_python import NUMBER, Reader
+from waterclock.connectors.files.encodings import decoded, decompressed
+from waterclock.connectors.files.reading_options import Reading
+from waterclock.spark_sql import sql_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TEXT, IS_OPEN = "_waterclock_record", "_waterclock_open"
+MOST_OF_A_RECORD = 16 << 20
+_BATCH_ROWS, _BATCH_SIGNS = 10_000, 4 << 20
+_BLANK = "".join(map(chr, range(0x21)))
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record without its line end, and the line on which it begins, from 1. `is_open`: its quotes are not closed."""
+
+    line: int
+    text: str
+    is_open: bool = False
+
+
+@dataclass(frozen=True)
+class Quotes:
+    """What encloses fields. `escape` is empty where a quote within quotes is doubled."""
+
+    delimiter: str
+    quote: str
+    escape: str = ""
+
+    def is_open_after(self, text: str, *, is_open: bool = False) -> bool | None:
+        """Return whether a field is open at the end of a line; None where a field that was open before it ends badly.
+
+        `is_open`: the line begins within quotes.
+        """
+        if not self.quote:
+            return False
+        at, begun_before = 0, is_open
+        if not is_open and text.startswith(self.quote):
+            at, is_open = len(self.quote), True
+        while True:
+            if is_open:
+                at = self._closing(text, at)
+                if at < 0:
+                    return True
+                if at < len(text) and not text.startswith(self.delimiter, at) and begun_before:
+                    return None
+                begun_before = False
+            at = text.find(self.delimiter + self.quote, at)
+            if at < 0:
+                return False
+            at, is_open = at + len(self.delimiter + self.quote), True
+
+    @property
+    def open_in_sql(self) -> str:
+        """SQL over the line `value`: whether a field may be open at its end; never false where one is."""
+        of = re.escape
+        escaped = sql_text(f"{of(self.escape)}.") if self.escape else sql_text(of(self.quote * 2))
+        edge, quote = of(self.delimiter), of(self.quote)
+        bare = f"regexp_replace(value, {escaped}, '')"
+        closed = sql_text(f"(^|{edge}){quote}[^{quote}]*{quote}(?={edge}|$)")
+        opened = sql_text(f"(^|{edge}){quote}")
+        is_open = f"regexp_replace({bare}, {closed}, '$1') RLIKE {opened}"
+        return f"CASE WHEN contains(value, {sql_text(self.quote)}) THEN {is_open} ELSE FALSE END"
+
+    def _closing(self, text: str, at: int) -> int:
+        """Return the place behind the quote that closes a field; -1 where none does."""
+        if self.escape:
+            found = next((each for each in self._signs.finditer(text, at) if each[0] == self.quote), None)
+            return found.end() if found else -1
+        while (at := text.find(self.quote, at)) >= 0:
+            if not text.startswith(self.quote, at + 1):
+                return at + 1
+            at += 2
+        return -1
+
+    @cached_property
+    def _signs(self) -> re.Pattern[str]:
+        return re.compile(rf"{re.escape(self.escape)}.|{re.escape(self.quote)}", re.DOTALL)
+
+
+def quotes_of(reading: Reading, delimiter: str) -> Quotes:
+    """Return how fields are enclosed, as a unit's options declare it."""
+    return Quotes(delimiter, reading.quote, "" if reading.escape == reading.quote else reading.escape)
+
+
+def records(lines: Iterable[str], quotes: Quotes) -> Iterator[Record]:
+    """Split lines, which have their ends, into records; blank lines between records are skipped, as Spark does."""
+    numbered = enumerate(lines, 1)
+    again: deque[tuple[int, str]] = deque()
+
+    def following() -> tuple[int, str] | None:
+        return again.popleft() if again else next(numbered, None)
+
+    while (found := following()) is not None:
+        number, line = found
+        if not line.strip(_BLANK):
+            continue
+        if quotes.quote not in line or not quotes.is_open_after(_bare(line)):
+            yield Record(number, _bare(line))
+            continue
+        taken = list[tuple[int, str]]()
+        signs = len(line)
+        is_open: bool | None = True
+        while is_open and signs <= MOST_OF_A_RECORD and (more := following()) is not None:
+            taken.append(more)
+            signs += len(more[1])
+            is_open = quotes.is_open_after(_bare(more[1]), is_open=True)
+        if is_open is False:
+            yield Record(number, _bare(line + "".join(text for _, text in taken)))
+        else:
+            yield Record(number, _bare(line), is_open=True)
+            again.extendleft(reversed(taken))
+
+
+def _bare(line: str) -> str:
+    return line[:-2] if line.endswith("\r\n") else line[:-1] if line.endswith(("\n", "\r")) else line
+
+
+def has_open_lines(lines: Iterable[str], quotes: Quotes) -> bool:
+    """Tell whether a field is open at the end of any line: else each line is a record."""
+    if not quotes.quote:
+        return False
+    return any(quotes.quote in line and quotes.is_open_after(_bare(line)) for line in lines)
+
+
+def reader_of(reading: Reading, delimiter: str, compression: str) -> Reader:
+    """Return what reads a file into batches of records, each with its text, whether it is open, and its line."""
+    quotes = quotes_of(reading, delimiter)
+
+    def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
+        found = records(decoded(decompressed(file, compression), reading.encoding), quotes)
+        if reading.has_header:
+            next(found, None)
+        batch: list[Record] = []
+        signs = 0
+        for record in found:
+            batch.append(record)
+            signs += len(record.text)
+            if len(batch) >= _BATCH_ROWS or signs >= _BATCH_SIGNS:
+                yield _batch(batch)
+                batch, signs = [], 0
+        if batch:
+            yield _batch(batch)
+
+    return batches
+
+
+def _batch(found: list[Record]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([record.text for record in found], pa.string()),
+            pa.array([record.is_open for record in found], pa.bool_()),
+            pa.array([record.line for record in found], pa.int64()),
+        ],
+        [TEXT, IS_OPEN, NUMBER],
+    )

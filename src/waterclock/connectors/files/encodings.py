@@ -1,0 +1,72 @@
+"""Opens files as text: decompressed, decoded, and without a byte order mark."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+from bz2 import BZ2File
+from io import TextIOWrapper
+from pathlib import Path
+from typing import IO, cast
+
+from waterclock.connectors.files.landed_names import format_of
+from waterclock.filesystem import opened
+from waterclock.object_stores import is_remote
+
+_MARKS = {"16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)}
+_UTF8 = frozenset(("UTF-8", "UTF8", "UTF-8-SIG"))
+
+
+def text_of(path: str, encoding: str, *, errors: str = "strict") -> IO[str]:
+    """Open a file as text, whatever its compression; line ends stay as they are."""
+    return decoded(bytes_of(path), encoding, errors=errors)
+
+
+def bytes_of(path: str) -> IO[bytes]:
+    """Open a file for its bytes, whatever its compression; they are read in a stream."""
+    kind = format_of(Path(path).name)
+    compression = kind[1] if kind else ""
+    if not compression:
+        return opened(path)
+    return decompressed(opened(path) if is_remote(path) else path, compression)
+
+
+def decompressed(file: IO[bytes] | str, compression: str) -> IO[bytes]:
+    """Return the content of an open file, or of one on this machine by its path, in a stream."""
+    if not compression:
+        return cast("IO[bytes]", file)
+    if compression == "gz":
+        return cast("IO[bytes]", gzip.open(file, "rb"))
+    if compression == "bz2":
+        return BZ2File(file)
+    import pyarrow as pa
+
+    return cast("IO[bytes]", pa.input_stream(file, compression="zstd"))
+
+
+def decoded(file: IO[bytes], encoding: str, *, errors: str | None = None) -> IO[str]:
+    """Return an open file as text. A byte order mark is left out, and decides the byte order where it is there.
+
+    Without `errors`, bytes that are no UTF-8 become U+FFFD, as in Spark's own reader; other encodings are strict.
+    """
+    buffered = io.BufferedReader(cast("io.RawIOBase", file))
+    if errors is None:
+        errors = "replace" if encoding.upper() in _UTF8 else "strict"
+    return TextIOWrapper(buffered, encoding=codec_of(encoding, buffered.peek(4)[:4]), errors=errors, newline="")
+
+
+def codec_of(encoding: str, head: bytes) -> str:
+    """Return Python's codec for an encoding as it is declared, by the first bytes of a file."""
+    name = encoding.upper().replace("_", "-")
+    if name in _UTF8:
+        return "utf-8-sig"
+    bits = name.removeprefix("UTF-")[:2] if name.startswith("UTF-") else name.removeprefix("UTF")[:2]
+    if not name.startswith("UTF") or bits not in _MARKS:
+        return encoding
+    if head.startswith(_MARKS[bits]):
+        return f"utf-{bits}"
+    if name.endswith(("LE", "BE")):
+        return encoding
+    order = "be" if head.startswith(bytes(1)) else "le"
+    return f"utf-{bits}-{order}"

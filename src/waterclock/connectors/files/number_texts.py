@@ -1,0 +1,68 @@
+"""Reads numbers as a unit's options write them: with another decimal sign, and a sign between thousands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from waterclock.connectors.files.reading_options import Reading
+from waterclock.flow.capabilities import Wrong
+from waterclock.spark_sql import sql_text
+
+_BLANKS = " \u00a0\u202f"
+_NUMBERS = frozenset(
+    "tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split()
+)
+
+
+def is_number(type_text: str) -> bool:
+    """Tell whether a type is one of numbers."""
+    return type_text.strip().lower().partition("(")[0].strip() in _NUMBERS
+
+
+def is_of_sql(reading: Reading) -> bool:
+    """Tell whether numbers are written as SQL writes them: a point before the fraction, nothing between thousands."""
+    return reading.decimal == "." and not reading.thousands
+
+
+def as_of_sql(text: str, reading: Reading) -> str:
+    """Return the SQL that writes the number in a text (SQL) as SQL does; NULL where it is written otherwise."""
+    if is_of_sql(reading):
+        return text
+    plain = text if not reading.thousands else f"regexp_replace({text}, {sql_text(_sign(reading.thousands))}, '')"
+    return (
+        f"CASE WHEN {text} RLIKE {sql_text(f'^{_pattern(reading)}$')} "
+        f"THEN replace({plain}, {sql_text(reading.decimal)}, '.') END"
+    )
+
+
+def as_of_python(text: str, reading: Reading) -> str | None:
+    """Return what `as_of_sql` writes in Spark."""
+    if is_of_sql(reading):
+        return text
+    if re.fullmatch(_pattern(reading), text, re.ASCII) is None:
+        return None
+    plain = re.sub(_sign(reading.thousands), "", text) if reading.thousands else text
+    return plain.replace(reading.decimal, ".")
+
+
+def wrong_numbers(options: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Yield what is wrong with the options `decimal` and `thousands`: each is one sign, and they differ."""
+    decimal, thousands = (str(options.get(name) or "") for name in ("decimal", "thousands"))
+    for name, sign in (("decimal", decimal), ("thousands", thousands)):
+        if sign and (len(sign) > 1 or sign.isalnum() or sign in '+-"\r\n'):
+            why = "it is one sign, and no digit, letter, quote, plus or minus"
+            yield Wrong("E335", name, f"{name} is {sign!r}", why, "such as decimal ',' and thousands '.'")
+    if thousands and thousands == (decimal or "."):
+        why = f"{thousands!r} cannot part both the thousands and the fraction"
+        yield Wrong("E335", "thousands", f"thousands is {thousands!r}", why, "say another decimal, such as decimal ','")
+
+
+def _sign(sign: str) -> str:
+    return f"[{_BLANKS}]" if sign in _BLANKS else re.escape(sign)
+
+
+def _pattern(reading: Reading) -> str:
+    grouped = f"[0-9]{{1,3}}(?:{_sign(reading.thousands)}[0-9]{{3}})+|" if reading.thousands else ""
+    return f"\\s*[+-]?(?:{grouped}[0-9]*)(?:{re.escape(reading.decimal)}[0-9]*)?(?:[eE][+-]?[0-9]+)?\\s*"

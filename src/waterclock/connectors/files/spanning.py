@@ -1,0 +1,61 @@
+"""Finds the files of CSV that lines do not part into rows: a quoted field of theirs may span lines."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from waterclock.connectors.files.csv_records import has_open_lines, quotes_of
+from waterclock.connectors.files.encodings import text_of
+from waterclock.connectors.files.lines import SAME_LINES
+from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.windowing import file_uri_of
+from waterclock.filesystem import each_of, look
+from waterclock.spark_sql import literal_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOKED_THROUGH = 8 << 20
+
+
+def read_by_record(spark: SparkSession, reading: Reading, paths: Sequence[str]) -> AbstractSet[str]:
+    """Return the files that are to be read record by record, of one delimiter or several.
+
+    Those are all where lines of the encoding do not end by one byte or Spark does not know it; else those with a quoted
+    field that is open at the end of a line. A file that cannot be read is none of them: its reading reports that.
+    Cost    up to 8 MB of files are looked through here; beyond, one pass by Spark, which reads lines side by side
+    """
+    if reading.encoding.upper() not in SAME_LINES:
+        return frozenset(paths)
+    if not reading.quote:
+        return frozenset()
+    try:
+        is_small = sum(each_of(paths, lambda path: look(path).size, at=paths[0])) <= _LOOKED_THROUGH
+    except FileNotFoundError:
+        return frozenset()
+    if not is_small:
+        return _found_by_spark(spark, reading, paths)
+    found = each_of(paths, lambda path: _is_spanning(path, reading), at=paths[0])
+    return frozenset(path for path, is_spanning in zip(paths, found, strict=True) if is_spanning)
+
+
+def _is_spanning(path: str, reading: Reading) -> bool:
+    try:
+        with text_of(path, reading.encoding, errors="replace") as file:
+            return has_open_lines(file, quotes_of(reading, reading.delimiter_of(path)))
+    except (OSError, EOFError, zlib.error):
+        return False
+
+
+def _found_by_spark(spark: SparkSession, reading: Reading, paths: Sequence[str]) -> AbstractSet[str]:
+    by_uri = {unquote(file_uri_of(path)): path for path in paths}
+    found: set[str] = set()
+    for delimiter in sorted({reading.delimiter_of(path) for path in paths}):
+        own = [literal_path(path) for path in paths if reading.delimiter_of(path) == delimiter]
+        lines = spark.read.text(own).where(quotes_of(reading, delimiter).open_in_sql)
+        found.update(row[0] for row in lines.selectExpr("_metadata.file_path").distinct().collect())
+    return frozenset(by_uri[uri] for each in found if (uri := unquote(each)) in by_uri)

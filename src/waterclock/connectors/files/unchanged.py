@@ -1,0 +1,65 @@
+"""Checks that files are, after they were read, what they were when they were listed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from waterclock.connectors.files.landed_names import Names
+from waterclock.connectors.files.landing import Landing, find_items
+from waterclock.connectors.interface import Item
+from waterclock.errors import WaterclockError
+from waterclock.filesystem import Found, each_of, look
+from waterclock.object_stores import is_remote
+
+
+def require_unchanged(landing: Landing, names: Names, items: Collection[Item]) -> None:
+    """Refuse a batch that read a file which has another size or time of last change now: it may have read a part of it.
+
+    A file that another table archived meanwhile is looked up there, by its size.
+    Raises  E807, transient
+    Cost    a look at each file that is not archived; in a bucket a request
+    """
+    fresh = [item for item in items if not item.is_archived]
+    if not fresh:
+        return
+    found = each_of(fresh, _now, at=landing.folder)
+    gone = [item for item, now in zip(fresh, found, strict=True) if now is None]
+    for item, now in zip(fresh, found, strict=True):
+        if now is not None and (now.size != item.size or not _is_same_time(landing, item.changed, now.changed)):
+            raise _changed(item, now.size)
+    _require_archived(landing, names, gone)
+
+
+def _require_archived(landing: Landing, names: Names, gone: Sequence[Item]) -> None:
+    archived = {item.name: item for item in find_items(landing, names, {item.name for item in gone})} if gone else {}
+    for item in gone:
+        now = archived.get(item.name)
+        if now is None or now.size != item.size:
+            raise _changed(item, None if now is None else now.size)
+
+
+def _now(item: Item) -> Found | None:
+    try:
+        return look(item.path)
+    except FileNotFoundError:
+        return None
+
+
+def _is_same_time(landing: Landing, before: datetime | None, now: datetime) -> bool:
+    if before is None or not is_remote(landing.folder):
+        return before is None or before == now
+    return int(before.timestamp()) == int(now.timestamp())  # a listing of a store may tell more than an answer's head
+
+
+def _changed(item: Item, size: int | None) -> WaterclockError:
+    now = "it is gone now" if size is None else f"it has {size} now"
+    return WaterclockError(
+        "E807",
+        f"{item.name} changed while it was read",
+        where=item.path,
+        why=f"it had {item.size} bytes when the batch began, and {now}: the batch may have read a part of it",
+        fix="nothing was archived, and it is read again at the next attempt; where its sender appends to it, OPTIONS "
+        "(settle 60) waits until it has rested for a minute",
+        transient=True,
+    )
