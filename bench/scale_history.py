@@ -260,6 +260,7 @@ def _advance(connection: sa.Connection, step: _Step, hours: int) -> None:
         f"UPDATE coverage SET high = high + {micros}",
         f"UPDATE codes SET labels = labels + {hours}",
         f"UPDATE ledger SET last_claim = last_claim + {millis}, sequence = sequence + {hours * step.sequences}",
+        f"UPDATE ledger SET last_recorded = last_recorded + {micros}",
     ):
         connection.exec_driver_sql(statement)
     connection.execute(SET_SUMS)

@@ -191,7 +191,7 @@ def is_span(sent: Any, stored: str) -> bool:
 
 
 def is_json(sent: list[Any], stored: str) -> bool:
-    return [None if one is None else str(one) for one in sent] == json.loads(stored)
+    return bool([None if one is None else str(one) for one in sent] == json.loads(stored))
 
 
 def same_number(sent: Any, stored: Any) -> bool:

@@ -87,7 +87,8 @@ def test_a_ledger_that_kept_no_sums_has_them_once_it_is_opened(tmp_path: Path) -
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as database, database:
         database.execute("ALTER TABLE tables DROP COLUMN sum_high")
         database.execute("ALTER TABLE tables DROP COLUMN sum_low")
-        database.execute("ALTER TABLE ledger DROP COLUMN rebuilding")
+        for column in ("rebuilding", "last_recorded"):
+            database.execute(f"ALTER TABLE ledger DROP COLUMN {column}")
         for name, column in product(("tables", "ledger"), ("paused_at", "paused_by", "paused_why")):
             database.execute(f"ALTER TABLE {name} DROP COLUMN {column}")
         for view in ("measures", "measured_spans"):

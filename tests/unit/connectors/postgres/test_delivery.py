@@ -20,7 +20,7 @@ import pytest
 from tests.postgres import KEEPER, wait_until
 from tests.systems import PostgresDatabase, setting_of, unit_of
 from waterclock.connectors.delivering import Delivery, Outcome
-from waterclock.connectors.postgres import delivery as module
+from waterclock.connectors.postgres import staging
 from waterclock.connectors.postgres.connector import CONNECTOR
 from waterclock.connectors.postgres.destination import sql_type
 from waterclock.errors import WaterclockError
@@ -315,14 +315,14 @@ def test_two_that_deliver_one_claim_at_once_deliver_it_once(database: PostgresDa
 
 
 def _sleep_in_the_middle(database: PostgresDatabase, made: Delivery) -> None:
-    original = module._copy
+    original = staging._copy
 
-    def copy_and_sleep(*arguments: Any) -> int:
+    def copy_and_sleep(*arguments: Any) -> tuple[int, int]:
         rows = original(*arguments)
         os.kill(os.getpid(), signal.SIGSTOP)
         return rows
 
-    module._copy = copy_and_sleep  # type: ignore[assignment]
+    staging._copy = copy_and_sleep  # type: ignore[assignment]
     deliver(database, made)
 
 
