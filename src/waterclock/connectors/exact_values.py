@@ -29,6 +29,7 @@ _MOST_WHOLE = 2**63
 _WIDE = Context(prec=1000)  # no number of a database is longer and rounded by it
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 _FRACTION = r"^\s*[+-]?[0-9]*\.[0-9]+\s*$"
+_WHOLE_OR_FRACTION = r"^\s*[+-]?[0-9]*\.?[0-9]+\s*$"
 _DATE = r"[0-9]{4}-[0-9]{1,2}-[0-9]|[0-9]/[0-9]|^\s*[0-9]{8}(T|\s|$)"
 _OFFSET = r":[0-9.]+\s*[+-][0-9:]*[1-9]"
 _ZONE = re.compile(r":[0-9.]+\s*([A-Za-z][A-Za-z/_]+)\s*$")
@@ -86,9 +87,11 @@ def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
         return
     while into.is_array and (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
         values = values.flatten()
-    if pa.types.is_nested(values.type):  # sent as JSON
-        return
     if values.null_count == len(values):
+        return
+    if pa.types.is_nested(values.type):  # sent as JSON
+        if into.is_in_bytes:
+            raise inexact(into, values.drop_null()[0].as_py(), f"keeps {into.length} bytes", where)
         return
     if into.refuses:
         raise inexact(into, values.drop_null()[0].as_py(), into.refuses, where)
@@ -237,7 +240,8 @@ def _number_for_time(values: pa.Array, into: StoredColumn) -> _Found | None:
     kind = values.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return values.drop_null()[0].as_py(), f"takes a number for {_TAKEN_FOR[into.holds]}"
-    if _is_text(kind) and into.holds is not Holds.INTERVAL and len(found := _matching(values, _FRACTION)):
+    pattern = _WHOLE_OR_FRACTION if into.holds is Holds.TIME else _FRACTION  # 20130228 is a date, 7 is no time
+    if _is_text(kind) and into.holds is not Holds.INTERVAL and len(found := _matching(values, pattern)):
         return found[0].as_py(), f"takes a number for {_TAKEN_FOR[into.holds]}"
     return None
 
@@ -326,7 +330,9 @@ def _text(values: pa.Array, into: StoredColumn) -> _Found | None:
         numbers = values.drop_null().to_pylist()
         bent = (value for value in numbers if math.isfinite(value) and float(f"{value:.{into.digits}g}") != value)
         return next(((value, f"keeps {into.digits} digits of a number") for value in bent), None)
-    if into.length is not None and not pa.types.is_binary(values.type):
+    # a time that is too long is refused by the database, unless that cuts by bytes
+    is_cut = into.is_in_bytes or not pa.types.is_temporal(values.type)
+    if into.length is not None and is_cut and not pa.types.is_binary(values.type):
         texts = values if _is_text(values.type) else values.cast(pa.string())
         lengths = pc.binary_length(texts) if into.is_in_bytes else pc.utf8_length(texts)
         long = texts.filter(pc.greater(lengths, into.length))

@@ -66,6 +66,7 @@ DUCKDB = (
     *("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMPTZ", "DECIMAL(10,2)[]"),
 )
 SQLITE = ("INTEGER", "REAL", "NUMERIC", "DECIMAL(10,2)", "TEXT", "VARCHAR(3)", "BLOB", "TIMESTAMP")
+NONE_FITS = {"interval day", "DECIMAL(10,2)[]"}  # to DuckDB a list is sent as JSON
 CASES = [
     *((PostgresDatabase, kind) for kind in POSTGRES),
     *((MysqlDatabase, kind) for kind in MARIADB),
@@ -85,10 +86,12 @@ def test_a_value_is_stored_as_it_is_or_refused(system: type[Any], kind: str, tmp
         for spark, (type_, values) in VALUES.items():
             for sent in sent_together(database, tmp_path, claims, spark, type_, values):
                 found = dict(database.run(f"SELECT n, {shown} FROM totals"))
+                if kind == "jsonb":
+                    found = {n: value and json.loads(value, parse_float=D, parse_int=D) for n, value in found.items()}
                 assert {n: value for n, value in found.items() if not is_same((*sent, None)[n], value)} == {}, spark
                 assert len(found) == len(sent) + 1
                 stored += len(sent)
-        assert stored or kind == "interval day"
+        assert stored or kind in NONE_FITS
 
 
 def sent_together(
@@ -146,7 +149,10 @@ def shown_as(system: type[Any], kind: str) -> str:
     if system is MysqlDatabase:
         return "CAST(v AS DOUBLE)" if kind == "float" else "v"
     as_text = ("char(3)", "jsonb", "interval", "interval(0)")
-    others = {**dict.fromkeys(as_text, "v::text"), "money": "v::numeric", "cents[]": "v::numeric[]"}
+    others = {
+        **dict.fromkeys(as_text, "v::text"), "money": "v::numeric", "cents[]": "v::numeric[]",
+        "real": "v::double precision", "real[]": "v::double precision[]",
+    }  # fmt: skip
     return others.get(kind, "v") if system is PostgresDatabase else "v"
 
 
@@ -175,8 +181,8 @@ def same_list(sent: list[Any], stored: Any) -> bool:
 def texts_of(sent: Any) -> set[str]:
     if isinstance(sent, datetime):
         text = f"{sent:%Y-%m-%d %H:%M:%S}"
-        return {f"{text}{fraction}{zone}" for fraction in ("", f".{sent:%f}") for zone in ("", "Z")
-                if fraction or not sent.microsecond} | {f"{text}.{sent:%f}".rstrip("0")}  # fmt: skip
+        return {f"{text}{fraction}{zone}" for fraction in ("", f".{sent:%f}", f".{sent:%f}".rstrip("0"))
+                for zone in ("", "Z", "+00") if fraction.strip(".") or not sent.microsecond}  # fmt: skip
     return {str(sent)}
 
 
@@ -219,7 +225,7 @@ def same_time(sent: Any, stored: Any) -> bool:
             stored if stored.tzinfo else stored.replace(tzinfo=UTC)
         )
     if isinstance(stored, timedelta):
-        return isinstance(sent, str) and str(stored).rstrip("0").zfill(8) in {sent, sent.rstrip("0")}
+        return isinstance(sent, str) and is_span(str(stored.total_seconds()), sent)
     if not isinstance(sent, str | date):
         return False
     at = datetime.fromisoformat(sent) if isinstance(sent, str) else sent

@@ -139,7 +139,7 @@ def columns_there(connection: Connection, unit: Unit) -> dict[str, There]:
     rows = asked(
         connection,
         "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, NUMERIC_SCALE,"
-        " DATETIME_PRECISION FROM information_schema.COLUMNS"
+        " DATETIME_PRECISION, CHARACTER_MAXIMUM_LENGTH FROM information_schema.COLUMNS"
         " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
         place_of(unit),
     ).rows
@@ -147,7 +147,14 @@ def columns_there(connection: Connection, unit: Unit) -> dict[str, There]:
 
 
 def _there(
-    name: str, kind: str, sql: str, letters: str | None, collation: str | None, scale: int | None, second: int | None
+    name: str,
+    kind: str,
+    sql: str,
+    letters: str | None,
+    collation: str | None,
+    scale: int | None,
+    second: int | None,
+    length: int | None,
 ) -> There:
     kind = kind.lower()
     places = 0 if kind in _WHOLE else scale if kind == "decimal" else second
@@ -158,6 +165,7 @@ def _there(
         holds=holds,
         places=None if places is None else int(places),
         bits={"float": 24, "double": 53}.get(kind),
+        length=int(length) if length is not None and kind in {"char", "varchar"} else None,
         forgets_blanks=kind == "char",
         unknown=("nan", "inf"),
     )
@@ -174,6 +182,7 @@ _HOLDS = {
     "datetime": Holds.TIMESTAMP,
     "timestamp": Holds.TIMESTAMP,
     "char": Holds.TEXT,
+    "varchar": Holds.TEXT,
 }
 
 
