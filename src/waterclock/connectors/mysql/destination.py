@@ -146,7 +146,7 @@ def columns_there(connection: Connection, unit: Unit) -> dict[str, There]:
     return {str(row[0]).lower(): _there(*row) for row in rows}
 
 
-def _there(
+def _there(  # noqa: PLR0913, PLR0917 - a row of the catalog
     name: str,
     kind: str,
     sql: str,
