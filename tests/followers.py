@@ -44,7 +44,7 @@ class Follower:
         self.at, self.plugin = at or server(), plugin
         self.schema = self.at.fresh_schema()
         self.at.run(f"CREATE SCHEMA {self.schema}")
-        self.database = Database(self.at.url, "here", self.schema)
+        self.database = Database(self.at.url, "here", "here", self.schema)
         self.sql(f"CREATE TABLE t ({columns}); ALTER TABLE t ALTER b SET STORAGE EXTERNAL")
         self.sql(rows)
         self.unit = Unit("ops", "t", None, {}, HERE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,7 +158,7 @@ def test_a_level_that_moved_is_a_trend_where_each_batch_is_as_the_one_before(
     counts = {at: 11 if at <= 16 else 8 for at in range(1, 32)}
     said = "EXPECT trend(count(*), 14) > 0.8 AS steady ELSE WARN, trend(sum(amount), 14) < 2 AS grows ELSE WARN"
     tiny = shop(tmp_path, spark, counts, said)
-    assert not (outcome := tiny.run(day(32))).failed, described(outcome)
+    assert not (outcome := tiny.run(day(31) + timedelta(days=1))).failed, described(outcome)
     late = "steady: too few batches before it for trend(count(*), 14)"
     assert late in measures(tiny, 10)["passed over"]
     assert [len(measures(tiny, at)["warnings"]) for at in (10, 20, 24, 31)] == [0, 0, 0, 1]

@@ -129,9 +129,6 @@ def record(
     `recorded_at` is given for batches that a lost ledger had recorded; others are recorded now.
     """
     at = _instant_of_record(write) if recorded_at is None else recorded_at
-    if write.last_recorded is None or at > write.last_recorded:
-        write.last_recorded = at
-        write.later(_MOVE_LAST_RECORDED, {"to": at})
     table = held.request.table
     claimed = close(write, held.number, BatchStatus.DONE.value)
     row, before = _before(write, held, results)
@@ -139,6 +136,9 @@ def record(
     changed = tuple(label for label, new in weights.items() if new != _old_weight(before[label]))
     moved = _moved(results, before, changed, row.mode)
     cover(write.connection, table, IntervalSet.from_intervals(map(_span, results)))
+    if write.last_recorded is None or at > write.last_recorded:
+        write.last_recorded = at
+        write.later(_MOVE_LAST_RECORDED, {"to": at})
     write.later(_ADD_REVISIONS, [_revision(write, at, held, found) for found in results])
     finished = [_finished(at, held, found, weights[found.label]) for found in results]
     write.later(_FINISH, [values | {"claimed": claimed} for values in finished])

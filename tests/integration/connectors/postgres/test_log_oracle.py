@@ -46,7 +46,7 @@ class Followers:
         self.at = server()
         needs_wal2json()
         self.schema = self.at.fresh_schema()
-        self.database = Database(self.at.url, "here", self.schema)
+        self.database = Database(self.at.url, "here", "here", self.schema)
         self.sql(f"CREATE SCHEMA {self.schema}")
         self.sql("CREATE TABLE t (id int PRIMARY KEY, a text, b text, tags text[], ok bool, raw bytea)")
         self.sql("ALTER TABLE t ALTER b SET STORAGE EXTERNAL")

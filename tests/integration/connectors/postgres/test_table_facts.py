@@ -28,7 +28,7 @@ class Here:
     def __init__(self) -> None:
         self.schema = server().fresh_schema()
         server().run(f"CREATE SCHEMA {self.schema}")
-        self.database = Database(server().url, "here", self.schema)
+        self.database = Database(server().url, "here", "here", self.schema)
 
     def sql(self, text: str) -> None:
         with closing(server().connect()) as connection:
@@ -126,7 +126,7 @@ def test_a_server_that_makes_no_slot_says_why(here: Here) -> None:
         pass
     at.run(f"CREATE ROLE {role} LOGIN")
     try:
-        poor = Database(at.url.replace("postgres@", f"{role}@"), "here", here.schema)
+        poor = Database(at.url.replace("postgres@", f"{role}@"), "here", "here", here.schema)
         for plugin in ("wal2json", "pgoutput"):
             with pytest.raises(WaterclockError) as refused, begun(poor, "t", Slot("waterclock_none", plugin), table):
                 pass
