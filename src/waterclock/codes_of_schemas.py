@@ -50,8 +50,8 @@ SCHEMAS_KEPT: Mapping[str, Code] = {
     ),
     "E452": Code(
         "a retirement in the past",
-        "RETIRE gives those who read a column time to move on. Its day has come before any batch of the table told "
-        "them; `check` and each batch report it. A table without batches has nobody to tell.",
+        "RETIRE gives those who read a column time to move on. Its day has come before any batch of the table "
+        "announced it; `check` and each batch report that. A table without batches has no readers to inform.",
     ),
 }
 SCHEMAS_AT_WORK: Mapping[str, Code] = {

@@ -68,7 +68,7 @@ def retirement_of(columns: Mapping[str, str], column: str) -> date | None:
 def retirement_in_the_past(
     table: Table, column: Column, versions: Iterable[SchemaVersion], now: datetime
 ) -> WaterclockError | None:
-    """Return an error if a column's day has come at `now` and the table has batches, none of which told of it.
+    """Return an error if a column's day has come at `now` and the table has batches, none of which announced it.
 
     A table without batches has no readers to tell. `check` and each batch of the table use this one rule.
     """

@@ -130,7 +130,9 @@ def _trend(aggregate: str, days: str) -> Compared | str:
     count = int(days) if re.fullmatch(r"[0-9]{1,3}", days) else 0
     if LEAST_DAYS <= count <= MOST_DAYS:
         return Compared(Source.TREND, aggregate, days=count)
-    return f"trend() compares with {LEAST_DAYS} to {MOST_DAYS} days before: trend({aggregate}, 30)"
+    return f"trend({aggregate}) needs a second argument, {LEAST_DAYS} to {MOST_DAYS} days" + (
+        f", not {days}" if days else ""
+    )
 
 
 def _is_aggregate(text: str) -> bool:

@@ -35,9 +35,9 @@ def parted(text: str) -> list[str]:
         ("count(*) > usual()", ["usual() of nothing"]),
         ("trend(sum(a), 30) BETWEEN 0.8 AND 1.25", ["trend(sum(a), 30)"]),
         ("2 > trend( max(b) , 120 )", ["trend(max(b), 120)"]),
-        ("trend(count(*)) < 2", ["trend() compares with 14 to 120 days before: trend(count(*), 30)"]),
-        ("trend(count(*), 13) < 2", ["trend() compares with 14 to 120 days before: trend(count(*), 30)"]),
-        ("trend(count(*), -30) < 2", ["trend() compares with 14 to 120 days before: trend(count(*), 30)"]),
+        ("trend(count(*)) < 2", ["trend(count(*)) needs a second argument, 14 to 120 days"]),
+        ("trend(count(*), 13) < 2", ["trend(count(*)) needs a second argument, 14 to 120 days, not 13"]),
+        ("trend(count(*), -30) < 2", ["trend(count(*)) needs a second argument, 14 to 120 days, not -30"]),
         ("trend(a, 30) < 2", ["trend(a) holds no aggregate"]),
     ],
 )
