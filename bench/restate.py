@@ -30,7 +30,7 @@ from waterclock.flow.declarations import Place, Table
 from waterclock.flow.folds import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.folds.fold import fold
-from waterclock.storage.folds.merge import merge_slice, restate_slice
+from waterclock.storage.folds.merge import merge_slice, restate_slices
 from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import head
@@ -116,7 +116,7 @@ class Big:
             paths = [step.slice_path for step in steps]
             version = merge_slice(self.spark, self.folder, manifest, MERGE, told, paths)
         else:
-            version = restate_slice(self.spark, self.lake, manifest, MERGE, told, steps)
+            version = restate_slices(self.spark, self.lake, [manifest], MERGE, told, steps)
         self.records.append(CommitRecord(version, datetime.now(UTC), {label: manifest.slice_path}))
         return version
 

@@ -26,7 +26,7 @@ from waterclock.flow.choices import Kind, Mode, TableType
 from waterclock.flow.declarations import Place, Table
 from waterclock.flow.folds import Temporal
 from waterclock.storage.commit.creation import create_table
-from waterclock.storage.folds.place_versions import place_slice
+from waterclock.storage.folds.place_versions import place_slices
 from waterclock.storage.folds.versions import table_schema_of, versions_of
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.identity import Identity
@@ -108,7 +108,7 @@ class Accounts:
         text = label_of(label)
         told = Identity("bench", self.table.name, "collect", (text,), text, number + 1, "c", (), (manifest.slice_path,))
         steps = resolve(self.table, label, self.records).steps
-        version = place_slice(self.spark, self.lake, self.table, manifest, told, steps)
+        version = place_slices(self.spark, self.lake, self.table, [manifest], told, steps)
         self.records.append(CommitRecord(version, datetime.now(UTC), {label: manifest.slice_path}))
 
     def whole(self) -> DataFrame:

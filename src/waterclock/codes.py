@@ -240,7 +240,7 @@ LANGUAGE: Mapping[str, Code] = {
     "E248": Code(
         "a source that cannot tell what changed",
         "LOOKBACK ... CHANGED collects only those past windows again that changed, and asks the source which they are. "
-        "Files and databases can tell. MERGE and TEMPORAL tables have no past windows that could be made anew.",
+        "Files and databases can tell. MERGE and TEMPORAL tables read the whole LOOKBACK each time.",
     ),
     "E249": Code(
         "a source that tells what changed by other means",
@@ -433,6 +433,12 @@ ENGINE: Mapping[str, Code] = {
         "The ledger has recorded versions that the table's log does not have: an older copy was put back, or the log "
         "was removed; or a `rebuild` that made it anew was broken off before the rows were back. Nothing of the table "
         "is claimed or read until the newer copy is back, or `rebuild` made it anew.",
+    ),
+    "E758": Code(
+        "a ledger that is older than its tables",
+        "A table has commits of batches whose claims the ledger does not know: an older copy of the ledger was put back. "
+        "Its answers would be those of then, and what was collected and delivered since would be so once more. Nothing "
+        "of the table is claimed or read until the newer ledger is back, or `ledger rebuild --force` made one.",
     ),
     "E790": Code(
         "an error of another library",

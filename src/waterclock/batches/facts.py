@@ -30,8 +30,10 @@ BACKFILL = "backfill"
 REOPEN = "reopen"
 # The verb of a request to show a batch that a rule holds back, as it was sealed.
 RELEASE = "release"
+# The verb of a request to ask the source of a MERGE or TEMPORAL table for rows of a done label that came late.
+LOOK_AGAIN = "look again"
 # Of two requests for one batch the stronger one counts.
-STRENGTH = {BACKFILL: 0, FOLLOW: 0, RELEASE: 0, REOPEN: 1, RECOMPUTE: 1, "recollect": 2, "skip": 2}
+STRENGTH = {BACKFILL: 0, FOLLOW: 0, RELEASE: 0, REOPEN: 1, RECOMPUTE: 1, LOOK_AGAIN: 2, "recollect": 3, "skip": 3}
 # what a request to release took the place of, written behind it: it counts again once nothing is released
 _ELSE = f"{RELEASE}, else "
 # so many of the spans that a batch lacks are named

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -17,12 +17,12 @@ from waterclock.flow.declarations import Table
 from waterclock.object_stores import refusal_by_spark
 from waterclock.planner.plan import RECOLLECT
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.delta_log import damaged_log, head, is_older_than, is_unfinished
+from waterclock.storage.log.delta_log import claims_after, damaged_log, head, is_older_than, is_unfinished
 from waterclock.storage.slices.damage import FilePlace, place_in
 from waterclock.timelabel.label import label_of
 
 # what is mended outside of the run: the next run tries the batch again by itself
-MENDED_ELSEWHERE = frozenset({"E605", "E752", "E753", "E643", "E754"})
+MENDED_ELSEWHERE = frozenset({"E605", "E752", "E753", "E643", "E754", "E758"})
 _OF_A_SLICE = frozenset({"E605", "E640"})
 _WORDS = (
     "failed_read_file",
@@ -142,10 +142,10 @@ def verb_of(work: Workplace, table: Table, label: datetime) -> str | None:
 
 
 def require_log(work: Workplace, name: str) -> None:
-    """See that a table's log tells of every version that the ledger knows, and that its rows are there.
+    """See that a table's log and the ledger know the same commits, and that its rows are there.
 
     Cost: one read of the ledger, one look at the log.
-    Raises  E754 where the log is older, or gone, or was made anew without its rows
+    Raises  E754 where the log is older, or gone, or was made anew without its rows, E758 where the ledger is older
     """
     error = older_log(work, name)
     if error is not None:
@@ -153,9 +153,9 @@ def require_log(work: Workplace, name: str) -> None:
 
 
 def older_log(work: Workplace, name: str) -> WaterclockError | None:
-    """Return the error E754 that `require_log` raises; None where the log is as the ledger knows it."""
+    """Return the error that `require_log` raises; None where the log is as the ledger knows it."""
     record = work.ledger.reads.find_table(name)
-    return None if record is None else _log_error(work, record)
+    return None if record is None else _log_errors(work, [record]).get(name)
 
 
 def require_versions(work: Workplace, name: str) -> None:
@@ -169,22 +169,31 @@ def require_versions(work: Workplace, name: str) -> None:
 
 
 def older_logs(work: Workplace) -> dict[str, WaterclockError]:
-    """Return the error E754 of each table whose log is older than the ledger, or gone, or was made anew without rows.
+    """Return by table the error of a log that is older than the ledger, gone, made anew without rows (E754), or newer.
 
-    Cost: one read of the ledger, one look at each table's log.
+    A log is newer (E758) where it has commits of batches whose claims the ledger does not know: an older copy of it was
+    put back. Cost: one read of the ledger, one look at each table's log.
     """
-    records = [record for record in work.ledger.reads.tables() if record.head_version >= 0]
-    errors = each_of(records, lambda record: _log_error(work, record), at=work.lake.root)
-    return {record.name: error for record, error in zip(records, errors, strict=True) if error is not None}
+    return _log_errors(work, [record for record in work.ledger.reads.tables() if record.head_version >= 0])
 
 
-def _log_error(work: Workplace, record: TableRecord) -> WaterclockError | None:
+def _log_errors(work: Workplace, records: Sequence[TableRecord]) -> dict[str, WaterclockError]:
+    looked = each_of(records, lambda record: _look_at_log(work, record), at=work.lake.root)
+    errors = {record.name: it for record, it in zip(records, looked, strict=True) if isinstance(it, WaterclockError)}
+    claims = {record.name: it for record, it in zip(records, looked, strict=True) if isinstance(it, frozenset) and it}
+    # asked after the logs were read: a claim is recorded before it commits
+    unknown = work.ledger.reads.unknown_claims(frozenset().union(*claims.values())) if claims else frozenset()
+    return errors | {name: _older_ledger(work, name, of & unknown) for name, of in claims.items() if of & unknown}
+
+
+def _look_at_log(work: Workplace, record: TableRecord) -> WaterclockError | frozenset[int]:
+    """Return what is wrong with a log by itself, else the claims of the commits that the ledger has not recorded."""
     folder = work.lake.folder(record.name)
     if is_older_than(folder, record.head_version):
         return _older_log(work, record.name, record.head_version, head(folder))
     if is_unfinished(folder, record.head_version):
         return _unfinished_log(work, record.name, record.head_version)
-    return None
+    return claims_after(folder, record.head_version, project=work.flow.project)
 
 
 def _older_log(work: Workplace, name: str, known: int, found: int) -> WaterclockError:
@@ -196,6 +205,18 @@ def _older_log(work: Workplace, name: str, known: int, found: int) -> Waterclock
         + (f"and the log ends at {found}: an older copy was put back" if found >= 0 else "and no version is there"),
         fix=f"put the newer copy back, or `waterclock rebuild {name}`: it makes the table again from its stage, and "
         "asks for the batches whose slices are gone",
+    )
+
+
+def _older_ledger(work: Workplace, name: str, claims: frozenset[int]) -> WaterclockError:
+    return WaterclockError(
+        "E758",
+        f"the ledger is older than {name}",
+        where=f"{work.lake.location(name)}/_delta_log",
+        why=f"the table has commits of claims that it does not know, the newest of claim {max(claims)}: "
+        "an older copy of the ledger was put back",
+        fix="put the newer ledger back, or `waterclock ledger rebuild --force`: it keeps this one beside, and makes one "
+        "of the newest export and of what was committed since",
     )
 
 

@@ -118,6 +118,7 @@ class Reads(Section):
     find_table = on_its_database(current.find_table)
     table = on_its_database(current.table)
     tables = on_its_database(current.all_tables)
+    unknown_claims = on_its_database(current.unknown_claims)
     covered = on_its_database(current.covered)
     slices = on_its_database(current.slices)
     state = on_its_database(current.state)

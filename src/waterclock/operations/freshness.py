@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.facts import RELEASE, LedgerSnapshot
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.states import State, look_of, worst
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
@@ -70,7 +70,8 @@ def fresh_to(table: Table, snapshot: LedgerSnapshot) -> datetime | None:
 
 def _late_since(table: Table, batch: Batch, now: datetime) -> datetime | None:
     due = table.cadence.due_at(batch.window)
-    if batch.status in _LATE_AT_ONCE or due + (batch.window.end - batch.window.start) <= now:
+    # what is held stays so until a runner has released it
+    if batch.status in _LATE_AT_ONCE or batch.verb == RELEASE or due + (batch.window.end - batch.window.start) <= now:
         return due
     return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,8 @@ class Lag:
     `labels`: how many are due, needed and not done. `fresh_to`: the end of its newest window that is done, `behind` how
     long ago that is. `inputs_to`: up to where all is done that it reads; None of a collect. `rows`: how many its inputs
     hold from `fresh_to` on, None where it reads none or that is not known; `is_more`: there are more. `reached`: of one
-    that says WATERMARK, how far its rows have come by their own time.
+    that says WATERMARK, how far its rows have come by their own time. `late`: since when the oldest of the labels that
+    are not done has been due, where it is not in time any more.
     """
 
     table: str
@@ -66,6 +67,7 @@ class Lag:
     delays: Delays | None = None
     reached: Reached | None = None
     reached_words: str = ""
+    late: datetime | None = None
 
     @property
     def ahead(self) -> timedelta | None:
@@ -106,7 +108,13 @@ def lags(at: Reading, names: Collection[str]) -> list[Lag]:
         meant = {*names, *marks, *(name for each in names for name in inputs_of(at.flow.tables[each]))}
         made = at.ledger.past.newest_made(sorted(meant), MOST)
         reached = reached_by(at.flow, at.ledger.past, names, MOST)
-    return [lag_of(at.flow, name, at.snapshot, at.now, made, missing[name], reached.get(name, ())) for name in names]
+    return [
+        replace(
+            lag_of(at.flow, name, at.snapshot, at.now, made, missing[name], reached.get(name, ())),
+            late=found[name].late,
+        )
+        for name in names
+    ]
 
 
 def lag_of(

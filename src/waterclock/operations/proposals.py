@@ -128,6 +128,8 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None, most: in
         name: len({*made.get(name, ()), *following.get(name, ())})
         for name in _upstream_first(at.flow, {*asked, *following})
     }
+    # what is released was made before, and costs nothing more
+    work = {name: len(following.get(name, ())) for name in both} if wanted is Verb.RELEASE else both
     of = (f"{selection}@{labels}",) if wanted is Verb.RELEASE and labels else (selection, labels)
     words = ["waterclock", wanted.value, *filter(None, of), *_ONLY_ASKED.get(wanted, ())]
     return Proposal(
@@ -135,7 +137,7 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None, most: in
         asked=asked,
         following=following,
         steps=_steps(at.flow, both),
-        cost=cost_of(both, at.snapshot),
+        cost=cost_of(work, at.snapshot),
         command=shlex.join(words),
         may_differ=wanted not in _MAKES_NOTHING
         and any(_is_covered(at, name, window.start) for name, windows in asked.items() for window in windows),

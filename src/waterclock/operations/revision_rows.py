@@ -117,6 +117,7 @@ def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], 
     import pyarrow.parquet as pq
 
     from waterclock.filesystem import at, readable
+    from waterclock.storage.slices.sieve import HIDDEN
 
     parts: list[pa.Table] = []
     left = most
@@ -141,7 +142,8 @@ def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], 
     if not parts:
         return (), []
     found = pa.concat_tables(parts, promote_options="permissive")
-    names = tuple(name for name in found.column_names if name != TIMELABEL)
+    # what went through a sieve has a column of its own for what was set aside
+    names = tuple(name for name in found.column_names if name != TIMELABEL and not name.startswith(HIDDEN))
     values = [found.column(name).to_pylist() for name in names]
     return names, list(zip(*values, strict=True))
 

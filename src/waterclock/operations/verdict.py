@@ -44,7 +44,10 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
     """Say how the tables of `found` stand, by what is planned of them."""
     names = list(found)
     if not names:
-        return Verdict((Part("No table is meant." if flow.tables else "No table is declared yet."),))
+        if flow.tables:
+            return Verdict((Part("No table is meant."),))
+        how = "Write a statement into a file of the folder flows, or make an example with `waterclock init`."
+        return Verdict((Part("No table is declared yet."),), (Part(how),))
     counts = Counter(look_of(batch) for batch in plan.batches)
     pauses = _pauses(flow, plan)
     failed = [batch for batch in plan.batches if batch.status is Status.FAILED]
@@ -52,13 +55,14 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
     more = _rest(counts, plan, told={State.FAILED, State.BLOCKED, State.HELD} if failed or held else set())
     more = (*more, *pauses)
     if failed or held:
-        return Verdict(_stopped(flow, failed or held, held if failed else [], plan), more)
+        return Verdict(_stopped(flow, {Status.FAILED: failed, Status.HELD: held}, plan), more)
     if all(one.label is None for one in found.values()):
         due = len(plan.batches) + sum(plan.left_out.values())
         waits = (
             f"{count_words(due, 'batch', 'batches')} {'is' if due == 1 else 'are'} due" if due else "nothing is due yet"
         )
-        return Verdict((Part(f"Nothing was made yet: {waits}."),), pauses)
+        how = (Part("`waterclock run` makes what is due."),) if due else ()
+        return Verdict((Part(f"Nothing was made yet: {waits}."),), (*how, *pauses))
     late = [name for name in names if found[name].late is not None or found[name].gaps]
     if late:
         title = f"{_first(len(late), 'table')} of {number_words(len(names))} {'is' if len(late) == 1 else 'are'} late: "
@@ -73,22 +77,28 @@ def _pauses(flow: Flow, plan: Plan) -> tuple[Part, ...]:
     return tuple(Part(f" {line}.", State.PAUSED) for line in begun)
 
 
-def _stopped(flow: Flow, batches: Sequence[Batch], held: Sequence[Batch], plan: Plan) -> tuple[Part, ...]:
-    """Say what failed, or is held where nothing failed, what that blocks, and which batches these are."""
-    is_failure = batches[0].status is Status.FAILED
-    mark = State.FAILED if is_failure else State.HELD
-    blocked = sum(1 for batch in plan.batches if batch.status is Status.BLOCKED)
-    noun = ("failure", "failures") if is_failure else ("held batch", "held batches")
-    number, word = _number(len(batches)), noun[len(batches) != 1]
-    if any(plan.left_out.get(batch.table) for batch in batches):  # there may be more of them among these
-        number = f"At least {number.lower()}"
-    verb = "holds" if len(batches) == 1 else "hold"
-    what = f" {verb} up {count_words(blocked, 'batch', 'batches')}: " if blocked else f" {verb} up nothing else: "
-    parts = [Part(f"{number} "), Part(word, mark), Part(what), Part(_places(flow, batches, plan.now))]
-    if held:
-        is_one = len(held) == 1
-        said = f"{_number(len(held)).lower()} {'batch is' if is_one else 'batches are'} "
-        parts += [Part("; "), Part(said), Part("held", State.HELD), Part(f": {_places(flow, held, plan.now)}")]
+def _stopped(flow: Flow, stops: Mapping[Status, Sequence[Batch]], plan: Plan) -> tuple[Part, ...]:
+    """Say what failed and what is held, and how much each blocks; what blocks something comes first."""
+    blocked = [batch for batch in plan.batches if batch.status is Status.BLOCKED]
+    by = {kind: sum(any(cause.status is kind for cause in batch.causes) for batch in blocked) for kind in stops}
+    kinds = sorted((kind for kind in stops if stops[kind]), key=lambda kind: not by[kind])
+    parts: list[Part] = []
+    for kind in kinds:
+        batches, mark = stops[kind], State.FAILED if kind is Status.FAILED else State.HELD
+        number = _number(len(batches))
+        if any(plan.left_out.get(batch.table) for batch in batches):  # there may be more of them among these
+            number = f"At least {number.lower()}"
+        is_one, is_failure = len(batches) == 1, kind is Status.FAILED
+        if parts and not by[kind]:
+            be = "" if is_failure else "is " if is_one else "are "
+            said = f"; {number.lower()} {'batch' if is_one else 'batches'} {be}"
+            parts += [Part(said), Part("failed" if is_failure else "held", mark), Part(": ")]
+        else:
+            noun = ("failure" if is_one else "failures") if is_failure else "held batch" if is_one else "held batches"
+            what = count_words(by[kind], "batch", "batches") if by[kind] else "nothing else"
+            parts += [Part(f"; {number.lower()} " if parts else f"{number} "), Part(noun, mark)]
+            parts += [Part(f" {'holds' if is_one else 'hold'} up {what}: ")]
+        parts.append(Part(_places(flow, batches, plan.now)))
     return (*parts, Part("."))
 
 

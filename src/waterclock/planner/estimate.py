@@ -61,5 +61,5 @@ def cost_of(batches: Mapping[str, int], snapshot: LedgerSnapshot) -> Estimate:
     tables = {}
     for name, count in batches.items():
         mean = snapshot.of(name).seconds_per_batch
-        tables[name] = TableCost(count, None if mean is None else mean * count)
+        tables[name] = TableCost(count, None if mean is None and count else (mean or 0.0) * count)
     return Estimate(tables)

@@ -128,7 +128,7 @@ def test_of_a_merged_state_the_named_columns_are_read_once(tmp_path: Path, spark
     with tiny.opened() as work:
         table, steps = work.flow.tables["shop.orders"], steps_before(work.ledger, "shop.orders", FOREVER)
         newest = read_manifest(work.folder(table), steps[-1].slice_path)
-        rows = state_after(spark, work.lake, table, newest, steps, ["count(*) < 9", "max(size) = 1"])
+        rows = state_after(spark, work.lake, table, [newest], steps, ["count(*) < 9", "max(size) = 1"])
         plan = str(rows.groupBy().max("size")._jdf.queryExecution().executedPlan())
     assert plan.count("Scan parquet") == 2, plan  # the state before, and the slice
     assert "note" not in plan

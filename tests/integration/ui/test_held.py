@@ -53,6 +53,31 @@ def test_the_rows_that_are_there_now_are_shown(claims: tuple[int, int], page: Te
     assert told["revisions"][0]["words"].startswith("now, revision 2")
 
 
+def test_another_label_in_the_form_is_shown_as_it_is_known_now(
+    claims: tuple[int, int], shop: stocks.Stocks, page: TestClient
+) -> None:
+    with shop.ledger() as ledger:
+        other = ledger.past.audit(TABLE, LABEL - timedelta(days=1)).cell.current_claim
+    assert other is not None
+    folder = Lake(shop.project.storage).folder(TABLE)
+    slices.sealed(folder, LABEL - timedelta(days=1), other, rows(pan=1), schema=SCHEMA)
+    asked = {"at": "2026-11-17", "of": "20261118000000", "known": str(claims[0]), "against": str(claims[1])}
+    told = page.get(ADDRESS, params=asked).json()["held"]
+    assert (told["error"], told["known"], told["label"]) == (None, other, "20261117000000")
+    same = page.get(ADDRESS, params=asked | {"at": "2026-11-18"}).json()["held"]
+    assert (same["known"], same["against"]) == claims
+
+
+def test_columns_that_are_only_noted_of_rows_are_not_shown(shop: stocks.Stocks, page: TestClient) -> None:
+    with shop.ledger() as ledger:
+        claim = ledger.past.audit(TABLE, LABEL).cell.current_claim
+    assert claim is not None
+    noted = SCHEMA.append(pa.field("_waterclock_aside", pa.string()))
+    made = [row | {"_waterclock_aside": None} for row in rows(kettle=3)]
+    slices.sealed(Lake(shop.project.storage).folder(TABLE), LABEL, claim, made, schema=noted)
+    assert page.get(ADDRESS, params={"at": "2026-11-18"}).json()["held"]["columns"] == ["sku", "qty", "at"]
+
+
 def test_an_older_revision_is_held_against_the_newer_by_its_keys(claims: tuple[int, int], page: TestClient) -> None:
     asked = {"at": "2026-11-18", "against": str(claims[0])}
     told = page.get(ADDRESS, params=asked).json()["held"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.slices import PROJECT, SCHEMA, TABLE, new_table, schema_json
-from waterclock.engine.damage import damaged_file, require_log, require_versions
+from tests.slices import PROJECT, SCHEMA, TABLE, commit, hour, new_table, rows_of, schema_json
+from waterclock.engine.damage import damaged_file, older_logs, require_log, require_versions
 from waterclock.errors import WaterclockError
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.commit.rebuild import recreate, set_log_aside
@@ -18,13 +19,40 @@ from waterclock.storage.lake import Lake
 KNOWN = 3
 
 
+def work_with(root: Path, record: Any, known: Iterable[int]) -> Any:
+    reads = SimpleNamespace(
+        tables=lambda: [record],
+        table=lambda _: record,
+        find_table=lambda _: record,
+        unknown_claims=lambda numbers: frozenset(numbers) - frozenset(known),
+    )
+    flow = SimpleNamespace(project=PROJECT)
+    return SimpleNamespace(lake=Lake(str(root)), ledger=SimpleNamespace(reads=reads), flow=flow)
+
+
+def test_batches_of_claims_that_the_ledger_does_not_know_say_that_it_is_an_older_copy(tmp_path: Path) -> None:
+    folder = new_table(tmp_path)
+    commit(folder, 7, {hour(1): rows_of(1)})
+    version = commit(folder, 8, {hour(2): rows_of(2)})
+    kill(folder, 9)
+    record: Any = SimpleNamespace(name=TABLE, head_version=version - 1)
+    require_log(work_with(tmp_path, record, known={7, 8}), TABLE)  # committed, and not recorded yet
+    require_log(work_with(tmp_path, SimpleNamespace(name=TABLE, head_version=version), known={7, 8}), TABLE)
+    with pytest.raises(WaterclockError, match="E758") as refused:
+        require_log(work_with(tmp_path, record, known={7}), TABLE)
+    assert "claim 8" in (refused.value.why or "")
+    assert list(older_logs(work_with(tmp_path, record, known={7}))) == [TABLE]
+    other = work_with(tmp_path, record, known={7})
+    other.flow.project = "another"
+    require_log(other, TABLE)  # of whom the table is, is asked elsewhere
+
+
 def test_a_rebuild_that_was_broken_off_is_refused_and_its_claims_can_be_settled(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     set_log_aside(folder, "now")
     recreate(folder, schema_json(SCHEMA), is_partitioned=False, project=PROJECT, above=KNOWN)
     record: Any = SimpleNamespace(name=TABLE, head_version=KNOWN)
-    reads = SimpleNamespace(tables=lambda: [record], table=lambda _: record, find_table=lambda _: record)
-    work: Any = SimpleNamespace(lake=Lake(str(tmp_path)), ledger=SimpleNamespace(reads=reads))
+    work = work_with(tmp_path, record, known=())
     for _ in range(2):
         with pytest.raises(WaterclockError, match="E754") as refused:
             require_log(work, TABLE)

@@ -24,11 +24,18 @@ def label(day: int) -> datetime:
     return datetime(2026, 11, day, tzinfo=UTC)
 
 
-def batch(name: str, day: int, status: Status, reason: str = "", root: tuple[str, int] | None = None) -> Batch:
+def batch(
+    name: str,
+    day: int,
+    status: Status,
+    reason: str = "",
+    root: tuple[str, int] | None = None,
+    by: Status = Status.FAILED,
+) -> Batch:
     cadence = FLOW.tables[name].cadence
     causes: tuple[Cause, ...] = ()
     if root is not None:
-        causes = (Cause(root[0], cadence.window_of(label(root[1])), Status.FAILED, "E731 no number"),)
+        causes = (Cause(root[0], cadence.window_of(label(root[1])), by, "E731 no number"),)
     reads = tuple(BoundRead(read, ReadScope.SLICES, label(day), label(day) + DAY) for read in FLOW.tables[name].reads)
     return Batch(name, cadence.window_of(label(day)), status, reason, reads, causes)
 
@@ -74,6 +81,17 @@ def test_held_batches_are_told_where_nothing_failed_and_beside_failures() -> Non
     assert said(Plan(NOW, (held,))) == "One held batch holds up nothing else: marts.a @ 20 Nov."
     both = Plan(NOW, (batch("raw.a", 9, Status.FAILED), held))
     assert said(both) == "One failure holds up nothing else: raw.a @ 9 Nov; one batch is held: marts.a @ 20 Nov."
+
+
+def test_a_held_batch_that_blocks_others_comes_before_a_failure_that_blocks_none() -> None:
+    held = batch("raw.a", 15, Status.HELD)
+    blocked = [batch("core.a", 15, Status.BLOCKED, root=("raw.a", 15), by=Status.HELD)]
+    plan = Plan(NOW, (held, *blocked, batch("marts.a", 17, Status.FAILED)))
+    assert said(plan) == "One held batch holds up 1 batch: raw.a @ 15 Nov; one batch failed: marts.a @ 17 Nov."
+    both = (batch("raw.b", 9, Status.FAILED), batch("core.b", 9, Status.BLOCKED, root=("raw.b", 9)))
+    assert said(Plan(NOW, (held, *blocked, *both))) == (
+        "One failure holds up 1 batch: raw.b @ 9 Nov; one held batch holds up 1 batch: raw.a @ 15 Nov."
+    )
 
 
 def test_all_is_fresh_to_where_the_windows_end_together() -> None:
@@ -151,4 +169,6 @@ def test_a_cause_that_is_not_planned_ends_the_way() -> None:
 
 def test_a_selection_that_means_no_table_does_not_say_that_there_is_none() -> None:
     assert verdict(FLOW, {}, Plan(NOW, ())).text == "No table is meant."
-    assert verdict(flow(), {}, Plan(NOW, ())).text == "No table is declared yet."
+    nothing = verdict(flow(), {}, Plan(NOW, ()))
+    assert nothing.text == "No table is declared yet."
+    assert "waterclock init" in "".join(part.text for part in nothing.more)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,8 +22,8 @@ from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.creation import require_owner
 from waterclock.storage.commit.pointers import commit_older, commit_slices
 from waterclock.storage.folds.fold import may_be_beaten
-from waterclock.storage.folds.merge import merge_slice, restate_slice
-from waterclock.storage.folds.place_versions import place_slice
+from waterclock.storage.folds.merge import merge_slice, restate_slices
+from waterclock.storage.folds.place_versions import place_slices
 from waterclock.storage.log.delta_log import foreign_commits, outcome
 from waterclock.storage.log.identity import Identity, Killed
 from waterclock.storage.log.resolving import Step
@@ -57,7 +57,7 @@ def commit_group(
     identity = identity_of(work, table, claim, manifests, at)
     try:
         if table.is_fold:
-            _fold(work, spark(), table, identity, manifests[0], at)
+            _fold(work, spark(), table, identity, manifests, at)
         elif table.mode is Mode.REPLACE and at is not None and manifests[0].label < at:
             commit_older(folder, identity, manifests[0])
         else:
@@ -145,54 +145,61 @@ def taken_over(table: Table, claim: Claim) -> WaterclockError:
 
 
 def beside_damage(
-    work: Workplace, table: Table, label: datetime, do: Callable[[tuple[Step, ...], bool], Result]
+    work: Workplace, table: Table, labels: Collection[datetime], do: Callable[[tuple[Step, ...], bool], Result]
 ) -> Result:
     """Return what `do` makes of the current slices of a MERGE or TEMPORAL table, without those damaged and made again.
 
-    A damaged slice is left out where it is the one that `label` replaces, of which `do` is told, or where its label is
-    asked to be made again: until then nobody reads the table there. Every other one stops the batch. Which are damaged
-    shows as they are read.
+    A damaged slice is left out where it is of one of `labels`, which are replaced and of which `do` is told, or where
+    its label is asked to be made again: until then nobody reads the table there. Every other one stops the batch. Which
+    are damaged shows as they are read.
     """
     lost: set[str] = set()
     while True:
         steps = steps_before(work.ledger, table.name, FOREVER)
-        is_whole = any(step.label == label and step.slice_path in lost for step in steps)
+        is_whole = any(step.label in labels and step.slice_path in lost for step in steps)
         try:
             return do(tuple(step for step in steps if step.slice_path not in lost), is_whole)
         except Killed:
             raise
         except Exception as raised:
-            path = _replaceable(work, table, label, raised)
+            path = _replaceable(work, table, labels, raised)
             if path is None or path in lost:
                 raise
             lost.add(path)
 
 
 def _fold(
-    work: Workplace, spark: SparkSession, table: Table, identity: Identity, manifest: Manifest, at: datetime | None
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    identity: Identity,
+    manifests: Sequence[Manifest],
+    at: datetime | None,
 ) -> None:
-    """Merge a new label into the head, or put a late or restated one in its place."""
-    is_new = at is None or manifest.label > at
+    """Merge a new label into the head, or put late and restated ones, and a new one beside them, in their places."""
+    placed = sorted(manifests, key=lambda each: each.label)
+    is_new = len(placed) == 1 and (at is None or placed[0].label > at)
     merge = table.merge
     if merge is not None and is_new and not may_be_beaten(merge):
-        merge_slice(spark, work.folder(table), manifest, merge, identity)
+        merge_slice(spark, work.folder(table), placed[0], merge, identity)
         return
 
     def put(steps: Sequence[Step], is_whole: bool) -> None:  # noqa: FBT001 - called by `beside_damage` alone
         if merge is None:
-            place_slice(spark, work.lake, table, manifest, identity, steps, is_whole=is_whole)
+            place_slices(spark, work.lake, table, placed, identity, steps, is_whole=is_whole)
         elif is_new:
-            merge_slice(spark, work.folder(table), manifest, merge, identity, [step.slice_path for step in steps])
+            earlier = [step.slice_path for step in steps]
+            merge_slice(spark, work.folder(table), placed[0], merge, identity, earlier)
         else:
-            restate_slice(spark, work.lake, manifest, merge, identity, steps, is_whole=is_whole)
+            restate_slices(spark, work.lake, placed, merge, identity, steps, is_whole=is_whole)
 
-    beside_damage(work, table, manifest.label, put)
+    beside_damage(work, table, {each.label for each in placed}, put)
 
 
-def _replaceable(work: Workplace, table: Table, label: datetime, error: Exception) -> str | None:
+def _replaceable(work: Workplace, table: Table, labels: Collection[datetime], error: Exception) -> str | None:
     """Return the path of the damaged slice that an error is about, where it is made again now or later."""
     place = damaged_file(work.lake, error)
     if place is None or place.table != table.name or place.label is None:
         return None
     asked = work.ledger.reads.snapshot(work.flow, tables=[table.name]).of(table.name).requested
-    return place.slice_path if place.label == label or place.label in asked else None
+    return place.slice_path if place.label in labels or place.label in asked else None

@@ -20,7 +20,8 @@ from waterclock.engine.batch.late_rows import open_again
 from waterclock.engine.batch.publish import publish_frame
 from waterclock.engine.batch.publish_changes import is_whole
 from waterclock.engine.batch.results import Made, Notes, Part
-from waterclock.engine.batch.sieves import loose_of, merged_schema, through_of, together
+from waterclock.engine.batch.rows_seen_before import with_rows_seen_before
+from waterclock.engine.batch.sieves import loose_of, put_together, through_of
 from waterclock.engine.batch.transform import transform_parts
 from waterclock.engine.collect.collect import gather
 from waterclock.engine.collect.columns_seen import fitted, noticed, with_noted
@@ -43,8 +44,7 @@ from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.slices.conform import Conformed, conform
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import table_schema
-from waterclock.storage.slices.sieve import MISSING, Through
-from waterclock.storage.slices.sifting import ROW_TEXT
+from waterclock.storage.slices.sieve import MISSING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -133,6 +133,8 @@ def _made(
         part = Part(all_labels, shaped.frame, gathered.collected.is_empty, through_of(table, shaped))
         if gathered.aside is not None:
             part = _with_aside(table, part, shaped, gathered)
+        values = gathered.collected.values
+        part = with_rows_seen_before(work, spark, table, group, bound.again, part, (shaped, columns, values))
         return Made([part], _stored(table, shaped.schema), notes)
     if table.kind is Kind.TRANSFORM:
         open_again(work, spark, table, group.batches, bound.pins)
@@ -166,11 +168,8 @@ def _with_aside(table: Table, part: Part, kept: Conformed, gathered: Gathered) -
         with_origins(table, gathered.aside), declared, kept.schema, table=table.name, may_lack=True, loose=loose,
         values=gathered.collected.values,
     )  # fmt: skip
-    if part.through is None or came.raw is None:
-        return replace(part, frame=kept.frame.unionByName(came.frame, allowMissingColumns=True), of_nothing=False)
-    frame = together(kept, came)
-    schema = merged_schema(came.came, kept.came)
-    return replace(part, frame=frame, of_nothing=False, through=Through(part.through.sieve, {}, schema, ROW_TEXT))
+    frame, through = put_together(part.through, [kept, came])
+    return replace(part, frame=frame, through=through, of_nothing=False)
 
 
 def _transformed(

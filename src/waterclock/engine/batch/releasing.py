@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from waterclock.batches.audit_trail import Audit
-from waterclock.batches.facts import RELEASE, is_release
+from waterclock.batches.facts import LOOK_AGAIN, RELEASE, is_release
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.collect.gathered import RELEASED
@@ -111,12 +111,13 @@ def sealed_again(work: Workplace, table: Table, held: HeldBatch, claim: Claim) -
 def collect_past_again(work: Workplace, table: Table, held: HeldBatch) -> None:
     """Ask that past windows which the LOOKBACK of a held batch read again are collected again, where no other will.
 
-    What it read of them is not shown with it. Windows within the LOOKBACK of the next batch are left to that, unless it
-    was made before. Asked before the release commits: what is asked in vain costs one look at the source.
+    What it read of them is not shown with it. Those of a MERGE or TEMPORAL table keep the rows that they have. Windows
+    within the LOOKBACK of the next batch are left to that, unless it was made before. Asked before the release commits:
+    what is asked in vain costs one look at the source.
     """
     source, label = table.source, held.manifest.label
     past = [other for other in held.request.labels if other < label]
-    if source is None or source.lookback is None or table.is_fold or not past:
+    if source is None or source.lookback is None or not past:
         return
     following = table.cadence.window_of(label).end
     reach = table.cadence.ceil(source.lookback.before(following, table.cadence.zone))
@@ -126,7 +127,8 @@ def collect_past_again(work: Workplace, table: Table, held: HeldBatch) -> None:
     wanted = [other for other in past if other in done and (is_looked_before or other < reach)]
     if wanted:
         why = f"{label_of(label)} was held when it found rows of this window"
-        work.ledger.decisions.request_restate(table.name, wanted, RECOLLECT, who=work.settings.who, why=why)
+        verb = LOOK_AGAIN if table.is_fold else RECOLLECT
+        work.ledger.decisions.request_restate(table.name, wanted, verb, who=work.settings.who, why=why)
 
 
 def note_released(work: Workplace, group: Group, claim: Claim, said: Mapping[str, Any]) -> None:

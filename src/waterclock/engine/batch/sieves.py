@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import QUARANTINED
@@ -57,21 +58,31 @@ def through_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -
     return None if sieve is None or shaped.raw is None else Through(sieve, shaped.raw, shaped.came, past=past)
 
 
-def together(kept: Conformed, came: Conformed) -> DataFrame:
-    """Return rows that came in two shapes as one frame, each with the row as it came as JSON."""
-    shapes = []
-    for shaped in (kept, came):
+def put_together(through: Through | None, shapes: Sequence[Conformed]) -> tuple[DataFrame, Through | None]:
+    """Return rows that came in several shapes as one frame, and what they go through, each with the row as it came.
+
+    A column of several of them is of its type in the last.
+    """
+    if through is None:
+        return reduce(_by_name, [shaped.frame for shaped in shapes]), None
+    frames = []
+    for shaped in shapes:
         hidden = set((shaped.raw or {}).values()) - {UNREAD}
         shown = [name for name in shaped.frame.columns if not is_hidden(name) or name not in hidden]
         row = f"{row_json(shaped.raw or {})} AS {ROW_TEXT}"
-        shapes.append(shaped.frame.selectExpr(*map(quoted, shown), row))
-    return shapes[0].unionByName(shapes[1], allowMissingColumns=True)
+        frames.append(shaped.frame.selectExpr(*map(quoted, shown), row))
+    schema = merged_schema([shaped.came for shaped in shapes])
+    return reduce(_by_name, frames), Through(through.sieve, {}, schema, ROW_TEXT)
 
 
-def merged_schema(first: str, second: str) -> str:
-    """Return the columns of two schemas' JSON, a column of both as the first has it."""
-    fields = {field["name"]: field for text in (second, first) for field in json.loads(text)["fields"]}
+def merged_schema(schemas: Iterable[str]) -> str:
+    """Return the columns of some schemas' JSON, a column of several as the last has it."""
+    fields = {field["name"]: field for text in schemas for field in json.loads(text)["fields"]}
     return json.dumps({"type": "struct", "fields": list(fields.values())})
+
+
+def _by_name(left: DataFrame, right: DataFrame) -> DataFrame:
+    return left.unionByName(right, allowMissingColumns=True)
 
 
 def loose_of(table: Table) -> dict[str, str] | None:

@@ -62,10 +62,10 @@ def _answers(
     asked = [rule.expression for rule in rules]
 
     def ask(steps: Sequence[Step], is_whole: bool) -> Mapping[str, Any]:  # noqa: FBT001 - as `beside_damage` calls it
-        rows = state_after(spark, work.lake, table, sealed[-1], steps, asked, is_whole=is_whole)
+        rows = state_after(spark, work.lake, table, sealed, steps, asked, is_whole=is_whole)
         return answers(rows, rules)
 
-    return beside_damage(work, table, sealed[-1].label, ask)
+    return beside_damage(work, table, {each.label for each in sealed}, ask)
 
 
 def _with_slices(work: Workplace, spark: SparkSession, table: Table, sealed: Sequence[Manifest]) -> DataFrame:

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from waterclock.batches.facts import LOOK_AGAIN
 from waterclock.batches.records import Slice
 from waterclock.connectors.change_collector import ChangeCollector
 from waterclock.connectors.interface import (
@@ -123,8 +124,8 @@ def _windows(
     unit: Unit,
     collector: WindowCollector,
 ) -> Gathered:
-    windows, time = windows_read(table, group, again), None if table.source is None else table.source.time_column
-    own = (batch.label for batch in group.batches if group.verb == RECOLLECT)
+    windows, time = windows_read(group, again), None if table.source is None else table.source.time_column
+    own = (batch.label for batch in group.batches if group.verb in {RECOLLECT, LOOK_AGAIN})
     done = frozenset((*own, *(piece.label for piece in again)))
     request = WindowRequest(time or "", windows, slack=slack_of(table, windows[-1].end), done=done)
     collected = collector.read_windows(spark, unit, request, columns_as_asked(table), table.cadence.zone)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from waterclock.batches.facts import LOOK_AGAIN
 from waterclock.batches.records import Slice
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
@@ -20,10 +21,9 @@ from waterclock.timelabel.window import Window
 def revisited(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
     """Return the done slices of the windows that lie wholly in the LOOKBACK before the group, oldest first.
 
-    A window that is cut by the LOOKBACK's beginning is not among them: its other rows are not read. A MERGE takes late
-    rows into its own label, where its ORDER BY settles what they change.
+    A window that is cut by the LOOKBACK's beginning is not among them: its other rows are not read.
     """
-    if table.source is None or table.source.lookback is None or table.is_fold or group.is_made_of_kept:
+    if table.source is None or table.source.lookback is None or group.is_made_of_kept or group.verb == LOOK_AGAIN:
         return ()
     first = group.batches[0].window.start
     own = {batch.label for batch in group.batches}
@@ -39,13 +39,9 @@ def slack_of(table: Table, end: datetime) -> timedelta:
     return table.cadence.delay + late
 
 
-def windows_read(table: Table, group: Group, again: Sequence[Slice]) -> list[Window]:
+def windows_read(group: Group, again: Sequence[Slice]) -> list[Window]:
     """Return the windows to ask the source for, oldest first: those read again, and the group's own."""
-    own = [batch.window for batch in group.batches]
-    if table.source is not None and table.source.lookback is not None and table.is_fold:
-        begin = table.source.lookback.before(own[0].start, table.cadence.zone)
-        return [Window(begin, own[0].end), *own[1:]]
-    return sorted([Window(piece.label, piece.end) for piece in again] + own)
+    return sorted([Window(piece.label, piece.end) for piece in again] + [batch.window for batch in group.batches])
 
 
 def changed(manifests: Sequence[Manifest], again: Sequence[Slice], folder: str | None = None) -> tuple[Manifest, ...]:

@@ -20,11 +20,13 @@ from waterclock.ledger.read.content import FEW, MOST_AT_ONCE, NOTHING, content_b
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.read.states import PIECES, slice_of, states_of
 from waterclock.ledger.store.database import Database
-from waterclock.ledger.store.schema import AnyRow, batches, coverage, items, revisions, tables, versions
+from waterclock.ledger.store.schema import AnyRow, batches, claims, coverage, items, revisions, tables, versions
 from waterclock.timelabel.intervals import IntervalSet
 
 _TABLE = sa.select(tables).where(tables.c.name == sa.bindparam("of"))
 _TABLES = sa.select(tables).order_by(tables.c.name)
+_MOST_NUMBERS = 500
+_CLAIMED = sa.select(claims.c.number).where(claims.c.number.in_(sa.bindparam("numbers", expanding=True)))
 _NAMED = sa.select(tables.c.name, tables.c.mode, tables.c.location, tables.c.head_version, tables.c.changes).where(
     tables.c.name.in_(sa.bindparam("names", expanding=True))
 )
@@ -93,6 +95,16 @@ def find_table(database: Database, name: str) -> TableRecord | None:
     with database.read() as connection:
         row = connection.execute(_TABLE, {"of": name}).first()
         return None if row is None else _record(row)
+
+
+def unknown_claims(database: Database, numbers: Collection[int]) -> frozenset[int]:
+    """Return those of some numbers that no claim of this ledger has."""
+    with database.read() as connection:
+        asked, found = sorted(numbers), set[int]()
+        for first in range(0, len(asked), _MOST_NUMBERS):
+            values = {"numbers": asked[first : first + _MOST_NUMBERS]}
+            found.update(connection.execute(_CLAIMED, values).scalars())
+        return frozenset(numbers) - found
 
 
 def all_tables(database: Database) -> list[TableRecord]:

@@ -92,8 +92,8 @@ class MergeLook:
     may_rewrite: bool = False
 
 
-def prepare_merge(folder: str, identity: Identity, manifest: Manifest) -> MergeLook:
-    """Look at the table before a slice is merged into it, and widen it by the slice's new columns.
+def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> MergeLook:
+    """Look at the table before slices are merged into it, and widen it by their new columns.
 
     Raises  as `commit_slices`
     """
@@ -104,8 +104,9 @@ def prepare_merge(folder: str, identity: Identity, manifest: Manifest) -> MergeL
             if seen is not None:
                 return MergeLook(seen, table.version, known)
             refuse_stranger(table, identity.project)
-            wide = _schema_with(known, [manifest.schema])
-            check_files(manifest, wide)
+            wide = _schema_with(known, [manifest.schema for manifest in manifests])
+            for manifest in manifests:
+                check_files(manifest, wide)
             if wide == known:
                 live = tuple(table.files.values())
                 return MergeLook(None, table.version, known, live, may_rewrite(table))
@@ -172,7 +173,7 @@ def commit_older(folder: str, identity: Identity, manifest: Manifest) -> int:
 
     The table shows what it did; only columns that are new are added. As `commit_slices` otherwise.
     """
-    done = prepare_merge(folder, identity, manifest).done
+    done = prepare_merge(folder, identity, [manifest]).done
     return commit_nothing(folder, identity) if done is None else done
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -38,9 +38,14 @@ _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
 
 def commit_winners(
-    spark: SparkSession, folder: str, winners: Winners, manifest: Manifest, identity: Identity, look: MergeLook
+    spark: SparkSession,
+    folder: str,
+    winners: Winners,
+    manifests: Sequence[Manifest],
+    identity: Identity,
+    look: MergeLook,
 ) -> int:
-    """Put the winners into the table, in one commit; gives the version that bears the claim's id.
+    """Put the winners of some slices into the table, in one commit; gives the version that bears the claim's id.
 
     Cost: one Spark job while the table is small; beyond, a look at its keys and the files that change; a Delta MERGE
     (seconds) where pointers alone will not do, which runs under the session's confs: the session must be the batch's.
@@ -54,7 +59,7 @@ def commit_winners(
         version = rewrite(spark, folder, winners, identity, look)
         if version is not None:
             return version
-        look = prepare_merge(folder, identity, manifest)
+        look = prepare_merge(folder, identity, manifests)
         if look.done is not None:
             return look.done
     return _merge_by_delta(spark, folder, winners, identity)

@@ -1,4 +1,4 @@
-"""Folds a sealed slice of changes into a MERGE table's state."""
+"""Folds sealed slices of changes into a MERGE table's state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from waterclock.storage.folds.fold import (
     unbeaten,
     winners_of,
 )
-from waterclock.storage.folds.older_states import beginning, manifests_of
+from waterclock.storage.folds.older_states import beginning, manifests_of, with_slices_placed
 from waterclock.storage.folds.state_after import merged_state
 from waterclock.storage.folds.winners_at_head import Restatement, is_decided_by_head, winners_at_head
 from waterclock.storage.folds.write_state import DELETED, Winners, is_newer
@@ -54,8 +54,7 @@ def merge_slice(
             E620 for two different rows of one key and order
             E616, E617 where the slice does not fit the table
     """
-    _require_one_label(identity)
-    look = prepare_merge(folder, identity, manifest)
+    look = prepare_merge(folder, identity, [manifest])
     if look.done is not None:
         return look.done
     if not manifest.rows:
@@ -69,76 +68,70 @@ def merge_slice(
     if rivals:
         won = unbeaten(won, highest_deletes(spark, folder, rivals, merge, look.schema), merge)
     winners = Winners(won, merge.keys, is_newer(merge.order_by), may_be_null=may_be_null([manifest], merge.keys))
-    return commit_winners(spark, folder, winners, manifest, identity, look)
+    return commit_winners(spark, folder, winners, [manifest], identity, look)
 
 
-def restate_slice(
+def restate_slices(
     spark: SparkSession,
     lake: Lake,
-    manifest: Manifest,
+    manifests: Sequence[Manifest],
     merge: Merge,
     identity: Identity,
     steps: Sequence[Step],
     *,
     is_whole: bool = False,
 ) -> int:
-    """Put a late or restated label's sealed slice in its place, in one commit on the head; gives its version.
+    """Put sealed slices of late, restated or new labels in their places, in one commit on the head; gives its version.
 
-    `steps` are the current slices of all labels, that of the same label (which it replaces) among them, with the
-    versions that hold their states. Where the head's rows decide (`is_decided_by_head`), nothing else is read but the
-    label's slices and those whose deletes may beat it. Else the winners of the keys that the old and the new slice
-    touch are made again, from the newest stored state before the label and the slices after it, never from START where
-    a state is stored. The head stays at its label. Cost: a read of those, and as `commit_winners`.
+    `steps` are the current slices of all labels, those that are replaced among them, with the versions that hold their
+    states. Where the head's rows decide of one slice (`is_decided_by_head`), nothing else is read but the label's
+    slices and those whose deletes may beat it. Else the winners of the keys that the old and the new slices touch are
+    made again, from the newest stored state before their labels and the slices after it, never from START where a
+    state is stored. The head never goes back in labels. Cost: a read of those, and as `commit_winners`.
 
-    `is_whole`: the slice that it replaces is damaged and not among `steps`, so nobody knows which keys it touched. The
+    `is_whole`: a slice that is replaced is damaged and not among `steps`, so which keys it touched is not known. The
     whole table is made again then, from that stored state and those slices: a fold of them, one write of all rows.
 
     Raises  as `merge_slice`
-            E605 where the slice that it replaces holds the same rows, is shown, and is damaged
+            E605 where a slice that is replaced holds the same rows, is shown, and is damaged
             E640 where slices that are needed are gone
     """
-    _require_one_label(identity)
-    folder = lake.folder(manifest.table)
-    look = prepare_merge(folder, identity, manifest)
+    folder = lake.folder(manifests[0].table)
+    look = prepare_merge(folder, identity, manifests)
     if look.done is not None:
         return look.done
-    is_unique = _is_unique(spark, folder, manifest, merge)
+    are_unique = [_is_unique(spark, folder, manifest, merge) for manifest in manifests]
     if is_whole:
-        return commit_whole_state(folder, identity, merged_state(spark, lake, manifest, merge, look.schema, steps))
-    old = manifests_of(folder, [step for step in steps if step.label == manifest.label])
-    touching = [each for each in (*old, manifest) if each.rows]
-    if not touching:
-        return commit_nothing(folder, identity)
+        return commit_whole_state(folder, identity, merged_state(spark, lake, manifests, merge, look.schema, steps))
+    new = {each.label: each for each in manifests}
+    old = manifests_of(folder, [step for step in steps if step.label in new])
+    shown = {file.path for file in look.live}
     for each in old:
-        if _is_same(each, manifest):
-            shown = {file.path for file in look.live}
+        if _is_same(each, new[each.label]):
+            del new[each.label]
             if any(file.path in shown for file in each.files):
                 require_whole(folder, each)  # its rows are the table's: to leave them there would leave the damage
-            return commit_nothing(folder, identity)
-    before = tuple(step for step in steps if step.label < manifest.label)
-    after = manifests_of(folder, [step for step in steps if step.label > manifest.label])
-    asked = Restatement(
-        lake, merge, look.schema, manifest, next((each for each in old if each.rows), None), before, after
-    )
-    if is_decided_by_head(asked):
-        winners = winners_at_head(spark, asked, is_unique=is_unique)
-    else:
-        winners = _winners_by_fold(spark, asked, touching)
-    return commit_winners(spark, folder, winners, manifest, identity, look)
-
-
-def _winners_by_fold(spark: SparkSession, asked: Restatement, touching: Sequence[Manifest]) -> Winners:
-    folder, merge, schema = asked.folder, asked.merge, asked.schema
-    start = beginning(spark, asked.lake, asked.new.table, asked.before, merge, schema)
-    later = [*start.manifests, asked.new, *asked.after]
-    keys = keys_in(spark, folder, touching, merge, schema)
-    won = winners_of(spark, folder, keys, later, merge, schema, start.past(folder, later, merge, schema))
-    return Winners(won, merge.keys, _differs(schema), is_work=True)
-
-
-def _require_one_label(identity: Identity) -> None:
-    if len(identity.labels) > 1:
-        raise AssertionError("a claim is one commit, so a MERGE claim has one label")
+    replaced = [each for each in old if each.label in new and each.rows]
+    if not replaced and not any(each.rows for each in new.values()):
+        return commit_nothing(folder, identity)
+    changed = tuple(new.values())
+    before, placed = with_slices_placed(folder, changed, steps)
+    if len(changed) == 1:
+        asked = Restatement(
+            lake, merge, look.schema, changed[0], next(iter(replaced), None), before,
+            tuple(each for each in placed if each.label > changed[0].label),
+        )  # fmt: skip
+        if is_decided_by_head(asked):
+            is_unique = are_unique[list(manifests).index(changed[0])]
+            winners = winners_at_head(spark, asked, is_unique=is_unique)
+            return commit_winners(spark, folder, winners, manifests, identity, look)
+    start = beginning(spark, lake, changed[0].table, before, merge, look.schema)
+    later = [*start.manifests, *placed]
+    keys = keys_in(spark, folder, [each for each in (*replaced, *changed) if each.rows], merge, look.schema)
+    past = start.past(folder, later, merge, look.schema)
+    won = winners_of(spark, folder, keys, later, merge, look.schema, past)
+    winners = Winners(won, merge.keys, _differs(look.schema), is_work=True)
+    return commit_winners(spark, folder, winners, manifests, identity, look)
 
 
 def _is_unique(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge) -> bool:

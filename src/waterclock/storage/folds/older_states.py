@@ -162,6 +162,20 @@ def manifests_of(folder: str, steps: Iterable[Step]) -> tuple[Manifest, ...]:
     return tuple(found)
 
 
+def with_slices_placed(
+    folder: str, manifests: Sequence[Manifest], steps: Sequence[Step]
+) -> tuple[tuple[Step, ...], list[Manifest]]:
+    """Return the steps before the first of some slices, and the slices from there on, with these at their labels.
+
+    Raises  E640 where a slice of another label from there on is gone
+    """
+    labels = {each.label for each in manifests}
+    first = min(labels)
+    others = manifests_of(folder, [step for step in steps if step.label > first and step.label not in labels])
+    before = tuple(step for step in steps if step.label < first)
+    return before, sorted((*manifests, *others), key=lambda each: each.label)
+
+
 def _names(keyed: Merge | Temporal, steps: Sequence[Step]) -> list[str]:
     """Name the state after each step by all that it is made of."""
     how = [keyed.keys, keyed.order_by, keyed.delete_when] if isinstance(keyed, Merge) else list(astuple(keyed))

@@ -1,4 +1,4 @@
-"""Commits the versions of the keys that a slice touches to a TEMPORAL table, old labels or new."""
+"""Commits the versions of the keys that slices touch to a TEMPORAL table, old labels or new."""
 
 from __future__ import annotations
 
@@ -41,48 +41,48 @@ _NEW = "_waterclock_new"
 
 @dataclass(frozen=True, slots=True)
 class _Among:
-    """A new slice among `slices`, all of the table in the order of their labels, the new one with them.
+    """New slices among `slices`, all of the table in the order of their labels, the new ones with them.
 
-    `rivals`: the slice that the new one replaces; for a snapshot without one, the snapshot before it. `most`: an upper
+    `rivals`: the slices that the new ones replace; for a snapshot without one, the snapshot before it. `most`: an upper
     bound of the keys that are touched, the rows of the slices in which they are looked for.
     """
 
-    new: Manifest
+    new: tuple[Manifest, ...]
     slices: tuple[Manifest, ...]
     rivals: tuple[Manifest, ...]
     most: int
 
 
-def place_slice(
+def place_slices(
     spark: SparkSession,
     lake: Lake,
     table: Table,
-    manifest: Manifest,
+    manifests: Sequence[Manifest],
     identity: Identity,
     steps: Sequence[Step],
     *,
     is_whole: bool = False,
 ) -> int:
-    """Put a label's sealed slice in its place, newest, late or restated, in one commit; gives its version.
+    """Put sealed slices in their places, of the newest, late or restated labels, in one commit; gives its version.
 
-    `steps` are the current slices of all labels, that of the same label (which it replaces) among them. The keys that
-    the old and the new slice touch are made again from all their raw rows, and put in place of those keys' versions as
-    `swap_rows` does; where delta-rs must not write, Spark merges what differs.
-    Cost: a scan of the slices, a shuffle and sort of the touched keys' rows, and as `swap_rows`. Where the slice is a
-    quarter of all raw rows, the whole table is made again; so it is where a snapshot has other columns than the one
-    that it replaces or follows, and where `is_whole` says that the slice that it replaces is damaged and not among
+    `steps` are the current slices of all labels, those that are replaced among them. The keys that the old and the new
+    slices touch are made again from all their raw rows, and put in place of those keys' versions as `swap_rows` does;
+    where delta-rs must not write, Spark merges what differs.
+    Cost: a scan of the slices, a shuffle and sort of the touched keys' rows, and as `swap_rows`. Where the new slices
+    are a quarter of all raw rows, the whole table is made again; so it is where a snapshot has other columns than the
+    one that it replaces or follows, and where `is_whole` says that a slice that is replaced is damaged and not among
     `steps`.
 
     Raises  Killed where the claim was killed first
-            E616, E617 where the slice does not fit the table
+            E616, E617 where a slice does not fit the table
             E640 where slices that are needed are gone
     """
     folder = lake.folder(table.name)
-    shown = as_shown(manifest, temporal_of(table))
+    shown = [as_shown(manifest, temporal_of(table)) for manifest in manifests]
     look = prepare_merge(folder, identity, shown)
     if look.done is not None:
         return look.done
-    among = _among(folder, table, manifest, steps, is_whole=is_whole)
+    among = _among(folder, table, manifests, steps, is_whole=is_whole)
     if among is None:
         return commit_nothing(folder, identity)
     slices, schema = among.slices, look.schema
@@ -100,20 +100,25 @@ def place_slice(
 
 
 def versions_after(
-    spark: SparkSession, lake: Lake, table: Table, manifest: Manifest, steps: Sequence[Step], *, is_whole: bool = False
+    spark: SparkSession,
+    lake: Lake,
+    table: Table,
+    manifests: Sequence[Manifest],
+    steps: Sequence[Step],
+    *,
+    is_whole: bool = False,
 ) -> DataFrame:
-    """Return the versions that a table has once `place_slice` puts a label's sealed slice in its place.
+    """Return the versions that a table has once `place_slices` puts sealed slices in their places.
 
     Cost: no job here: a scan of the head, and one of the slices of which a shuffle and a sort of the touched keys' rows
-    are made; of all rows where `place_slice` makes the whole table again.
+    are made; of all rows where `place_slices` makes the whole table again.
 
     Raises  E640 where slices that are needed are gone
     """
-    folder, shown = lake.folder(table.name), as_shown(manifest, temporal_of(table))
-    known = table_schema(folder).json()
-    schema = widened(known, shown.schema) or known
+    folder, shown = lake.folder(table.name), [as_shown(manifest, temporal_of(table)) for manifest in manifests]
+    schema = widened_by(table_schema(folder).json(), shown)
     stands = with_all_columns(frame_of_version(spark, folder, head(folder)), schema)
-    among = _among(folder, table, manifest, steps, is_whole=is_whole)
+    among = _among(folder, table, manifests, steps, is_whole=is_whole)
     if among is None:
         return stands
 
@@ -127,23 +132,38 @@ def versions_after(
     return stands.join(keys, keys.columns, "left_anti").unionByName(make(keys))
 
 
-def _among(folder: str, table: Table, manifest: Manifest, steps: Sequence[Step], *, is_whole: bool) -> _Among | None:
-    """Put a slice among the others; None where it says nothing that the table does not show."""
-    old = manifests_of(folder, [step for step in steps if step.label == manifest.label])
-    if any(each.digest is not None and each.digest == manifest.digest and each.code == manifest.code for each in old):
+def widened_by(schema: str, manifests: Sequence[Manifest]) -> str:
+    """Return a table's schema with the columns that slices bring."""
+    for manifest in manifests:
+        schema = widened(schema, manifest.schema) or schema
+    return schema
+
+
+def _among(
+    folder: str, table: Table, manifests: Sequence[Manifest], steps: Sequence[Step], *, is_whole: bool
+) -> _Among | None:
+    """Put slices among the others, without those that say what the table shows; None where all do."""
+    new = {each.label: each for each in manifests}
+    for each in manifests_of(folder, [step for step in steps if step.label in new]):
+        is_same = each.digest is not None and each.digest == new[each.label].digest
+        if is_same and each.code == new[each.label].code:
+            del new[each.label]
+    if not new:
         return None
-    others = manifests_of(folder, [step for step in steps if step.label != manifest.label])
-    rivals = tuple(old) or (_one_before(others, manifest) if table.is_snapshot else ())
+    placed = tuple(new.values())
+    old = manifests_of(folder, [step for step in steps if step.label in new])
+    others = manifests_of(folder, [step for step in steps if step.label not in new])
+    rivals = tuple(old) or (_one_before(others, placed[0]) if table.is_snapshot else ())
     # rows of both are told apart in snapshots: those of the one before do not come on top
-    most = manifest.rows if table.is_snapshot else sum(each.rows for each in (manifest, *rivals))
+    most = sum(each.rows for each in (placed if table.is_snapshot else (*placed, *rivals)))
     if not most and not rivals and not is_whole:
         return None
-    return _Among(manifest, tuple(sorted((*others, manifest), key=lambda each: each.label)), rivals, most)
+    return _Among(placed, tuple(sorted((*others, *placed), key=lambda each: each.label)), rivals, most)
 
 
 def _has_other_columns(among: _Among) -> bool:
     """Tell whether a NULL of one snapshot may stand where another lacks the column: read together they look alike."""
-    columns = fields_of(among.new.schema).keys()
+    columns = fields_of(among.new[0].schema).keys()
     return any(fields_of(rival.schema).keys() != columns for rival in among.rivals)
 
 
@@ -176,7 +196,7 @@ def _keys_held(spark: SparkSession, folder: str, table: Table, among: _Among) ->
 
     One that comes twice does no harm, and to leave it out would cost a shuffle.
     """
-    slices = [among.new, *among.rivals]
+    slices = [*among.new, *among.rivals]
     rows = frame_of_slices(spark, folder, slices, raw_schema(slices))
     return _broadcast_if_small(rows.select(*map(quoted, temporal_of(table).keys)), among.most)
 
@@ -190,8 +210,8 @@ def _keys_changed(spark: SparkSession, folder: str, table: Table, among: _Among)
 
     What a snapshot says of a key is the digest of its rows: nothing holds a key of TEMPORAL ON to one row.
     """
-    names, schema = list(map(quoted, temporal_of(table).keys)), raw_schema([*among.rivals, among.new])
-    rows = [frame_of_slices(spark, folder, members, schema) for members in ([among.new], among.rivals)]
+    names, schema = list(map(quoted, temporal_of(table).keys)), raw_schema([*among.rivals, *among.new])
+    rows = [frame_of_slices(spark, folder, members, schema) for members in (among.new, among.rivals)]
     sides = [
         each.withColumn("told", row_hash(each.schema)).selectExpr(*names, "told", f"{is_new} AS is_new")
         for each, is_new in zip(rows, ("true", "false"), strict=True)
@@ -208,7 +228,7 @@ def _put(
     folder: str,
     make: Make,
     keys: DataFrame,
-    manifest: Manifest,
+    manifests: Sequence[Manifest],
     identity: Identity,
     look: MergeLook,
 ) -> int:
@@ -219,12 +239,12 @@ def _put(
         version = swap_rows(spark, folder, make, keys, identity, look)
         if version is not None:
             return version
-        look = prepare_merge(folder, identity, manifest)
+        look = prepare_merge(folder, identity, manifests)
         if look.done is not None:
             return look.done
     differs = _difference(make(keys), frame_of_version(spark, folder, look.base).join(keys, on, "left_semi"), on)
     winners = Winners(differs, (*on, EFFECTIVE), "true", is_work=True)
-    return commit_winners(spark, folder, winners, manifest, identity, look)
+    return commit_winners(spark, folder, winners, manifests, identity, look)
 
 
 def _difference(new: DataFrame, old: DataFrame, keys: Sequence[str]) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Gives what a MERGE or TEMPORAL table will hold once a sealed slice is in its place, without committing anything."""
+"""Gives what a MERGE or TEMPORAL table will hold once sealed slices are in place, without committing anything."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from waterclock.storage.folds.fold import fold
-from waterclock.storage.folds.older_states import beginning, manifests_of
-from waterclock.storage.folds.place_versions import versions_after
+from waterclock.storage.folds.older_states import beginning, with_slices_placed
+from waterclock.storage.folds.place_versions import versions_after, widened_by
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.resolving import Step
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import table_schema
-from waterclock.storage.types import fields_of, widened
+from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -30,38 +30,37 @@ def state_after(
     spark: SparkSession,
     lake: Lake,
     table: Table,
-    manifest: Manifest,
+    manifests: Sequence[Manifest],
     steps: Sequence[Step],
     asked: Sequence[str],
     *,
     is_whole: bool = False,
 ) -> DataFrame:
-    """Return the newest state that a table has once a slice is committed, be its label new, late or restated.
+    """Return the newest state that a table has once slices are committed, be their labels new, late or restated.
 
-    `steps` are the current slices of all labels, that of the same label (which it replaces) among them; `is_whole`
-    says that this one is damaged and not among them. `asked` are the expressions that are asked of the state: columns
-    of a MERGE table that none of them names may be left out.
-    Cost: no job here. MERGE: a scan of the newest stored state before the label and of the slices from there on, in the
-    columns that are named, and one shuffle. TEMPORAL: as `versions_after`.
+    `steps` are the current slices of all labels, those that are replaced among them; `is_whole` says that one of these
+    is damaged and not among them. `asked` are the expressions that are asked of the state: columns of a MERGE table
+    that none of them names may be left out.
+    Cost: no job here. MERGE: a scan of the newest stored state before the labels and of the slices from there on, in
+    the columns that are named, and one shuffle. TEMPORAL: as `versions_after`.
 
     Raises  E640 where slices that are needed are gone
     """
     if table.merge is None:
-        return versions_after(spark, lake, table, manifest, steps, is_whole=is_whole)
-    known = table_schema(lake.folder(table.name)).json()
-    schema = _named(widened(known, manifest.schema) or known, table.merge, asked)
-    return merged_state(spark, lake, manifest, table.merge, schema, steps)
+        return versions_after(spark, lake, table, manifests, steps, is_whole=is_whole)
+    known = widened_by(table_schema(lake.folder(table.name)).json(), manifests)
+    return merged_state(spark, lake, manifests, table.merge, _named(known, table.merge, asked), steps)
 
 
 def merged_state(
-    spark: SparkSession, lake: Lake, manifest: Manifest, merge: Merge, schema: str, steps: Sequence[Step]
+    spark: SparkSession, lake: Lake, manifests: Sequence[Manifest], merge: Merge, schema: str, steps: Sequence[Step]
 ) -> DataFrame:
-    """Return what all slices of a MERGE table add up to with one in its label's place; `schema` is what is read."""
-    folder = lake.folder(manifest.table)
-    before = tuple(step for step in steps if step.label < manifest.label)
-    after = manifests_of(folder, [step for step in steps if step.label > manifest.label])
-    start = beginning(spark, lake, manifest.table, before, merge, schema)
-    later = [*start.manifests, manifest, *after]
+    """Return what all slices of a MERGE table add up to with some at their labels; `schema` is what is read."""
+    name = manifests[0].table
+    folder = lake.folder(name)
+    before, placed = with_slices_placed(folder, manifests, steps)
+    start = beginning(spark, lake, name, before, merge, schema)
+    later = [*start.manifests, *placed]
     return fold(spark, folder, later, merge, schema, start.past(folder, later, merge, schema))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,12 +13,14 @@ from typing import Any
 
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import Found, at, is_there, look, names_in, read_bytes
+from waterclock.flow.choices import Kind
 from waterclock.object_stores import is_remote
 from waterclock.storage.log.identity import RECREATED, Identity, app_id, identity_in
 from waterclock.storage.log.resolving import CommitRecord
 from waterclock.timelabel.label import instant_of
 
 _NONE = -1
+_BATCHES = frozenset({Kind.COLLECT.value, Kind.TRANSFORM.value})
 _CHECKPOINT = re.compile(r".*\.checkpoint.*\.parquet")
 
 
@@ -127,6 +130,17 @@ def records_in_log(folder: str, *, project: str) -> list[CommitRecord]:
         stands = None if identity.stands_from is None else datetime.fromisoformat(identity.stands_from)
         found.append(CommitRecord(version, at, slices, stands))
     return found
+
+
+def claims_after(folder: str, version: int, *, project: str) -> frozenset[int]:
+    """Return the claims under which a project's batches committed after a version, as far as the log can be read."""
+    found: set[int] = set()
+    with suppress(WaterclockError):
+        for _, actions in actions_after(folder, version):
+            identity = identity_in(info_of(actions))
+            if identity is not None and identity.project == project and identity.kind in _BATCHES:
+                found.add(identity.claim)
+    return frozenset(found)
 
 
 def last_of_same_rows(folder: str, version: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from waterclock.batches.audit_trail import CLOSED, Audit
-from waterclock.batches.facts import lacking, missing_of
+from waterclock.batches.facts import RELEASE, lacking, missing_of
 from waterclock.batches.records import rows_aside
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.checks import keeps_aside
@@ -44,7 +44,7 @@ from waterclock.ui.pages.quality import note_told
 _SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
 _DECISIONS = frozenset({
     "retried", "skipped", "recompute requested", "recollect requested", "backfill requested", "skip requested",
-    "replay requested", "request withdrawn", CLOSED,
+    "replay requested", "request withdrawn", f"{RELEASE} requested", "released", CLOSED,
 })  # fmt: skip
 _MOST_DECISIONS = 10
 _NEWEST_ATTEMPT = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from waterclock.batches.audit_trail import Settled
@@ -48,9 +48,8 @@ def several(at: Reading, tables: Sequence[Table], labels: Mapping[str, Labels], 
     block = _block(at, tables, labels)
     counts: Counter[State] = Counter()
     for one in block.values():
-        for status, count in one.counts.items():
-            counts[state_of(status)] += count
-    shown = [(name, one) for name, each in block.items() for one in each.told if state_of(one.status) not in QUIET]
+        counts += one.looks
+    shown = [(name, one) for name, each in block.items() for one in each.told if each.look_of(one) not in QUIET]
     if not shown and counts.total() <= _MOST_LISTED:
         shown = [(name, one) for name, of_table in states_of(at, tables, labels).items() for one in of_table]
     shown = sorted(shown, key=lambda each: each[1].label, reverse=True)[:_MOST_LISTED]
@@ -63,7 +62,7 @@ def several(at: Reading, tables: Sequence[Table], labels: Mapping[str, Labels], 
         "labels": words,
         "of": counts.total(),
         "counts": {str(state): counts[state] for state in sorted(counts, key=LOUDNESS.__getitem__)},
-        "shown": [_shown(at, name, one, is_alone=len(names) == 1) for name, one in shown],
+        "shown": [_shown(at, name, one, block[name].look_of(one), is_alone=len(names) == 1) for name, one in shown],
         "actions": _actions(block, words),
     }
 
@@ -74,7 +73,7 @@ class _OfTable:
 
     `older`: those before START, of which nothing is made any more; `states`: all others. Of these, `made` are the told
     ones of which there are rows, and `done` is how many have rows. `asked_for`: how many of all of them somebody asked
-    for that no runner has begun.
+    for that no runner has begun. `warned`: those whose rows were warned of.
     """
 
     older: StatesIn
@@ -82,6 +81,7 @@ class _OfTable:
     made: Container[datetime]
     done: int
     asked_for: int
+    warned: Container[datetime] = frozenset()
 
     @property
     def told(self) -> Sequence[LabelState]:
@@ -89,10 +89,17 @@ class _OfTable:
         return (*self.older.told, *self.states.told)
 
     @property
-    def counts(self) -> Counter[Status]:
-        """How many are in which state."""
-        counted = Counter(self.older.counts) + Counter(self.states.counts)
-        return Counter(one.status for one in self.told) + counted
+    def looks(self) -> Counter[State]:
+        """How many are shown in which state."""
+        counted = Counter(self.look_of(one) for one in self.told)
+        for status, count in (*self.older.counts.items(), *self.states.counts.items()):
+            counted[state_of(status)] += count
+        return counted
+
+    def look_of(self, one: LabelState) -> State:
+        """Return the state in which a label is shown: one that is done may have been warned of."""
+        state = state_of(one.status)
+        return State.WARNED if state is State.OK and one.label in self.warned else state
 
 
 def _block(at: Reading, tables: Iterable[Table], labels: Mapping[str, Labels]) -> Mapping[str, _OfTable]:
@@ -104,11 +111,17 @@ def _block(at: Reading, tables: Iterable[Table], labels: Mapping[str, Labels]) -
     refuse_more_than(_MOST_COUNTED, sum(cadence.count(low, max(low, high)) for cadence, low, high in due))
     names, low, high = list(edges), min(low for low, _ in edges.values()), max(high for _, high in edges.values())
     settled = Settled() if at.ledger is None else at.ledger.past.settled(names, low, high)
+    warned: dict[str, set[datetime]] = {name: set() for name in names}
+    for name, label in {} if at.ledger is None else at.ledger.past.warned(names, low, high):
+        warned[name].add(label)
     bounds = {name: (begin, min(max(begin, starts[name]), end), end) for name, (begin, end) in edges.items()}
-    found = count_states(at.planner, at.snapshot, at.now, settled, bounds, apart={})
+    found = count_states(at.planner, at.snapshot, at.now, settled, bounds, apart=warned)
     waiting = {name: asked_for(at.snapshot.of(name)) for name in edges}
     asked = {name: sum(1 for label in waiting[name] if begin <= label < end) for name, (begin, end) in edges.items()}
-    return {name: _of_table(settled, name, older, states, asked[name]) for name, (older, states) in found.items()}
+    return {
+        name: replace(_of_table(settled, name, older, states, asked[name]), warned=warned[name])
+        for name, (older, states) in found.items()
+    }
 
 
 def _of_table(settled: Settled, name: str, older: StatesIn, states: StatesIn, asked: int) -> _OfTable:
@@ -144,13 +157,13 @@ def states_of(at: Reading, tables: Iterable[Table], labels: Mapping[str, Labels]
     }
 
 
-def _shown(at: Reading, name: str, one: LabelState, *, is_alone: bool) -> Told:
+def _shown(at: Reading, name: str, one: LabelState, look: State, *, is_alone: bool) -> Told:
     words = local_label(one.label, at.flow.tables[name].cadence)
     return {
         "table": name,
         "label": label_of(one.label),
         "words": words if is_alone else f"{name} @ {words}",
-        "state": str(state_of(one.status)),
+        "state": str(look),
         "reason": one.reason,
         "rows": None if one.stored is None else one.stored.rows,
         "address": batch_address(name, label_of(one.label)),

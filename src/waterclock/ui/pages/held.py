@@ -36,8 +36,8 @@ def held_then(at: Reading, table: Table, asked: Asked, states: Sequence[LabelSta
     revisions = revisions_of(audit)
     if not revisions:
         return None
-    known = _claim(asked, "known") or audit.cell.current_claim or revisions[0].claim
-    told = _chosen(table, audit, revisions, known) | {"against": _claim(asked, "against"), "beside": ""}
+    known = _claim(asked, "known", label) or audit.cell.current_claim or revisions[0].claim
+    told = _chosen(table, audit, revisions, known) | {"against": _claim(asked, "against", label), "beside": ""}
     try:
         against = _against(at, at.ledger, table, asked, audit)
         told["beside"] = (
@@ -57,7 +57,7 @@ def _against(at: Reading, ledger: Ledger, table: Table, asked: Asked, audit: Aud
     if said := asked.values.get("beside", "").strip():
         other = ledger.past.audit(table.name, labels_known(at, table, parse_labels(said))[0])
         return other, other.cell.current_claim or 0
-    claim = _claim(asked, "against")
+    claim = _claim(asked, "against", audit.cell.label)
     return None if claim is None else (audit, claim)
 
 
@@ -69,7 +69,10 @@ def _label(at: Reading, table: Table, asked: Asked, states: Sequence[LabelState]
     return made[-1] if made else None
 
 
-def _claim(asked: Asked, name: str) -> int | None:
+def _claim(asked: Asked, name: str, label: datetime) -> int | None:
+    """Return the claim that a field names; None where the form was filled for another label than is asked for now."""
+    if asked.values.get("of", label_of(label)) != label_of(label):
+        return None
     said = asked.values.get(name, "")
     return int(said) if said.isascii() and said.isdecimal() and len(said) < 18 else None
 

@@ -60,11 +60,13 @@ def in_time(at: Reading, tables: Sequence[Table]) -> Told:
 def title_of(found: Told, *, is_empty_where_well: bool = False) -> list[Told]:
     """Say what is late, missed windows first."""
     of, silent = found["counts"], len(found["silent"])
+    behind = sum(1 for each in found["lags"] if each["is_behind"])
     said = [
         (of[Stand.MISSED], "window has missed its deadline", "windows have missed their deadlines", State.FAILED),
         (of[Stand.NEAR], "window is near its deadline", "windows are near their deadlines", State.WARNED),
         (of[Stand.LONG], "batch takes long", "batches take long", State.WARNED),
         (silent, "source is silent", "sources are silent", State.WARNED),
+        (behind, "table is behind", "tables are behind", State.WARNED),
     ]
     parts: list[Told] = []
     for count, one, many, state in said:
@@ -75,7 +77,7 @@ def title_of(found: Told, *, is_empty_where_well: bool = False) -> list[Told]:
         return []
     if not parts:
         has = "No deadline is missed or near" if found["with_deadline"] else "No table has a deadline"
-        return [{"text": f"{has}, and no source is silent.", "mark": None}]
+        return [{"text": f"{has}, no source is silent, and no table is behind.", "mark": None}]
     return [*parts, {"text": ".", "mark": None}]
 
 
@@ -142,6 +144,7 @@ def _lag(at: Reading, each: Lag) -> Told:
             "late": _NONE if late is None or delays is None else f"{late} of {delays.labels}",
         },
         "is_late": bool(late),
+        "is_behind": each.late is not None,
         "came": each.reached_words,
     }
 

@@ -183,6 +183,36 @@ def test_after_an_export_all_is_known_again_and_the_flow_runs_on(
     assert sums == tiny.delivered("SELECT id, sum(total) FROM sums GROUP BY id ORDER BY id")
 
 
+def test_an_older_copy_of_the_ledger_answers_nothing_of_tables_that_have_changed_since(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = project(tmp_path, spark)
+    order(tiny, 1, 1)
+    item(tiny, 1, 1, 5)
+    assert not tiny.run(day(2)).failed
+    place = tiny.root / tiny.storage / "ledger.db"
+    older = place.read_bytes()
+    order(tiny, 2, 2)
+    assert not tiny.run(day(3)).failed
+    before = told(tiny, without=UNKNOWN)
+    delivered = tiny.delivered("SELECT id, total FROM sums ORDER BY id")
+    lose(tiny)
+    place.write_bytes(older)
+
+    with pytest.raises(WaterclockError) as refused:
+        tiny.rows("SELECT * FROM shop.orders")
+    assert refused.value.code == "E758"
+    outcome = tiny.run(day(4))
+    codes = {report.group.table: report.error.code for report in outcome.failed if report.error}
+    assert codes == dict.fromkeys((name for name in TABLES if not name.startswith("out.")), "E758")
+    assert tiny.delivered("SELECT id, total FROM sums ORDER BY id") == delivered
+
+    assert rebuilt(tiny, force=True).aside is not None
+    assert_told(tiny, before)
+    assert not tiny.run(day(4)).failed
+    assert tiny.rows("SELECT id, total FROM marts.sums ORDER BY id") == [(1, 1), (2, 2)]
+
+
 def test_a_ledger_that_is_there_is_kept_unless_it_is_forced_aside(tmp_path: Path, spark: SparkSession) -> None:
     tiny = project(tmp_path, spark)
     order(tiny, 1, 1)

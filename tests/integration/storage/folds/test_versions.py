@@ -23,7 +23,7 @@ from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.folds import place_versions, swap_keys, write_state
 from waterclock.storage.folds.older_states import frame_of_resolved
-from waterclock.storage.folds.place_versions import place_slice
+from waterclock.storage.folds.place_versions import place_slices
 from waterclock.storage.folds.versions import require_fit, table_schema_of
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import head
@@ -123,7 +123,7 @@ class Accounts:
     def place(self, number: int, rows: Sequence[Row], schema: str = "") -> int:
         manifest, identity = self.seal(number, rows, schema)
         steps = resolve(self.table, hour(999), self.records).steps
-        version = place_slice(self.spark, self.lake, self.table, manifest, identity, steps)
+        version = place_slices(self.spark, self.lake, self.table, [manifest], identity, steps)
         self.records.append(CommitRecord(version, datetime.now(UTC), {hour(number): manifest.slice_path}))
         self.rows[number] = rows
         return version
@@ -276,8 +276,8 @@ def test_a_slice_is_placed_once(spark: SparkSession, tmp_path: Path) -> None:
     accounts.place(0, [("k1", FIRST, 1, False, "x", 1)])
     manifest, identity = accounts.seal(1, [("k2", FIRST, 1, False, "y", 2)])
     steps = resolve(accounts.table, hour(999), accounts.records).steps
-    version = place_slice(spark, accounts.lake, accounts.table, manifest, identity, steps)
-    assert place_slice(spark, accounts.lake, accounts.table, manifest, identity, steps) == version
+    version = place_slices(spark, accounts.lake, accounts.table, [manifest], identity, steps)
+    assert place_slices(spark, accounts.lake, accounts.table, [manifest], identity, steps) == version
     assert head(accounts.folder) == version
 
 
@@ -295,7 +295,7 @@ def test_a_slice_whose_claim_was_killed_changes_nothing(spark: SparkSession, tmp
             kill(accounts.folder, identity.claim)
 
     with striking(strike), pytest.raises(Killed):
-        place_slice(spark, accounts.lake, accounts.table, manifest, identity, steps)
+        place_slices(spark, accounts.lake, accounts.table, [manifest], identity, steps)
     assert accounts.found() == before
 
 
@@ -355,7 +355,7 @@ def test_what_stays_is_neither_shuffled_nor_written_by_spark(spark: SparkSession
     manifest, identity = accounts.seal(1, [("k1", FIRST + timedelta(days=1), 1, False, "z", 1)])
     steps = resolve(accounts.table, hour(999), accounts.records).steps
     stages, jobs = work_so_far(spark)
-    place_slice(spark, accounts.lake, accounts.table, manifest, identity, steps)
+    place_slices(spark, accounts.lake, accounts.table, [manifest], identity, steps)
     later, more = work_so_far(spark)
     new = [later[stage] for stage in later.keys() - stages.keys()]
     assert sum(written for _, written in new) == 2

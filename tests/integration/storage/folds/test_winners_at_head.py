@@ -23,7 +23,7 @@ from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.folds import commit_merged, write_state
 from waterclock.storage.folds import merge as merging
-from waterclock.storage.folds.merge import merge_slice, restate_slice
+from waterclock.storage.folds.merge import merge_slice, restate_slices
 from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.folds.winners_at_head import Restatement, is_decided_by_head, winners_at_head
 from waterclock.storage.lake import Lake
@@ -80,7 +80,7 @@ class Restated:
         if all(step.label < manifest.label for step in steps):
             earlier = [step.slice_path for step in steps]
             return merge_slice(self.spark, self.folder, manifest, self.merge, Identity(*told), earlier)
-        return restate_slice(self.spark, self.lake, manifest, self.merge, Identity(*told), steps)
+        return restate_slices(self.spark, self.lake, [manifest], self.merge, Identity(*told), steps)
 
     def put(self, number: int, rows: Sequence[Row], schema: str = SCHEMA) -> int:
         manifest = self.seal(number, rows, schema)

@@ -90,8 +90,8 @@ def test_columns_that_came_in_two_shapes_are_read_as_they_first_came() -> None:
     second = first.replace("string", "integer").replace(
         "}]}", '},{"name":"b","type":"long","nullable":true,"metadata":{}}]}'
     )
-    assert [field.split('"')[1] for field in merged_schema(first, second).split('"name": ')[1:]] == ["a", "b"]
-    assert '"type": "integer"' not in merged_schema(first, second)
+    assert [field.split('"')[1] for field in merged_schema([second, first]).split('"name": ')[1:]] == ["a", "b"]
+    assert '"type": "integer"' not in merged_schema([second, first])
 
 
 def test_lines_and_parents_are_asked_of_hidden_columns() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 from tests.ledgers import day
 from tests.unit.engine.fakes import collect, group, manifest
+from waterclock.batches.facts import LOOK_AGAIN
 from waterclock.batches.records import Slice
 from waterclock.engine.collect.lookback import changed, revisited, windows_read
 from waterclock.flow.choices import Mode
@@ -61,21 +63,22 @@ def test_windows_that_are_not_done_and_the_groups_own_are_not_read_again() -> No
     assert again(Slices(2, 4, 5), table, 5, 6) == [4]
 
 
-def test_without_lookback_and_for_a_merge_nothing_is_read_again() -> None:
+def test_without_lookback_nothing_is_read_again_and_a_merge_reads_as_others_do() -> None:
+    merge = collect("shop.orders", lookback=TWO_DAYS, mode=Mode.MERGE, partitioned=False)
     assert again(Slices(3, 4), collect("shop.orders"), 5) == []
-    assert again(Slices(3, 4), collect("shop.orders", lookback=TWO_DAYS, mode=Mode.MERGE, partitioned=False), 5) == []
+    assert again(Slices(1, 3, 4), merge, 5) == [3, 4]
+
+
+def test_a_window_that_is_looked_at_again_for_late_rows_reads_no_other() -> None:
+    merge, known = collect("shop.orders", lookback=TWO_DAYS, mode=Mode.MERGE, partitioned=False), Slices(3, 4)
+    asked = group("shop.orders", 5)
+    looked = replace(asked, batches=tuple(replace(it, verb=LOOK_AGAIN) for it in asked.batches))
+    assert revisited(SimpleNamespace(reads=known), merge, looked) == ()  # type: ignore[arg-type]
 
 
 def test_the_source_is_asked_for_the_windows_read_again_and_the_own_ones_oldest_first() -> None:
-    table = collect("shop.orders", lookback=TWO_DAYS)
-    found = windows_read(table, group("shop.orders", 5, 6), [piece(3), piece(4)])
+    found = windows_read(group("shop.orders", 5, 6), [piece(3), piece(4)])
     assert found == [Window(day(number), day(number + 1)) for number in (3, 4, 5, 6)]
-
-
-def test_a_merge_takes_late_rows_into_its_own_first_label() -> None:
-    table = collect("shop.orders", lookback=TWO_DAYS, mode=Mode.MERGE, partitioned=False)
-    found = windows_read(table, group("shop.orders", 5, 6), [])
-    assert found == [Window(day(3), day(6)), Window(day(6), day(7))]
 
 
 def test_a_slice_with_the_digest_it_had_is_left_out_and_the_own_labels_never_are() -> None:

@@ -1,0 +1,105 @@
+"""Keeps what a MERGE or TEMPORAL table has collected of a window, where its source is asked for the window again.
+
+A source that updates its rows in place shows a row in the window of its newest change only: that an older one is not
+there any more does not mean that it never was. So a window that is read again keeps the rows of its slice, and takes
+those that came late. Of one key, order and time the row that the source has now counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from waterclock.batches.facts import LOOK_AGAIN
+from waterclock.batches.records import Slice
+from waterclock.engine.batch.results import Part
+from waterclock.engine.batch.sieves import loose_of, put_together
+from waterclock.engine.collect.origins import with_origins
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.declarations import Columns, Table
+from waterclock.planner.plan import Group
+from waterclock.spark_sql import quoted
+from waterclock.storage.slices.conform import Conformed, conform
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.setting_aside import rows_as_they_came
+from waterclock.storage.slices.sieve import HIDDEN
+from waterclock.storage.types import fields_of
+from waterclock.timelabel.label import TIMELABEL, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_IS_NEW = f"{HIDDEN}is_new"
+
+
+def with_rows_seen_before(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    again: Sequence[Slice],
+    part: Part,
+    shaped: tuple[Conformed, Columns, Mapping[str, str]],
+) -> Part:
+    """Return the rows read of a fold's windows with those that the slices of the windows read again hold.
+
+    `shaped`: the rows read, in the table's shape, the columns of that shape, and what the source makes of texts. A
+    window whose slice has other columns than the source brings now is not changed, for a column that a slice does not
+    bring keeps its older value: it is reported.
+    Cost: a scan of the slices of these windows, and one shuffle of all rows read.
+    """
+    asked = {batch.label: batch.window.end for batch in group.batches} if group.verb == LOOK_AGAIN else {}
+    own = [it for label, end in asked.items() for it in work.ledger.reads.slices(table.name, label, end)]
+    if not table.is_fold or not (again or own):
+        return part
+    rows, columns, values = shaped
+    folder = work.folder(table)
+    found = {piece.label: read_manifest(folder, piece.slice_path) for piece in (*again, *own)}
+    names = {field.name for field in rows.schema.fields} | {TIMELABEL}
+    other = [label for label, it in found.items() if it.rows and fields_of(it.schema).keys() | {TIMELABEL} != names]
+    if other:
+        labels = ", ".join(map(label_of, other))
+        work.note_once(f"{table.name}: late rows of {labels} are not collected: its source has other columns now")
+    read = [] if asked and other else [rows]
+    if read and other:
+        read = [replace(rows, frame=rows.frame.where(~F.col(TIMELABEL).isin([label_of(label) for label in other])))]
+    kept = [
+        conform(
+            with_origins(table, frame), columns, rows.schema if read else None, table=table.name, may_lack=True,
+            loose=loose_of(table), values=values,
+        )
+        for frame in _kept(spark, folder, [it for label, it in found.items() if label not in other or label in asked])
+    ]  # fmt: skip
+    shapes = [_marked(it, is_new=True) for it in read] + [_marked(it, is_new=False) for it in kept]
+    frame, through = put_together(part.through, shapes)
+    changing = tuple(label for label in part.labels if label not in other or label in asked)
+    return replace(part, labels=changing, frame=_newest(table, frame), through=through, of_nothing=False)
+
+
+def _kept(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> list[DataFrame]:
+    """Return what slices hold, and what was set aside beside each."""
+    if not manifests:
+        return []
+    aside = [rows for it in manifests if (rows := rows_as_they_came(spark, folder, it)) is not None]
+    return [frame_of_slices(spark, folder, manifests), *aside]
+
+
+def _marked(rows: Conformed, *, is_new: bool) -> Conformed:
+    return replace(rows, frame=rows.frame.withColumn(_IS_NEW, F.lit(is_new)))
+
+
+def _newest(table: Table, frame: DataFrame) -> DataFrame:
+    """Leave out rows that were kept where the source has rows of the same window, key, order and time now."""
+    fold = table.merge or table.temporal
+    if fold is None:
+        raise AssertionError(f"{table.name} is not folded, and its caller did not ask")
+    at = [table.temporal.at] if table.temporal is not None and table.temporal.at else []
+    there = {name.lower() for name in frame.columns}
+    names = [name for name in (TIMELABEL, *fold.keys, *at, *fold.order_by) if name.lower() in there]
+    by = ", ".join(map(quoted, dict.fromkeys(names)))
+    newest = frame.withColumn(f"{_IS_NEW}_of_all", F.expr(f"max({_IS_NEW}) OVER (PARTITION BY {by})"))
+    return newest.where(f"{_IS_NEW} = {_IS_NEW}_of_all").drop(_IS_NEW, f"{_IS_NEW}_of_all")
