@@ -29,6 +29,7 @@ PARAMETERS: Mapping[str, tuple[str, Described]] = {
     "at": ("the label whose rows are shown; the newest", _TEXT),
     "known": ("the claim whose rows are shown; the one that holds now", {"type": "integer", "minimum": 0}),
     "against": ("what it is held against: another claim of the label; of a run, another run", _TEXT),
+    "of": ("the label of which `known` and `against` were chosen: where `at` is another, they do not count", _TEXT),
     "beside": ("another label that the rows are held against", _TEXT),
     "differing": ("shows what differs alone", {"enum": ["1"]}),
     "layer": ("only tables of this schema", _TEXT),

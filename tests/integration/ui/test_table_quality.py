@@ -84,7 +84,7 @@ def test_measures_are_told_over_time_with_what_was_usual_and_where_a_rule_did_no
 def test_deadlines_lag_and_silence_stand_on_one_page_the_worst_first(measured: TestClient) -> None:
     told = measured.get("/lag.json").json()
     assert "".join(part["text"] for part in told["title"]) == (
-        "1 window has missed its deadline, 1 window is near its deadline, 1 source is silent."
+        "1 window has missed its deadline, 1 window is near its deadline, 1 source is silent, 2 tables are behind."
     )
     missed, near = told["deadlines"]
     assert (missed["table"], missed["stands"], missed["label"]) == ("marts.revenue", "missed", "20261120000000")

@@ -88,7 +88,7 @@ def test_a_held_batch_that_blocks_others_comes_before_a_failure_that_blocks_none
     blocked = [batch("core.a", 15, Status.BLOCKED, root=("raw.a", 15), by=Status.HELD)]
     plan = Plan(NOW, (held, *blocked, batch("marts.a", 17, Status.FAILED)))
     assert said(plan) == "One held batch holds up 1 batch: raw.a @ 15 Nov; one batch failed: marts.a @ 17 Nov."
-    both = (batch("raw.b", 9, Status.FAILED), batch("core.b", 9, Status.BLOCKED, root=("raw.b", 9)))
+    both = (batch("raw.b", 9, Status.FAILED), batch("marts.a", 9, Status.BLOCKED, root=("raw.b", 9)))
     assert said(Plan(NOW, (held, *blocked, *both))) == (
         "One failure holds up 1 batch: raw.b @ 9 Nov; one held batch holds up 1 batch: raw.a @ 15 Nov."
     )

@@ -58,9 +58,9 @@ def in_time(at: Reading, tables: Sequence[Table]) -> Told:
 
 
 def title_of(found: Told, *, is_empty_where_well: bool = False) -> list[Told]:
-    """Say what is late, missed windows first."""
+    """Say what is late, missed windows first; a table's own page says elsewhere that it is behind."""
     of, silent = found["counts"], len(found["silent"])
-    behind = sum(1 for each in found["lags"] if each["is_behind"])
+    behind = 0 if is_empty_where_well else sum(1 for each in found["lags"] if each["is_behind"])
     said = [
         (of[Stand.MISSED], "window has missed its deadline", "windows have missed their deadlines", State.FAILED),
         (of[Stand.NEAR], "window is near its deadline", "windows are near their deadlines", State.WARNED),
