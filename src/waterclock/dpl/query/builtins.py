@@ -98,7 +98,7 @@ def _argument(source: SourceText, brought: Brought, tokens: Sequence[Token], nam
     if len(tokens) > 1 and tokens[1].token_type is TokenType.FARROW:
         name, span = tokens[0].text.lower(), source.span(tokens[0].start, tokens[0].end + 1)
         if name not in brought.parameters:
-            fix = did_you_mean(name, brought.parameters, otherwise=f"write {' or '.join(brought.parameters)}")
+            fix = did_you_mean(name, brought.parameters) or f"write {' or '.join(brought.parameters)}"
             return _refused(span, brought, f"{brought.function.name} has no argument {span.text}", fix=fix)
         tokens = tokens[2:]
     choices = brought.choices.get(name, ())

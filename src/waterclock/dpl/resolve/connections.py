@@ -281,7 +281,7 @@ def _meant(value: Value | Secret, option: Option) -> str:
         listed = " or ".join(f"'{choice}'" for choice in option.choices)
         if known in option.choices:
             return f"write '{known}'"
-        return did_you_mean(str(value), option.choices, otherwise=f"write {listed}, or leave the option out")
+        return did_you_mean(str(value), option.choices) or f"write {listed}, or leave the option out"
     if option.kind == "flag":
         return "write TRUE or FALSE"
     if option.kind == "number":
