@@ -93,7 +93,7 @@ def test_the_examples_of_sparks_own_functions_pass(session: SparkSession) -> Non
         "WITH a AS (SELECT * FROM t), b AS (TABLE a) SELECT (SELECT max(id) FROM b), id IN (SELECT id FROM a) FROM b",
         "FROM t |> WHERE id > 0 |> EXTEND id + 1 AS n |> AGGREGATE sum(n) AS s GROUP BY k |> ORDER BY s |> LIMIT 1",
         "FROM t |> AS x |> SET id = x.id + 1, k = id |> DROP many |> WHERE k > 0",
-        "SELECT id + 1 AS n FROM t |> WHERE n > 1 |> EXTEND n + 1 AS m |> WHERE t.n > 1 OR m > 2",
+        "SELECT id, id + 1 AS n FROM t |> WHERE n > 1 |> EXTEND n + 1 AS m |> WHERE t.id > 1 OR m > 2",
         "SELECT window.start AS s, count(*) AS n FROM t GROUP BY window(timestamp_seconds(id), '1 day')",
         "SELECT session_window.end AS e, k FROM t GROUP BY session_window(timestamp_seconds(id), '6 hours'), k",
         "SELECT CASE WHEN EXISTS (SELECT 1 FROM t x WHERE x.id = t.k) THEN 1 END FROM t",
