@@ -69,4 +69,24 @@ CASES: dict[str, dict[str, str]] = {
     "WITH RECURSIVE r AS (SELECT id, v AS x FROM raw.t UNION ALL SELECT id + 1, x + 1 FROM r WHERE id < 3) "
     "SELECT id AS i, x FROM r": {"i": "id", "x": "v"},
     "FROM raw.t |> WHERE id > 0 |> SELECT v, n + 1 AS x": {"v": "v", "x": "n"},
+    "FROM raw.t |> AS a |> WHERE a.v > 1 |> SELECT a.id, a.v + a.n AS x": {"id": "id", "x": "v n"},
+    "FROM raw.t |> AS a |> JOIN raw.u ON a.id = u.id |> SELECT a.id, u.w, v": {"id": "id", "w": "u.w", "v": "v"},
+    "FROM raw.t |> AS a |> EXTEND a.v + 1 AS x |> AS a |> SELECT a.x, a.n": {"x": "v", "n": "n"},
+    "FROM raw.t |> EXTEND v + 1 AS x |> WHERE t.n > 1 |> SELECT t.id, x": {"id": "id", "x": "v"},
+    "FROM raw.t |> SET v = v + n, n = v + id |> SELECT v, n, name": {"v": "v n", "n": "v n id", "name": "name"},
+    "FROM raw.t |> DROP arr, s, items, m, j |> SET name = upper(name)": {
+        "id": "id", "v": "v", "n": "n", "name": "name",
+    },
+    "SELECT v AS x, (SELECT max(w) FROM raw.u) AS y FROM raw.t |> EXTEND x + y AS z |> DROP y": {
+        "x": "v", "z": "v u.w",
+    },
+    "SELECT id FROM raw.t UNION ALL SELECT id FROM raw.u |> EXTEND id + 1 AS x": {"id": "id u.id", "x": "id u.id"},
+    "SELECT window.start AS x, sum(v) AS y FROM raw.t GROUP BY window(timestamp_seconds(n), '1 day')": {
+        "x": "n", "y": "v",
+    },
+    "SELECT id, session_window.end AS x, count(*) AS c FROM raw.t "
+    "GROUP BY session_window(timestamp_seconds(n), '6 hours'), id": {"id": "id", "x": "n", "c": ""},
+    "FROM raw.t |> AGGREGATE sum(v) AS y GROUP BY window(timestamp_seconds(n), '1 day').start AS x": {
+        "x": "n", "y": "v",
+    },
 }  # fmt: skip

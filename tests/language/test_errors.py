@@ -7,6 +7,7 @@ difference.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from tests.language.cases import Case, cases_of, check, rendered, text_of
 
 CASES = list(cases_of("errors"))
+_ERROR = re.compile(r"\n\n(?=[EW]\d{3} )")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.book.stem}: {case.title}")
@@ -31,3 +33,9 @@ def test_error_is_worded_so(case: Case, tmp_path: Path) -> None:
 def test_there_are_at_least_sixty_cases_with_titles_of_their_own() -> None:
     titles = [(case.book, case.title) for case in CASES]
     assert len(titles) == len(set(titles)) >= 60
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.book.stem}: {case.title}")
+def test_each_error_has_a_fix(case: Case) -> None:
+    without = [error for error in _ERROR.split(case.expected) if not re.search(r"^fix  \S", error, re.MULTILINE)]
+    assert not without

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlglot import exp, parse_one
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from waterclock.dpl.query.splice import splice
+from waterclock.dpl.syntax.tokens import parse_query_text
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
 from waterclock.timelabel.label import TIMELABEL
@@ -47,7 +48,7 @@ def _named(flow: Flow, query: Query) -> Iterator[tuple[str, str]]:
     text = splice(query, lambda read: reads.setdefault(read, f"wc_{len(reads)}")).text
     sight = _Sight(flow, {name: read.table for read, name in reads.items() if isinstance(read, Read)})
     try:
-        for scope in traverse_scope(parse_one(text, dialect=_DIALECT)):
+        for scope in traverse_scope(parse_query_text(text)):
             yield from sight.of(scope)
     except (SqlglotError, ValueError, RecursionError):
         return

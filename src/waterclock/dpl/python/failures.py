@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import linecache
+import re
+import sys
 import traceback
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 
 _MOST_FRAMES = 4
+_PROPOSAL = re.compile(r"[.,;] (?P<hint>(?:Perhaps|Did you|Maybe) .*)$", re.DOTALL)
 
 
 def loading_error(raised: BaseException, path: Path, root: Path) -> WaterclockError:
@@ -21,7 +24,12 @@ def loading_error(raised: BaseException, path: Path, root: Path) -> WaterclockEr
         return _unreadable(raised, Path(raised.filename), root)
     frames = [frame for frame in traceback.extract_tb(raised.__traceback__) if _is_own(frame.filename, root)]
     if not frames:
-        return WaterclockError("E250", f"this file cannot be loaded: {what}", where=_name(path, root))
+        return WaterclockError(
+            "E250",
+            f"this file cannot be loaded: {what}",
+            where=_name(path, root),
+            fix=f"make `import` of it work in Python first: {_name(path, root)}",
+        )
     last = frames[-1]
     line = last.lineno or 1
     text = linecache.getline(last.filename, line).rstrip("\n")
@@ -33,7 +41,7 @@ def loading_error(raised: BaseException, path: Path, root: Path) -> WaterclockEr
         "E250",
         f"this file cannot be loaded: {what}",
         why=f"called from {', '.join(reversed(callers))}" if callers else None,
-        fix=_mend(raised, Path(last.filename), root),
+        fix=_fix_of(raised, Path(last.filename), root),
     )
 
 
@@ -42,12 +50,29 @@ def _unreadable(raised: SyntaxError, path: Path, root: Path) -> WaterclockError:
     text = (raised.text or linecache.getline(str(path), line)).rstrip("\n")
     end = (raised.end_offset or 0) - 1 if raised.end_lineno == line else 0
     source = SourceText(_name(path, root), text, line)
-    return source.span(column, max(end, column + 1)).refuse("E250", f"this file is no Python: {raised.msg}")
+    message, hint = _hint_of(raised.msg)
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return source.span(column, max(end, column + 1)).refuse(
+        "E250",
+        f"this file is no Python: {message}",
+        fix=hint or f"correct this line, or the one before it; Waterclock runs in Python {python}",
+    )
 
 
-def _mend(raised: BaseException, path: Path, root: Path) -> str | None:
+def _hint_of(message: str) -> tuple[str, str | None]:
+    """Split Python's message for a syntax error into what it found and what it proposes, if it proposes anything."""
+    found = _PROPOSAL.search(message)
+    if found is None:
+        return message, None
+    hint = message[found.start("hint") :]
+    return message[: found.start()], hint[:1].lower() + hint[1:]
+
+
+def _fix_of(raised: BaseException, path: Path, root: Path) -> str:
+    if isinstance(raised, SystemExit):
+        return "leave the exit out, or put it below `if __name__ == '__main__':`; each command loads the whole file"
     if not isinstance(raised, ModuleNotFoundError) or not raised.name:
-        return None
+        return "correct this line; what a print(...) above it prints is shown by waterclock check"
     beside = path.parent / f"{raised.name}.py"
     if beside.is_file() and path.parent != root:
         package = ".".join(path.parent.relative_to(root).parts)

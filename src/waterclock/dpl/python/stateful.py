@@ -67,7 +67,7 @@ def _keys(call: Call, texts: Texts) -> tuple[str, ...]:
     while cursor.accept(","):
         names.append(cursor.name("a column of the key").text)
     if not cursor.is_done:
-        cursor.unexpected("nothing more behind the key, as in user_id or user_id, device")
+        cursor.unexpected("nothing more behind the key", fix="write names of columns, as in user_id or user_id, device")
     return tuple(names)
 
 

@@ -219,7 +219,11 @@ class _Reader:
             return self.texts.variables[variable]
         if isinstance(value, str | int | float | Secret):
             return value
-        fix = f'write the name with dots, as in "{name}.key": ...' if isinstance(value, Mapping) else None
+        fix = (
+            f'write the name with dots, as in "{name}.key": ...'
+            if isinstance(value, Mapping)
+            else f'write one value, as in "{name}": "text", or leave it out'
+        )
         shown = "a value that is not shown" if is_credential(name) else hide_credentials(repr(value))
         raise span.refuse("E251", f"option {name} is {shown}, not a text, a number, True or False", fix=fix)
 
@@ -237,7 +241,7 @@ class _Reader:
         cursor = self.texts.cursor(source)
         name = cursor.name("a name").text
         if not cursor.is_done:
-            cursor.unexpected("nothing more behind the name")
+            cursor.unexpected("nothing more behind the name", fix=f"write the name alone: {name}")
         return name
 
     def _function(

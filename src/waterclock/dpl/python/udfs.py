@@ -38,7 +38,9 @@ def _parameters(call: Call, texts: Texts, found: FoundFunction | None) -> tuple[
         if not cursor.accept(","):
             break
     if not cursor.is_done:
-        cursor.unexpected("a comma behind the parameter")
+        cursor.unexpected(
+            "a comma behind the parameter", fix="write a name and a type for each, as in cents INT, rate DOUBLE"
+        )
     if found and len(parameters) != len(given := [*found.parameters()]):
         raise texts.argument_span(call.site, "parameters").refuse(
             "E254",
@@ -75,7 +77,7 @@ def _returns(call: Call, texts: Texts, span: Span, found: FoundFunction | None) 
         cursor = texts.cursor(texts.argument(call.site, "returns", said))
         type_name = take_type(cursor)
         if not cursor.is_done:
-            cursor.unexpected("nothing more behind the type")
+            cursor.unexpected("nothing more behind the type", fix=f"write the type alone: {type_name}")
         return type_name
     annotation = found.function.__annotations__.get("return") if found else None
     annotated = sql_type(annotation, found) if found and annotation is not None else None

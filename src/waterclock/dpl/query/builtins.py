@@ -70,7 +70,7 @@ def miscalled(source: SourceText, tokens: Sequence[Token], index: int, upper: st
     if not brought.needs <= len(given) <= len(brought.parameters):
         span = source.span(tokens[index].start, tokens[index].end + 1)
         count = f"{len(given)} argument{'s' if len(given) > 1 else ''}" if given else "nothing"
-        return _refused(span, brought, f"{span.text} is given {count}")
+        return _refused(span, brought, f"{span.text} is given {count}", fix=_in_number(span.text, brought))
     errors = (
         _argument(source, brought, argument, name) for argument, name in zip(given, brought.parameters, strict=False)
     )
@@ -98,7 +98,8 @@ def _argument(source: SourceText, brought: Brought, tokens: Sequence[Token], nam
     if len(tokens) > 1 and tokens[1].token_type is TokenType.FARROW:
         name, span = tokens[0].text.lower(), source.span(tokens[0].start, tokens[0].end + 1)
         if name not in brought.parameters:
-            return _refused(span, brought, f"{brought.function.name} has no argument {span.text}", near=name)
+            fix = did_you_mean(name, brought.parameters) or f"write {' or '.join(brought.parameters)}"
+            return _refused(span, brought, f"{brought.function.name} has no argument {span.text}", fix=fix)
         tokens = tokens[2:]
     choices = brought.choices.get(name, ())
     if not choices or len(tokens) != 1 or tokens[0].text in choices:
@@ -113,6 +114,13 @@ def _argument(source: SourceText, brought: Brought, tokens: Sequence[Token], nam
     )
 
 
-def _refused(span: Span, brought: Brought, what: str, *, near: str = "") -> WaterclockError:
+def _in_number(name: str, brought: Brought) -> str:
+    """Return how a function is called with the fewest arguments, and how many more it takes."""
+    call = f"{name}({', '.join(brought.parameters[: brought.needs])})"
+    more = len(brought.parameters) - brought.needs
+    return f"write {call}" + (f", with at most {more} more argument{'s' if more > 1 else ''}" if more else "")
+
+
+def _refused(span: Span, brought: Brought, what: str, *, fix: str) -> WaterclockError:
     taken = f"{brought.function.name}({', '.join(brought.parameters)})"
-    return span.refuse("E238", what, why=f"it is {taken}", fix=did_you_mean(near, brought.parameters))
+    return span.refuse("E238", what, why=f"it is {taken}", fix=fix)

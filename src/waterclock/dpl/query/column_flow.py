@@ -10,7 +10,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.projections import makes_rows
+from waterclock.dpl.query.projections import makes_rows, time_windows_of
+from waterclock.dpl.syntax.pipes import is_piped
 
 _COUNT = re.compile(r"[1-9][0-9]{0,5}")  # of the rows that STACK makes
 
@@ -52,6 +53,7 @@ class Made:
     rests: tuple[Rest, ...] = ()
     opens: tuple[str, ...] = ()
     is_known: bool = True
+    aliases: frozenset[str] = frozenset()  # of what it reads, in lower case: steps behind |> may still name them
 
     def find(self, name: str) -> Origin | None:
         """Return what the column of that name is made of, None where there is none for sure."""
@@ -82,7 +84,10 @@ LOST = Made(is_known=False)
 class _Frame:
     sources: list[tuple[str, Made]] = field(default_factory=list)
     hidden: set[str] = field(default_factory=set)
+    piped: Made | None = None  # what a step behind |> reads
+    unnamed: Made | None = None  # what a query in brackets without a name makes
     sides: dict[str, str] = field(default_factory=dict)  # by column of a USING: the side whose value it has
+    time_windows: dict[str, Origin] = field(default_factory=dict)  # what window() and session_window() are made of
     made: dict[str, Origin] = field(default_factory=dict)
     windows: Mapping[str, Any] = field(default_factory=dict)
     outer: _Frame | None = None
@@ -93,8 +98,17 @@ class _Frame:
                 return made
         return self.outer.source(alias) if self.outer else None
 
+    def source_or_piped(self, alias: str) -> Made | None:
+        """Return the source of that alias, or the rows of a step behind |> that came from it."""
+        found = self.source(alias)
+        if found is None and self.piped is not None and alias.lower() in self.piped.aliases:
+            return self.piped
+        return found
+
     def column(self, name: str) -> Origin:
         lower = name.lower()
+        if lower in self.time_windows:
+            return self.time_windows[lower]
         visible = [made for alias, made in self.sources if alias.lower() not in self.hidden]
         found = [origin for made in visible if (origin := made.find(name)) is not None]
         if len(found) > 1:
@@ -160,12 +174,17 @@ class ColumnFlow:
                 frame.sides[column.name.lower()] = join.args.get("side") or ""
         for lateral in query.args.get("laterals") or ():
             self._source(lateral, frame, ctes)
-        made = Made()
+        for name, call in time_windows_of(query):
+            frame.time_windows[name] = frame.time_windows.get(name, NOTHING) | self._of(call, frame, ctes)
+        aliases = frozenset(alias.lower() for alias, _ in frame.sources) | (
+            frame.piped.aliases if frame.piped is not None else frozenset()
+        )
+        made = Made(aliases=aliases)
         for each in query.expressions:
             one = self._projection(each, frame, ctes)
             made = Made(
                 (*made.columns, *one.columns), (*made.rests, *one.rests), (*made.opens, *one.opens),
-                made.is_known and one.is_known,
+                made.is_known and one.is_known, aliases,
             )  # fmt: skip
             frame.made |= {column.name.lower(): column.origin for column in one.columns if isinstance(each, exp.Alias)}
         return made
@@ -186,6 +205,10 @@ class ColumnFlow:
         else:  # explode(...) and its like, with LATERAL VIEW, LATERAL or by themselves
             made, alias = self._rows(node.this, frame, ctes), node.alias
         frame.sources.append((alias, LOST if node.args.get("pivots") else self._renamed(node, made)))
+        if is_piped(node):
+            frame.piped = frame.sources[-1][1]
+        elif isinstance(node, exp.Subquery) and not node.alias:
+            frame.unnamed = frame.sources[-1][1]
         for join in node.args.get("joins") or ():
             self._source(join.this, frame, ctes)
             for column in join.args.get("using") or ():
@@ -249,16 +272,23 @@ class ColumnFlow:
         else:
             source = frame.source(node.parts[0].name) if isinstance(node, exp.Column) and len(node.parts) == 2 else None
             chosen = [source if source is not None else self._fields(node, frame, ctes)]
-        replaced = {each.alias.lower(): self._of(each.this, frame, ctes) for each in star.args.get("replace") or ()}
+        replaced = {
+            each.alias.lower(): Column(each.alias, self._of(each.this, frame, ctes), each)
+            for each in star.args.get("replace") or ()
+        }
         columns: dict[str, Column] = {}
         for made in chosen:
             for column in made.columns:
                 lower = column.name.lower()
                 if lower not in left_out:
                     is_merged = lower in frame.sides and lower in columns
-                    origin = frame.column(lower) if is_merged else replaced.get(lower, column.origin)
-                    columns[lower] = Column(column.name, origin)
-        rests = tuple(rest for made in chosen for rest in _less(made, left_out).rests)
+                    new = replaced.get(lower)
+                    origin = frame.column(lower) if is_merged else new.origin if new else column.origin
+                    step = column.node if made is frame.piped or made is frame.unnamed else None
+                    columns[lower] = Column(column.name, origin, new.node if new else step)
+        rests = tuple(rest for made in chosen for rest in _less(made, left_out | replaced.keys()).rests)
+        if rests:  # a column that is replaced is there, though its name was not known
+            columns = {**replaced, **columns}
         opens = tuple(name for made in chosen for name in made.opens)
         return Made(tuple(columns.values()), rests, opens, all(made.is_known for made in chosen))
 
@@ -271,7 +301,7 @@ class ColumnFlow:
         return Made(rests=(lambda _: origin,))
 
     def _qualified(self, names: Sequence[str], frame: _Frame) -> Origin:
-        source = frame.source(names[0]) if len(names) > 1 else None
+        source = frame.source_or_piped(names[0]) if len(names) > 1 else None
         if source is None:
             return frame.column(names[0])
         found = source.find(names[1])

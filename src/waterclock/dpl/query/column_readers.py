@@ -14,6 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from waterclock.dpl.query.splice import splice
+from waterclock.dpl.syntax.tokens import parse_query_text
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Query, Table, TableReference
 from waterclock.flow.flats import flats_of
@@ -83,7 +84,7 @@ def _in_query(query: Query, column: str, table: str) -> str:
         return ""
     text = splice(query, lambda _: "wc_read").text
     try:
-        tree: Any = exp.maybe_parse(text, dialect=_DIALECT)
+        tree = parse_query_text(text)
     except (SqlglotError, ValueError, RecursionError):
         return "its query cannot be looked into"
     nodes = list(tree.walk())

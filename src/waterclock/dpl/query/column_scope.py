@@ -10,7 +10,8 @@ from sqlglot import exp
 from waterclock.dpl.query.columns_in_sight import UNKNOWN, Entry, Frame, Names, Output, Seen, listed
 from waterclock.dpl.query.determinism import at_the_moment
 from waterclock.dpl.query.now_texts import now_texts
-from waterclock.dpl.query.projections import family_in, projection_of
+from waterclock.dpl.query.projections import family_in, projection_of, time_windows_of
+from waterclock.dpl.syntax.pipes import is_piped
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, nearest
 
@@ -18,6 +19,7 @@ _UNITS = frozenset("YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND M
 # these look at what the SELECT has made first, and at its sources for what is left
 _OF_MADE = frozenset({"order", "sort", "cluster", "distribute", "having", "qualify", "limit", "offset"})
 _MOST_LISTED = 12
+_PIPED = "the step before"
 
 
 class Resolver:
@@ -83,6 +85,7 @@ class Resolver:
         for lateral in query.args.get("laterals") or ():
             self._source(lateral, frame, ctes)
         frame.aliases = {name.lower() for name in map(_alias, query.expressions) if name}
+        frame.aliases |= {name for name, _ in time_windows_of(query)}
         for part, value in query.args.items():
             if part not in {"from_", "with_", "hint", "laterals", "joins"}:
                 self._walk(value, frame, ctes, None if part in _OF_MADE else frame.visible())
@@ -101,13 +104,18 @@ class Resolver:
         if isinstance(node, exp.Table):
             start = start_of(node)
             called = node.alias_or_name or ("" if start is None else self.alias_at(start))
+            if is_piped(node):
+                frame.is_piped = True
+                called = node.alias or _PIPED
             frame.sources.append(Seen(called, self._table(node, ctes)))
         elif isinstance(node, exp.Subquery):
             if isinstance(node.this, exp.Table):  # brackets around joins
                 self._source(node.this, frame, ctes)
                 return
             columns = self.output(node, frame.outer, ctes)
-            frame.sources.append(Seen(node.alias_or_name, _unless_pivoted(node, _aliased(node, columns))))
+            frame.is_piped = frame.is_piped or is_piped(node)
+            called = _PIPED if is_piped(node) else node.alias_or_name
+            frame.sources.append(Seen(called, _unless_pivoted(node, _aliased(node, columns))))
         elif isinstance(node, exp.Lateral):
             is_query = isinstance(node.this, exp.Subquery)
             columns = self.output(node.this, frame, ctes) if is_query else UNKNOWN
@@ -143,6 +151,7 @@ class Resolver:
             elif isinstance(node, exp.Column):
                 self._column(node, frame, strict)
             elif isinstance(node, exp.Star):
+                self._left_out(node, frame)
                 waiting.append(node.args.get("replace"))
             elif isinstance(node, exp.Expression) and not isinstance(node, exp.DataType):
                 # a type is not walked: the name of a collation is no column
@@ -164,6 +173,8 @@ class Resolver:
             self._qualified(parts, source, frame)
         elif not frame.has(first.name):
             name = ".".join(part.name for part in parts)
+            if len(parts) > 1 and frame.may_pipe() and frame.has(parts[1].name):
+                return  # the alias may be of what a step before has read
             if len(parts) == 1 and first.name.upper() in _UNITS:
                 return
             moment = at_the_moment(self.source, first) if len(parts) == 1 else None
@@ -173,6 +184,16 @@ class Resolver:
             self._unknown(first, name, frame.all_sources(), end=parts[-1])
         elif strict is not None and (owners := frame.owners(first.name, strict)):
             self._ambiguous(first, first.name, owners)
+
+    def _left_out(self, star: exp.Star, frame: Frame) -> None:
+        """Refuse names behind EXCEPT and REPLACE, |> DROP and |> SET, that no column has which the `*` stands for."""
+        if isinstance(star.parent, exp.Column | exp.Dot) or any(seen.names is None for seen in frame.visible()):
+            return
+        said = [each.parts[0] for each in star.args.get("except_") or () if len(getattr(each, "parts", ())) == 1]
+        said += [each.args["alias"] for each in star.args.get("replace") or () if isinstance(each, exp.Alias)]
+        for name in said:
+            if not any(name.name.lower() in (seen.names or ()) for seen in frame.visible()):
+                self._unknown(name, name.name, frame.visible())
 
     def _qualified(self, parts: Sequence[Any], source: Seen, frame: Frame) -> None:
         column, known = parts[1], source.names
@@ -191,6 +212,8 @@ class Resolver:
         bare = name.rpartition(".")[2]
         is_one = len(aliases) < 2
         twice = f"{aliases[0] if aliases else 'what is read'} has it twice"
+        which = " or ".join(f"{'t' if alias == _PIPED else alias}.{bare}" for alias in aliases)
+        naming = "name the rows of the step before, |> AS t, and " if _PIPED in aliases else ""
         self.errors.append(
             self.source.span(start, node.meta.get("end", start) + 1).refuse(
                 "E239",
@@ -198,7 +221,7 @@ class Resolver:
                 why=twice if is_one else f"{' and '.join(aliases)} have it",
                 fix="rename one of them where they are made: ... AS another_name"
                 if is_one
-                else f"say which: {' or '.join(f'{alias}.{bare}' for alias in aliases)}",
+                else f"{naming}say which: {which}",
             )
         )
 
@@ -208,7 +231,9 @@ class Resolver:
             return
         last = (end if end is not None else node).meta.get("end", start)
         known = {
-            f"{alias}.{column}": column for alias, columns in listed(sources) for column in (columns or {}).values()
+            column if alias == _PIPED else f"{alias}.{column}": column
+            for alias, columns in listed(sources)
+            for column in (columns or {}).values()
         }
         error = unknown_column(self.source.span(start, last + 1), name, known, listed(sources))
         bare = name.rpartition(".")[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,14 @@ from sqlglot.optimizer.qualify import qualify
 from waterclock.dpl.query.column_flow import Column, ColumnFlow, Origin
 from waterclock.dpl.query.column_flow import Made as Columns
 from waterclock.dpl.query.splice import splice
+from waterclock.dpl.syntax.pipes import PIPED
+from waterclock.dpl.syntax.tokens import parse_query_text
 from waterclock.flow.declarations import Flat, Query, Read
 from waterclock.flow.flats import flat_columns
 from waterclock.timelabel.label import TIMELABEL
 
 _DIALECT = "databricks"
+_MADE_UP = re.compile(r"_[0-9]+")
 _UNKNOWN_TYPE = "unknown"
 UNTOLD = "not known: the query alone does not tell which columns it is made of"
 
@@ -96,7 +100,7 @@ class _Tracer:
 
     def trace(self) -> Traced:
         try:
-            tree: Any = exp.maybe_parse(self.text, dialect=_DIALECT)
+            tree = parse_query_text(self.text)
             made = ColumnFlow(self._read).query(tree)
         except (SqlglotError, ValueError, RecursionError):
             return Traced({"*": Made(note=UNTOLD)})
@@ -139,7 +143,11 @@ class _Tracer:
         except (SqlglotError, ValueError, RecursionError):
             return {}
         selects = query.selects if isinstance(query, exp.Query) else ()
-        return {each.alias_or_name.lower(): _expression(each) for each in selects if not each.is_star}
+        return {
+            each.alias_or_name.lower(): _expression(each)
+            for each in selects
+            if not each.is_star and not _is_of_made_up(each.unalias())
+        }
 
     def _read(self, name: str) -> Columns | None:
         """Return the columns of a read by its name in the text: all of them, or those known and a rest by name."""
@@ -168,6 +176,11 @@ class _Tracer:
             return self.closed(read.table)
         columns = flat_columns(read, lambda table: self.closed(table) or None) or ()
         return (*(each.name for each in columns), *([TIMELABEL] if columns else ()))
+
+
+def _is_of_made_up(node: Any) -> bool:
+    """Return whether a column is of rows to which sqlglot gave a name, as `_0.a` or `__tmp1.a`: it means nothing."""
+    return isinstance(node, exp.Column) and (node.table.startswith(PIPED) or _MADE_UP.fullmatch(node.table) is not None)
 
 
 def _table_of(read: Read | Flat) -> str:

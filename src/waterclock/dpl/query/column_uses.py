@@ -12,9 +12,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from waterclock.dpl.query.splice import splice
+from waterclock.dpl.syntax.tokens import parse_query_text
 from waterclock.flow.declarations import Flat, Query, Read
 
-_DIALECT = "databricks"
 FILTER, JOIN, GROUP, SORT, WINDOW, VALUE = "filter", "join", "group", "sort", "window", "value"
 _CLAUSES: tuple[tuple[type[exp.Expression], str], ...] = (
     (exp.Where, FILTER),
@@ -45,7 +45,7 @@ def _uses(query: Query, table: str) -> Iterator[tuple[str, str]]:
     names: dict[Read | Flat, str] = {}
     text = splice(query, lambda read: names.setdefault(read, f"wc_{len(names)}")).text
     try:
-        tree: Any = exp.maybe_parse(text, dialect=_DIALECT)
+        tree = parse_query_text(text)
     except (SqlglotError, ValueError, RecursionError):
         return
     others = _other_aliases(tree, {name for read, name in names.items() if _is_of(read, table)}, set(names.values()))

@@ -100,7 +100,7 @@ class Frame:
     """What is in sight inside of one SELECT: its sources with their columns, and what is outside.
 
     `hidden` are the sources of SEMI and ANTI joins, `merged` the columns that a USING makes one of two; `is_natural`:
-    a NATURAL JOIN merges columns that are not named.
+    a NATURAL JOIN merges columns that are not named; `is_piped`: a step behind |> reads the rows of the one before.
     """
 
     sources: list[Seen] = field(default_factory=list)
@@ -108,6 +108,7 @@ class Frame:
     merged: set[str] = field(default_factory=set)
     aliases: set[str] = field(default_factory=set)
     is_natural: bool = False
+    is_piped: bool = False
     outer: Frame | None = None
 
     def source(self, name: str) -> Seen | None:
@@ -124,6 +125,10 @@ class Frame:
         if lower in self.aliases or any(source.names is None or lower in source.names for source in self.sources):
             return True
         return self.outer.has(name) if self.outer else False
+
+    def may_pipe(self) -> bool:
+        """Return whether a step behind |> is in sight: it may name what the steps before it read."""
+        return self.is_piped or (self.outer is not None and self.outer.may_pipe())
 
     def all_sources(self) -> list[Seen]:
         """List all sources in sight, the nearest first."""

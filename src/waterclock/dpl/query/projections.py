@@ -15,6 +15,7 @@ _MAKES_ROWS = (exp.UDTF, exp.Inline, exp.Explode, exp.Posexplode, exp.Stack)
 _MAKES_ROWS_CALLED = frozenset(
     {"JSON_TUPLE", "INLINE_OUTER", "EXPLODE_OUTER", "POSEXPLODE_OUTER", "SQL_KEYWORDS", "COLLATIONS", "VARIANT_EXPLODE"}
 )
+_SOURCES = frozenset({"from_", "with_", "hint", "laterals", "joins"})
 _NAMED_BY_ITSELF = frozenset({"WINDOW", "SESSION_WINDOW"})
 
 
@@ -92,6 +93,22 @@ def _inside(cast: exp.Cast) -> Any:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
+
+
+def time_windows_of(select: exp.Select) -> Iterator[tuple[str, Any]]:
+    """Yield the calls of window() and session_window() of a SELECT, each with the name of the column that it makes.
+
+    Spark adds that column to the rows that the SELECT reads, so all its parts may name it: `window.start`.
+    """
+    waiting = [value for part, value in select.args.items() if part not in _SOURCES]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting.extend(node)
+        elif isinstance(node, exp.Expression) and not isinstance(node, exp.Query):
+            if _is_named_by_itself(node):
+                yield node.name.lower(), node
+            waiting.extend(node.iter_expressions())
 
 
 def makes_rows(node: Any) -> bool:

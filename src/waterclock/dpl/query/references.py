@@ -14,7 +14,8 @@ from sqlglot.tokens import Token, TokenType
 from waterclock.dpl.query.builtins import BROUGHT, miscalled
 from waterclock.dpl.query.determinism import WATCHED, nondeterministic
 from waterclock.dpl.query.names_in_query import FLAT, Found, FoundTable, FoundValue, mark_in_tree
-from waterclock.dpl.query.scopes import is_cte
+from waterclock.dpl.query.scopes import is_cte, written_ctes
+from waterclock.dpl.query.sources_in_tokens import unfollowed
 from waterclock.dpl.query.spark_functions import TABLE_FUNCTIONS
 from waterclock.dpl.query.union_by_name import branches_of, misplaced
 from waterclock.dpl.syntax.cursor import timed
@@ -139,6 +140,8 @@ class _Finder:
         for column in columns:
             self._guard(self._column, column)
         self._refuse_scripts()
+        if not self.found.errors:
+            self._refuse(unfollowed(self.source, self.tokens, self.found.tree))
         self._walk_tokens(names)
         self.found.tables.sort(key=lambda table: table.start)
 
@@ -373,7 +376,7 @@ class _Finder:
             return
         last = self._closing(index + 1)
         said = [token for token in self.tokens[index + 2 : last] if token.token_type is not TokenType.L_PAREN]
-        parts = {cte.alias.lower() for cte in self.found.tree.find_all(exp.CTE)}
+        parts = written_ctes(self.found.tree)
         if not said or said[0].token_type in _BEGIN_A_QUERY or (len(said) == 1 and said[0].text.lower() in parts):
             return
         name = self.source.span(said[0].start, self.tokens[last - 1].end + 1).text

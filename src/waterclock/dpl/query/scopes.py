@@ -15,15 +15,29 @@ def is_cte(node: exp.Table, name: str) -> bool:
         if isinstance(parent, exp.With):
             for cte in parent.expressions:
                 if cte is child:
-                    if parent.args.get("recursive") and cte.alias.lower() == name.lower():
+                    if parent.args.get("recursive") and _is_named(cte, name):
                         return True
                     break
-                if cte.alias.lower() == name.lower():
+                if _is_named(cte, name):
                     return True
         else:
             clause = parent.args.get("with_")
             others = clause.expressions if clause is not None and clause is not child else ()
-            if any(cte.alias.lower() == name.lower() for cte in others):
+            if any(_is_named(cte, name) for cte in others):
                 return True
         child = parent
     return False
+
+
+def written_ctes(tree: Any) -> set[str]:
+    """Return the names of the parts that a query's WITH clauses define, in lower case."""
+    return {cte.alias.lower() for cte in tree.find_all(exp.CTE) if _is_written(cte)}
+
+
+def _is_named(cte: exp.CTE, name: str) -> bool:
+    return cte.alias.lower() == name.lower() and _is_written(cte)
+
+
+def _is_written(cte: exp.CTE) -> bool:
+    """Return whether the user wrote a part of a query: sqlglot makes parts of its own for steps behind |>."""
+    return "start" in cte.args["alias"].this.meta

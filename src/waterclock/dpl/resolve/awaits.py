@@ -12,6 +12,11 @@ from waterclock.flow.choices import Batching, Sign
 
 _CODES = re.compile(r"%(.?)")
 _KNOWN = frozenset("YmdHMj%")
+_EXAMPLES = {
+    Sign.MARKER: "AWAIT '%Y/%m/%d/_SUCCESS'",
+    Sign.NEXT: "AWAIT NEXT",
+    Sign.QUERY: "AWAIT QUERY 'SELECT count(*) > 0 FROM loads'",
+}
 _WORDS = {Sign.MARKER: "a marker", Sign.NEXT: "NEXT", Sign.QUERY: "QUERY"}
 
 
@@ -35,7 +40,9 @@ def _refused(said: AwaitSaid, capabilities: Capabilities | None, batching: Batch
             "E224",
             f"{capabilities.type} cannot be awaited by {_WORDS[said.sign]}",
             why=f"it can be by {' or '.join(legal)}" if legal else "it tells of nothing that could be awaited",
-            fix=None if legal else "DELAY waits for a while after each window",
+            fix=f"write {' or '.join(_EXAMPLES[sign] for sign in Sign if sign in capabilities.awaits)}"
+            if legal
+            else "DELAY waits for a while after each window",
         )
     if said.sign is Sign.NEXT and batching is Batching.SNAPSHOT:
         return said.span.refuse(

@@ -37,7 +37,11 @@ def unknown_functions(drafts: Iterable[Draft], functions: Mapping[str, Function]
                         "E286",
                         f"unknown function {node.name}",
                         why="neither Spark has it nor Waterclock, and no CREATE FUNCTION makes it",
-                        fix=did_you_mean(node.name.lower(), known),
+                        fix=did_you_mean(
+                            node.name.lower(),
+                            known,
+                            otherwise=f"declare it: CREATE FUNCTION {node.name}(...) RETURNS type RETURN expression",
+                        ),
                     )
 
 

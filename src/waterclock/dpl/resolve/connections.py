@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -269,13 +269,25 @@ def _wrong_options(
             yield span_of(name).refuse(
                 "E223",
                 f"option {name} is {problem}, not {'a secret' if isinstance(value, Secret) else repr(value)}",
-                fix=_meant(str(value), option.choices) if option.choices else None,
+                fix=_meant(value, option),
             )
 
 
-def _meant(value: str, choices: Sequence[str]) -> str | None:
-    known = _VALUES.get(value.lower(), value.lower())
-    return f"write '{known}'" if known in choices else did_you_mean(value, choices)
+def _meant(value: Value | Secret, option: Option) -> str:
+    """Return the fix for a value that an option cannot have."""
+    if option.choices:
+        text = str(value).lower()
+        known = _VALUES.get(text, text)
+        listed = " or ".join(f"'{choice}'" for choice in option.choices)
+        if known in option.choices:
+            return f"write '{known}'"
+        return did_you_mean(str(value), option.choices) or f"write {listed}, or leave the option out"
+    if option.kind == "flag":
+        return "write TRUE or FALSE"
+    if option.kind == "number":
+        is_number = isinstance(value, str) and value.strip().isdigit()
+        return f"write it without quotes: {value}" if is_number else "write a number without quotes, as in 10"
+    return f"put it in quotes: '{value}'"
 
 
 def _clashing_options(

@@ -200,8 +200,11 @@ class Queries:
             )  # fmt: skip
         if "." not in found.name:
             bare = [name for name in known if name.split(".")[1].lower() == found.name.lower()]
+            otherwise = f"write its schema before it, as in raw.{found.name}, or name a part of the query by WITH"
             fix = (
-                f"write {' or '.join(bare[:3])}" if bare else did_you_mean(found.name, [n.split(".")[1] for n in known])
+                f"write {' or '.join(bare[:3])}"
+                if bare
+                else did_you_mean(found.name, [name.split(".")[1] for name in known], otherwise=otherwise)
             )
             return found.span.refuse("E213", f"unknown table {found.name}", why="a table is schema.name", fix=fix)
         if found.name.endswith("_quarantine") and found.name.removesuffix("_quarantine") in self.tables:

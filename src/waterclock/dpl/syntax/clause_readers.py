@@ -82,7 +82,7 @@ def parse_clause(word: str, text: str, source: SourceText, *, variables: Mapping
     else:
         value = read_clause(word, cursor)
     if not cursor.is_done:
-        cursor.unexpected(f"nothing more behind {word}")
+        cursor.unexpected(f"nothing more behind {word}", fix=f"leave {cursor.here().text} out")
     return value
 
 
@@ -115,7 +115,7 @@ def take_options(cursor: Cursor) -> OptionsSaid:
         values[name] = Secret(cursor.text("a secret's name")) if cursor.accept("SECRET") else cursor.value()
         spans[name] = span
         if not cursor.accept(",") and not cursor.at(")"):
-            cursor.unexpected("a comma or ) behind the option")
+            cursor.unexpected("a comma or ) behind the option", fix="put a comma before the next, or close it with )")
     return OptionsSaid(values, spans)
 
 
@@ -190,9 +190,11 @@ def _by(cursor: Cursor) -> BatchedSaid:
     if cursor.accept("CHANGES"):
         return BatchedSaid(Batching.CHANGES)
     if not cursor.accept("DATA"):
-        cursor.unexpected("DATA TIME, ARRIVAL TIME or CHANGES behind BY")
+        cursor.unexpected(
+            "DATA TIME, ARRIVAL TIME or CHANGES behind BY", fix="as in BY DATA TIME updated_at, or BY ARRIVAL TIME"
+        )
     cursor.need("TIME")
-    column = cursor.name("the column that holds the data time").text
+    column = cursor.name("the column that holds the data time", fix="as in BY DATA TIME updated_at").text
     if not cursor.accept("LOOKBACK"):
         return BatchedSaid(Batching.DATA_TIME, column)
     lookback = cursor.duration()
@@ -203,7 +205,9 @@ def _changed(cursor: Cursor) -> ChangedSaid | None:
     start = cursor.index
     if not cursor.accept("CHANGED"):
         return None
-    column = cursor.name("the column that holds when a row was changed").text if cursor.accept("BY") else None
+    is_by = cursor.accept("BY")
+    what = "the column that holds when a row was changed"
+    column = cursor.name(what, fix="as in CHANGED BY updated_at").text if is_by else None
     return ChangedSaid(column, cursor.since(start))
 
 
@@ -228,7 +232,7 @@ def _await(cursor: Cursor) -> AwaitSaid:
 
 
 def _watermark(cursor: Cursor) -> WatermarkSaid:
-    column = cursor.name("the column that holds the rows' own time").text
+    column = cursor.name("the column that holds the rows' own time", fix="as in WATERMARK at 10 MINUTES").text
     start = cursor.index
     lateness = cursor.duration()
     elapsed = timed(cursor.since(start), lateness.elapsed)
@@ -253,7 +257,9 @@ def _on_restate(cursor: Cursor) -> OnRestate:
         raise not_yet("ON RESTATE RESEND", cursor.here(), fix="no destination of this release needs it")
     choice = next((choice for choice in OnRestate if cursor.accept(choice.name)), None)
     if choice is None:
-        cursor.unexpected("RECOMPUTE or REPORT behind ON RESTATE")
+        cursor.unexpected(
+            "RECOMPUTE or REPORT behind ON RESTATE", fix="write ON RESTATE RECOMPUTE or ON RESTATE REPORT"
+        )
     return choice
 
 
@@ -270,11 +276,13 @@ def _type(cursor: Cursor) -> str:
 
 
 def _when(cursor: Cursor) -> Expression:
-    return take_expression(cursor, "a condition, as in WINDOW_START() < '2024-01-01'", begins_clause)
+    return take_expression(cursor, "a condition", begins_clause, fix="as in WHEN WINDOW_START() < '2024-01-01'")
 
 
 def _close_when(cursor: Cursor) -> Expression:
-    return take_expression(cursor, "a condition, as in watermark(at, device) >= WINDOW_END()", begins_clause)
+    return take_expression(
+        cursor, "a condition", begins_clause, fix="as in CLOSE WHEN watermark(at, device) >= WINDOW_END()"
+    )
 
 
 _READERS: dict[str, Callable[[Cursor], Any]] = {

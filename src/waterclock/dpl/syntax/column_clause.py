@@ -260,7 +260,9 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
         raise span.refuse("E219", f"a column of type {upper} cannot be stored", fix=f"keep it as {_UNSTORED[upper]}")
     if upper not in _TYPES | _PASSED:
         foreign = f"in Spark SQL that is {_FOREIGN[upper]}" if upper in _FOREIGN else None
-        raise span.refuse("E219", f"unknown type {word.text}", fix=foreign or did_you_mean(upper, [*_TYPES, *_SAID]))
+        otherwise = "write a type of Spark SQL, as in STRING, BIGINT, DOUBLE or TIMESTAMP"
+        near = did_you_mean(upper, [*_TYPES, *_SAID], otherwise=otherwise)
+        raise span.refuse("E219", f"unknown type {word.text}", fix=foreign or near)
     if upper == "INTERVAL":
         while cursor.peek().upper in _INTERVAL_WORDS:
             cursor.take()

@@ -17,6 +17,7 @@ T = TypeVar("T")
 _PLAIN = frozenset({"word", "symbol"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_DIGITS = 18
+_CLOSING = frozenset({")", "]", ">"})
 NOTHING = Word("end", "", "", 0, 0, -1)
 
 
@@ -68,11 +69,11 @@ class Cursor:
     def need(self, upper: str, *, fix: str | None = None) -> Word:
         """Take the next word, which must be this one."""
         if not self.at(upper):
-            self.unexpected(upper, fix=fix)
+            self.unexpected(upper, fix=fix or self._how_to_add(upper))
         return self.take()
 
-    def unexpected(self, wanted: str, *, fix: str | None = None) -> NoReturn:
-        """Refuse what stands here, saying what was wanted."""
+    def unexpected(self, wanted: str, *, fix: str) -> NoReturn:
+        """Raise E204 at the next word: `wanted` is what the grammar takes there."""
         found = "the end of the statement" if self.is_done else self.here().text
         raise self.here().refuse("E204", f"expected {wanted}, found {found}", fix=fix)
 
@@ -93,16 +94,16 @@ class Cursor:
         first = self.words[min(index, len(self.words) - 1)]
         return Span(self.source, first.start, self.words[min(last, len(self.words) - 1)].end)
 
-    def name(self, what: str) -> Word:
+    def name(self, what: str, *, fix: str | None = None) -> Word:
         """Take a name: a word, or anything between backticks."""
         word = self.peek()
         if word.kind not in {"word", "name"}:
-            self.unexpected(what)
+            self.unexpected(what, fix=self._unquoted() or fix or f"write {what}")
         return self.take()
 
-    def plain_name(self, what: str) -> Word:
+    def plain_name(self, what: str, *, fix: str | None = None) -> Word:
         """Take a name that may also be the name of a file, a folder or a column: letters, digits and `_`."""
-        word = self.name(what)
+        word = self.name(what, fix=fix)
         if not _NAME.fullmatch(word.text):
             raise self.span(word).refuse(
                 "E211",
@@ -119,7 +120,10 @@ class Cursor:
         while self.accept("."):
             word = self.peek()
             if word.kind not in {"word", "name", "number"}:
-                self.unexpected(f"a name behind the dot of {'.'.join(parts)}.")
+                self.unexpected(
+                    f"a name behind the dot of {'.'.join(parts)}.",
+                    fix=f"write the name behind it, as in {'.'.join(parts)}.name, or leave the dot out",
+                )
             parts.append(self.take().text)
         return tuple(parts), self.since(start)
 
@@ -127,7 +131,9 @@ class Cursor:
         """Take a table's name: two names joined by a dot."""
         start = self.index
         if self.peek().kind not in {"word", "name"}:
-            self.unexpected("a table, schema.name")
+            self.unexpected(
+                "a table, schema.name", fix=self._unquoted() or "write a schema and a name, as in raw.orders"
+            )
         parts, span = self.path("a table")
         if len(parts) != 2:
             raise span.refuse(
@@ -175,9 +181,9 @@ class Cursor:
                 )
             return value
         if self.peek().kind != "number" or not self.peek().text.isdigit():
-            self.unexpected(what)
+            self.unexpected(what, fix="write a whole number in digits, as in 10")
         if len(self.peek().text) > _MOST_DIGITS:
-            self.unexpected(f"{what} of at most {_MOST_DIGITS} digits")
+            self.unexpected(f"{what} of at most {_MOST_DIGITS} digits", fix="write a smaller number")
         return int(self.take().text)
 
     def value(self) -> Value:
@@ -199,7 +205,12 @@ class Cursor:
             return -number if is_negative else number
         if word.upper in {"TRUE", "FALSE"}:
             return self.take().upper == "TRUE"
-        return self.unexpected("a value: 'text', a number, TRUE or FALSE")
+        text = self.here().text
+        is_text = not self.is_done and word.kind in {"word", "name"}
+        return self.unexpected(
+            "a value: 'text', a number, TRUE or FALSE",
+            fix=f"quote it: '{text.strip('`')}'" if is_text else "write one, as in 'csv', 10 or TRUE",
+        )
 
     def variable(self) -> tuple[Value, Span]:
         """Take a :name and give its value."""
@@ -237,6 +248,23 @@ class Cursor:
             self.index += 2
         elif self.peek().kind == "word":
             self.take()
+
+    def _how_to_add(self, upper: str) -> str:
+        """Return the fix for a word or sign that is missing here."""
+        if upper in _CLOSING:
+            return f"close it with {upper}"
+        before = self.peek(-1)
+        return did_you_mean(self.peek().upper, [upper]) or (
+            f"write {upper}" if before is NOTHING else f"write {upper} behind {self.span(before).text}"
+        )
+
+    def _unquoted(self) -> str | None:
+        """Return the fix for a text in quotes where a name belongs; None where the next word is no text."""
+        word = self.peek()
+        if word.kind != "string" or not word.text:
+            return None
+        is_plain = all(_NAME.fullmatch(part) for part in word.text.split("."))
+        return f"write it without quotes: {word.text}" if is_plain else f"write it in backticks: `{word.text}`"
 
     def _found(self) -> str:
         return "the end of the statement" if self.is_done else self.here().text

@@ -19,7 +19,7 @@ def take_rules(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> tupl
 
 
 def _rule(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> RuleSaid:
-    expression = take_expression(cursor, "a rule, as in amount > 0", is_clause)
+    expression = take_expression(cursor, "a rule", is_clause, fix="as in EXPECT amount > 0")
     name = cursor.name("a rule's name").text if cursor.accept("AS") else None
     is_over_table = cursor.accept("OVER", "TABLE")
     is_over_batch = False

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 
 _OPENING = frozenset("([{")
 _CLOSING = frozenset(")]}")
+_MISSING = "something is missing here"
+_COMPARISONS = frozenset("= == < > <= >= <> != <=>".split())
+_FOLLOWING = {
+    **dict.fromkeys(("WHERE", "HAVING", "ON", "QUALIFY", "WHEN", "AND", "OR", "NOT"), "a condition"),
+    **dict.fromkeys(("SELECT", "GROUP BY", "ORDER BY", "PARTITION BY", "BY"), "columns"),
+    **dict.fromkeys(("FROM", "JOIN"), "a table"),
+    **dict.fromkeys(("LIMIT", "OFFSET"), "a number"),
+}  # behind words of a query
 _WANTS_MORE = frozenset(
     "AND OR NOT IN LIKE ILIKE RLIKE REGEXP BETWEEN IS FROM DIV ESCAPE INTERVAL DISTINCT ANY ALL SOME WHEN THEN CASE "
     "TIME".split()
@@ -28,16 +36,16 @@ _WANTS_MORE = frozenset(
 _WANTS_MORE_SIGNS = frozenset("= == < > <= >= <> != <=> + - * / % || | & ^ ~ ! , ( [ : :: . ->".split())
 
 
-def take_expression(cursor: Cursor, what: str, is_clause: Callable[[Cursor, int], bool]) -> Expression:
+def take_expression(cursor: Cursor, what: str, is_clause: Callable[[Cursor, int], bool], *, fix: str) -> Expression:
     """Take an expression: up to a comma, AS, ELSE, OVER, OF, AT MOST or the next clause, outside of brackets.
 
     sqlglot's own expression parser would swallow `NOT NULL` and `OVER BATCH` behind it, hence the look
-    for its end. `is_clause` tells whether a clause starts so many words ahead.
-    Raises E220 where it is no expression
+    for its end. `is_clause` tells whether a clause starts so many words ahead; `fix` is an example of what is taken.
+    Raises E220 where it is no expression, E204 where there is none
     """
     length = _length(cursor, is_clause)
     if length == 0:
-        cursor.unexpected(what)
+        cursor.unexpected(what, fix=fix)
     words = [cursor.peek(ahead) for ahead in range(length)]
     cursor.index += length
     span = Span(cursor.source, words[0].start, words[-1].end)
@@ -119,14 +127,32 @@ def _wants_more(word: Word) -> bool:
 def _broken(error: ParseError, source: SourceText, tokens: Sequence[Token], span: Span) -> WaterclockError:
     at = parse_error_span(error, source, tokens, span)
     detail = (error.errors[0].get("description") if error.errors else str(error)) or "it cannot be read"
-    return at.refuse("E220", f"this expression cannot be read at {at.text}", why=plain_reason(detail))
+    why = plain_reason(detail)
+    fix = fix_of_syntax(source, tokens, at, why)
+    return at.refuse("E220", f"this expression cannot be read at {at.text}", why=why, fix=fix)
+
+
+def fix_of_syntax(source: SourceText, tokens: Sequence[Token], at: Span, reason: str) -> str:
+    """Return the fix for a place that the parser stopped at; `reason` is in the words of `plain_reason`."""
+    index = next((n for n, token in enumerate(tokens) if token.start == at.start), None)
+    word = at.text.upper()
+    before = tokens[index - 1].text.upper() if index else ""
+    if before == "OVER":
+        return "write OVER BATCH or OVER TABLE behind a rule, OVER (...) behind a window function"
+    if word in {"SELECT", "WITH"}:
+        return "leave the query out: make its value in a TRANSFORM or a view, and write the name of that column here"
+    if reason != _MISSING:
+        return f"write an operator or a comma before {at.text}, or leave {at.text} out"
+    if index is not None and index == len(tokens) - 1 and word in _COMPARISONS:
+        return f"write a value behind it, as in {source.text[tokens[0].start : at.end]} 0"
+    return f"write {_FOLLOWING.get(word, 'what belongs')} behind {at.text}, or leave {at.text} out"
 
 
 def plain_reason(description: str) -> str:
     """Say sqlglot's reason in plain words."""
     reason = description.split(". Line ", maxsplit=1)[0].rstrip(".")
     if reason.startswith("Required keyword"):
-        return "something is missing here"
+        return _MISSING
     if reason.startswith("Invalid expression"):
         return "it is not expected here"
     return reason[:1].lower() + reason[1:]

@@ -11,6 +11,20 @@ from waterclock.flow.choices import Action
 from waterclock.flow.ladders import SETS_ASIDE, Ladder, Rung, is_weaker
 
 _ACTIONS = {action.name: action for action in Action}
+_ELSEWHERE = {
+    **dict.fromkeys(("ABORT", "ERROR", "STOP", "RAISE", "REJECT", "THROW", "ROLLBACK"), Action.FAIL),
+    **dict.fromkeys(("IGNORE", "LOG", "ALERT", "NOTIFY", "KEEP", "ALLOW", "PASS", "NOTHING"), Action.WARN),
+    **dict.fromkeys(("BLOCK", "PAUSE", "WAIT", "REVIEW"), Action.HOLD),
+    **dict.fromkeys(("ISOLATE", "DIVERT", "REDIRECT", "SEPARATE"), Action.QUARANTINE),
+    **dict.fromkeys(("SKIP", "DELETE", "REMOVE", "DISCARD", "EXCLUDE", "FILTER"), Action.DROP),
+}  # what other tools call them
+_DOES = {
+    Action.FAIL: "fails the batch",
+    Action.WARN: "keeps the rows and reports them",
+    Action.HOLD: "keeps the batch back until a user releases it",
+    Action.QUARANTINE: "keeps the rows apart, in a table of their own",
+    Action.DROP: "leaves the rows out",
+}
 
 
 def take_otherwise(cursor: Cursor) -> Ladder:
@@ -43,7 +57,7 @@ def _rung(cursor: Cursor) -> Rung:
         raise cursor.here().refuse(
             "E204",
             f"expected {', '.join([*_ACTIONS][:-1])} or {[*_ACTIONS][-1]} behind ELSE, found {cursor.here().text}",
-            fix=did_you_mean(word.upper, _ACTIONS),
+            fix=did_you_mean(word.upper, _ACTIONS, otherwise=_meant(word.upper)),
         )
     action = _ACTIONS[cursor.take().upper]
     if action in SETS_ASIDE and cursor.at("INTO"):
@@ -72,6 +86,14 @@ def _rung(cursor: Cursor) -> Rung:
     return Rung(action, most, is_percent)
 
 
+def _meant(upper: str) -> str:
+    """Return the fix for a word of another tool behind ELSE, or for none."""
+    action = _ELSEWHERE.get(upper)
+    if action is None:
+        return "write one of them, as in ELSE WARN, or leave ELSE out: the batch fails then"
+    return f"write ELSE {action.name}, which {_DOES[action]}"
+
+
 def _number(cursor: Cursor) -> tuple[Decimal, Span]:
     start = cursor.index
     if cursor.at(":"):
@@ -81,7 +103,7 @@ def _number(cursor: Cursor) -> tuple[Decimal, Span]:
         return Decimal(str(value)), span
     sign = -1 if cursor.accept("-") else 1
     if cursor.peek().kind != "number":
-        cursor.unexpected("a number of rows, or of PERCENT")
+        cursor.unexpected("a number of rows, or of PERCENT", fix="as in AT MOST 10, or AT MOST 1 PERCENT")
     text = cursor.take().text
     try:
         return Decimal(text) * sign, cursor.since(start)

@@ -34,7 +34,9 @@ def _measure(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> Measur
     if cursor.at("PROFILE") and cursor.peek(1).text != "(":
         cursor.take()
         return MeasureSaid(None, None, cursor.since(start))
-    expression = take_expression(cursor, "an aggregate, as in sum(amount) AS revenue, or PROFILE", is_clause)
+    expression = take_expression(
+        cursor, "an aggregate, or PROFILE", is_clause, fix="as in MEASURE sum(amount) AS revenue"
+    )
     near = did_you_mean(expression.text.upper(), ("PROFILE",))
     cursor.need("AS", fix=near or "name it: MEASURE sum(amount) AS revenue")
     return MeasureSaid(expression, cursor.name("a measure's name").text, cursor.since(start))

@@ -10,6 +10,7 @@ from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Expression, ModeSaid, TemporalSaid
+from waterclock.errors import did_you_mean
 from waterclock.flow.choices import Mode
 
 _LAST_WINS = {
@@ -19,6 +20,7 @@ _LAST_WINS = {
 }
 
 
+_DELETED = "as in DELETE WHEN is_deleted"
 _AN = {Mode.APPEND: "an", Mode.MERGE: "a", Mode.TEMPORAL: "a"}
 
 
@@ -34,13 +36,14 @@ def take_mode(cursor: Cursor) -> ModeSaid:
     if word.upper == "REPLACE":
         where = None
         if cursor.accept("WHERE"):
-            where = take_expression(cursor, "a condition, as in country = 'EU'", begins_clause)
+            where = take_expression(cursor, "a condition", begins_clause, fix="as in REPLACE WHERE country = 'EU'")
         return ModeSaid(Mode.REPLACE, where=where)
     if word.upper == "TEMPORAL":
         return _temporal(cursor)
     if word.upper != "MERGE":
         cursor.index = start
-        cursor.unexpected("APPEND, REPLACE, MERGE or TEMPORAL")
+        near = did_you_mean(word.upper, ("APPEND", "REPLACE", "MERGE", "TEMPORAL"))
+        cursor.unexpected("APPEND, REPLACE, MERGE or TEMPORAL", fix=near or "write one of them")
     return _merge(cursor)
 
 
@@ -57,7 +60,7 @@ def _merge(cursor: Cursor) -> ModeSaid:
     delete_when = None
     if cursor.accept("DELETE"):
         cursor.need("WHEN")
-        delete_when = take_expression(cursor, "an expression, as in is_deleted", begins_clause)
+        delete_when = take_expression(cursor, "an expression", begins_clause, fix=_DELETED)
     return ModeSaid(Mode.MERGE, keys, order, delete_when)
 
 
@@ -99,7 +102,7 @@ def _part_at(cursor: Cursor, ahead: int) -> str | None:
 
 
 def _deleted(cursor: Cursor) -> Expression:
-    return take_expression(cursor, "an expression, as in is_deleted", _begins_part)
+    return take_expression(cursor, "an expression", _begins_part, fix=_DELETED)
 
 
 def _missing(cursor: Cursor) -> bool:

@@ -107,7 +107,7 @@ class _Reader:
             "E202",
             f"unknown statement {first.text}",
             why=f"a statement begins with {', '.join(_STARTS[:-1])} or {_STARTS[-1]}",
-            fix=did_you_mean(first.upper, [start.split()[0] for start in _STARTS]),
+            fix=did_you_mean(first.upper, [start.split()[0] for start in _STARTS], otherwise=_start_of(first.text)),
         )
 
     def _read(self, kind: StatementKind) -> Statement:
@@ -334,12 +334,14 @@ class _Reader:
         while not cursor.accept(")"):
             parameters.append((cursor.plain_name("a parameter").text, take_type(cursor)))
             if not cursor.accept(",") and not cursor.at(")"):
-                cursor.unexpected("a comma or ) behind the parameter")
+                cursor.unexpected(
+                    "a comma or ) behind the parameter", fix="put a comma before the next, or close it with )"
+                )
         cursor.need("RETURNS")
         returns = take_type(cursor)
         cursor.need("RETURN", fix="say what it gives: RETURN expression")
         if cursor.is_done:
-            cursor.unexpected("an expression behind RETURN")
+            cursor.unexpected("an expression behind RETURN", fix="write what it gives, as in RETURN cents / 100")
         start = cursor.peek()
         last = cursor.words[-1]
         span = Span(cursor.source, start.start, last.end)
@@ -347,6 +349,13 @@ class _Reader:
         cursor.index = len(cursor.words)
         said = FunctionSaid(tuple(parameters), returns, body)
         self.clauses.append(Clause("RETURN", said, to(cursor.span(start), span)))
+
+
+def _start_of(word: str) -> str:
+    """Return the fix for a statement that begins with a word which is near none of theirs."""
+    near = near_beginning(word)
+    meant = f"did you mean {near}? " if near else ""
+    return f"{meant}A query is written behind a name: TRANSFORM schema.name AS SELECT ..."
 
 
 _ELSEWHERE = {

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot.tokens import Token, TokenType
 
-from waterclock.dpl.syntax.expressions import parse_error_span, plain_reason
+from waterclock.dpl.syntax.expressions import fix_of_syntax, parse_error_span, plain_reason
 from waterclock.dpl.syntax.source_text import SourceText, Span
-from waterclock.errors import WaterclockError
+from waterclock.errors import WaterclockError, did_you_mean
 
 if TYPE_CHECKING:
     from sqlglot.errors import ParseError
@@ -18,6 +18,20 @@ if TYPE_CHECKING:
 _VALUES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.R_PAREN})
 _KEYWORDS = ("SELECT", "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "JOIN", "LEFT", "UNION", "LIMIT", "WITH", "WINDOW")
 _BEGINNINGS = ("SELECT", "WITH", "FROM", "VALUES")
+_STEPS = ("SELECT", "EXTEND", "SET", "DROP", "AS", "WHERE", "AGGREGATE", "JOIN", "ORDER BY", "LIMIT", "DISTINCT",
+          "UNION ALL", "EXCEPT", "INTERSECT", "PIVOT", "UNPIVOT", "TABLESAMPLE")  # fmt: skip
+_FIXES_OF_STEPS = {
+    "RENAME": "Spark has no such step: write |> SELECT * EXCEPT (a), a AS b",
+    "SET": "write |> SET a = expression, without AS, and put a |> before what follows",
+    "DROP": "write |> DROP a, b, and put a |> before what follows",
+    "GROUP BY": "write |> AGGREGATE sum(a) AS a GROUP BY b",
+    "HAVING": "write |> WHERE behind the |> AGGREGATE",
+    "OFFSET": "write it behind the LIMIT",
+}
+_STATEMENTS = frozenset(
+    {TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE, TokenType.MERGE, TokenType.CREATE, TokenType.DROP,
+     TokenType.ALTER, TokenType.TRUNCATE, TokenType.COPY, TokenType.LOAD}
+)  # fmt: skip
 _NEARLY = 0.74  # FORM is as near to FROM
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
@@ -46,7 +60,29 @@ def unreadable_query(error: ParseError, source: SourceText, tokens: Sequence[Tok
     if forgotten is not None:
         fix = f"put a comma before {forgotten.text}, if that begins the next one"
         return at.refuse("E210", found, why=plain_reason(detail), fix=fix)
-    return at.refuse("E210", found, why=plain_reason(detail))
+    why, fix = _by_place(source, tokens, at, plain_reason(detail), is_step=_is_step(tokens, index))
+    return at.refuse("E210", found, why=why, fix=fix)
+
+
+def _is_step(tokens: Sequence[Token], index: int | None) -> bool:
+    return bool(index) and tokens[(index or 0) - 1].token_type is TokenType.PIPE_GT
+
+
+def _by_place(source: SourceText, tokens: Sequence[Token], at: Span, reason: str, *, is_step: bool) -> tuple[str, str]:
+    """Return why a query cannot be read at a place, and the fix."""
+    first = next((token for token in tokens if token.token_type is not TokenType.L_PAREN), tokens[0])
+    if first.token_type in _STATEMENTS and first.start == at.start:
+        fix = "write the query alone, from its SELECT on: the statement before it names what is made of its rows"
+        return f"a query begins with {', '.join(_BEGINNINGS[:-1])} or {_BEGINNINGS[-1]}", fix
+    if is_step:
+        return f"the steps behind |> are {', '.join(_STEPS)}", _fix_of_step(at.text)
+    return reason, fix_of_syntax(source, tokens, at, reason)
+
+
+def _fix_of_step(word: str) -> str:
+    upper = word.upper()
+    known = _FIXES_OF_STEPS.get(upper)
+    return known or did_you_mean(upper, _STEPS, otherwise=f"write one of them in the place of {word}") or ""
 
 
 def no_word(span: Span, word: str) -> WaterclockError:

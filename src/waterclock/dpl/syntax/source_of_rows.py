@@ -31,7 +31,7 @@ def tells_of(expression: Expression) -> TellsSaid | None:
             "E297",
             f"no source tells {SOURCE}.{parts[1]}",
             why=f"of where a row came from can be told: {', '.join(f'{SOURCE}.{each}' for each in TYPES)}",
-            fix=did_you_mean(what, TYPES),
+            fix=did_you_mean(what, TYPES, otherwise="write one of them, or a column of the source"),
         )
     return TellsSaid(what, expression.span)
 
@@ -42,6 +42,6 @@ def _of_change(what: str, expression: Expression) -> TellsSaid:
             "E328",
             f"no change tells {CHANGE}.{what}",
             why=f"of a change can be told: {', '.join(f'{CHANGE}.{each}' for each in OF_CHANGES)}",
-            fix=did_you_mean(what, OF_CHANGES),
+            fix=did_you_mean(what, OF_CHANGES, otherwise="write one of them, or a column of the source"),
         )
     return TellsSaid(tells(what), expression.span)

@@ -9,9 +9,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import TokenError
+from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import Token, TokenType
 
+from waterclock.dpl.syntax.pipes import complete_pipes, tokens_for_parser
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.spark_lexer import differences, without_comments
 from waterclock.errors import WaterclockError
@@ -285,4 +286,14 @@ def _comment_end(text: str, start: int) -> int | None:
 
 def parse_tokens(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
     """Parse tokens of a source with sqlglot; identifiers keep their offsets in it. Raises sqlglot's ParseError."""
-    return list(dialect().parser().parse(list(tokens), source.text))
+    trees = dialect().parser().parse(tokens_for_parser(tokens), source.text)
+    return [complete_pipes(tree, tokens) for tree in trees]
+
+
+def parse_query_text(text: str) -> Any:
+    """Parse a query's text into one tree. Raises sqlglot's ParseError and TokenError."""
+    tokens = dialect().tokenize(text)
+    tree = next(iter(parse_tokens(SourceText("", text), tokens)), None)
+    if tree is None:
+        raise ParseError("there is no query")
+    return tree

@@ -50,3 +50,23 @@ def test_each_column_is_made_of_what_is_written_down_by_hand(tmp_path: Path, que
 )
 def test_what_the_query_does_not_tell_is_said_not_to_be_known(tmp_path: Path, query: str) -> None:
     assert told(lineage_of(tmp_path, query, open_u=True), "x") == UNTOLD
+
+
+@pytest.mark.parametrize(
+    ("query", "expressions"),
+    [
+        ("FROM raw.t |> SET v = v + n |> DROP n", {"v": "v + n", "id": "id"}),
+        ("FROM raw.t |> AS a |> EXTEND a.v * 2 AS x", {"x": "a.v * 2"}),
+        ("SELECT v + n AS x FROM raw.t |> WHERE x > 1", {"x": "v + n"}),
+    ],
+)
+def test_an_expression_behind_a_step_is_that_of_the_step_which_made_it(
+    tmp_path: Path, query: str, expressions: dict[str, str]
+) -> None:
+    lineage = lineage_of(tmp_path, query)
+    assert {column: lineage.made(ColumnOf("m.x", column)).expression for column in expressions} == expressions
+
+
+def test_what_a_step_sets_is_made_of_its_expression_where_not_all_columns_are_known(tmp_path: Path) -> None:
+    lineage = lineage_of(tmp_path, "FROM raw.u |> SET x = v + 1 |> DROP w", open_u=True)
+    assert told(lineage, "x") == {"u.v"}

@@ -1,0 +1,199 @@
+"""Prepares a query's tokens for sqlglot's parser, and completes its tree: `|> SET`, `|> DROP`, `|> AS`, window().
+
+sqlglot parses neither `|> SET` nor `|> DROP`: each is rewritten as the `|> SELECT` that it is short for. Of `|> AS t`
+it makes a FROM without a table. `window` is a keyword to it everywhere; Spark has a function of that name. The
+rewritten tokens are for the parser alone: the user's text stays as it is, and Spark runs that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.tokens import Token, TokenType
+
+PIPED = "__tmp"
+"""How sqlglot names the rows that a step behind |> reads; `|> AS t` reads rows of such a name by the alias t."""
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_BEGINS_A_QUERY = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.VALUES, TokenType.TABLE})
+_REWRITTEN = frozenset({TokenType.PIPE_GT, TokenType.WINDOW})
+_NO_WORDS = frozenset({TokenType.IDENTIFIER, TokenType.STRING, TokenType.RAW_STRING})
+_ENDS_A_STEP = frozenset({TokenType.PIPE_GT, TokenType.SEMICOLON, *_CLOSING})
+_BEHIND_A_STEP = frozenset(
+    {TokenType.PIPE_GT, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.ORDER_BY, TokenType.SORT_BY,
+     TokenType.CLUSTER_BY, TokenType.DISTRIBUTE_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.SEMICOLON}
+)  # fmt: skip
+
+
+def tokens_for_parser(tokens: Sequence[Token]) -> list[Token]:
+    """Return the tokens as sqlglot's parser takes them; new ones have the place of the word that they replace."""
+    if not any(token.token_type in _REWRITTEN for token in tokens):
+        return list(tokens)
+    return _steps(_queries_before_steps(tokens))
+
+
+def _steps(tokens: Sequence[Token]) -> list[Token]:
+    found: list[Token] = []
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        if token.token_type is TokenType.WINDOW and not _begins_window_clause(tokens, index):
+            found.append(_like(token, TokenType.VAR, token.text))
+        elif token.token_type is TokenType.PIPE_GT and (step := _step(tokens, index)) is not None:
+            end, rewritten = step
+            found.extend(rewritten)
+            index = end
+            continue
+        else:
+            found.append(token)
+        index += 1
+    return found
+
+
+def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
+    """Return a tree in which each `|> AS t` reads rows of a name of their own, with `t` as their alias.
+
+    So `t` names no table that another part of the query could read: Spark would not know it there either.
+    """
+    if tree is None or not any(token.token_type is TokenType.PIPE_GT for token in tokens):
+        return tree
+    written = {token.start: token.text for token in tokens}
+    for name in tree.find_all(exp.Identifier):
+        if name.name.startswith(PIPED) and written.get(name.meta.get("start")) != name.name:
+            name.meta.clear()  # places in a text of sqlglot's own
+    aliases = {
+        tokens[index + 2].start
+        for index, (pipe, word) in enumerate(pairwise(tokens[:-1]))
+        if pipe.token_type is TokenType.PIPE_GT and word.token_type is TokenType.ALIAS
+    }
+    count = 0
+    for clause in reversed(list(tree.find_all(exp.With))):  # the inner ones first
+        latest: dict[str, str] = {}
+        for part in (*clause.expressions, clause.parent):
+            for source in part.find_all(exp.From):
+                alias = source.this
+                if isinstance(alias, exp.TableAlias) and (name := latest.get(alias.name.lower())) is not None:
+                    said = exp.TableAlias(this=exp.to_identifier(alias.name))
+                    source.set("this", exp.Table(this=exp.to_identifier(name), alias=said))
+            if isinstance(part, exp.CTE) and part.args["alias"].this.meta.get("start") in aliases:
+                count += 1
+                latest[part.alias.lower()] = f"{PIPED}_as{count}"
+                part.set("alias", exp.TableAlias(this=exp.to_identifier(f"{PIPED}_as{count}")))
+    return tree
+
+
+def is_piped(node: Any) -> bool:
+    """Return whether a source in FROM stands for the rows that a step behind |> reads."""
+    if isinstance(node, exp.Subquery):
+        return node.alias.startswith(PIPED)
+    return isinstance(node, exp.Table) and node.name.startswith(PIPED) and "start" not in node.this.meta
+
+
+def _queries_before_steps(tokens: Sequence[Token]) -> list[Token]:
+    """Return the tokens with each `SELECT ... |>` as `FROM (SELECT ...) |>`.
+
+    sqlglot would put the columns of the first step in the place of the query's own, and with them lose what they read.
+    """
+    inserted: dict[int, list[Token]] = {}
+    starts: list[int | None] = [None]  # by level of brackets: where its query begins
+    done: list[bool] = [False]
+    for index, token in enumerate(tokens):
+        kind = token.token_type
+        if kind in _OPENING:
+            starts.append(None)
+            done.append(False)
+        elif kind in _CLOSING and len(starts) > 1:
+            starts.pop()
+            done.pop()
+        elif kind in _BEGINS_A_QUERY and starts[-1] is None:
+            starts[-1] = index
+        elif kind is TokenType.PIPE_GT and not done[-1]:
+            done[-1] = True
+            start = starts[-1]
+            if start is not None and tokens[start].token_type is TokenType.SELECT:
+                first = tokens[start]
+                inserted.setdefault(start, []).extend(
+                    [_like(first, TokenType.FROM, "FROM"), _like(first, TokenType.L_PAREN, "(")]
+                )
+                inserted[index] = [
+                    _like(first, TokenType.R_PAREN, ")"),
+                    _like(first, TokenType.ALIAS, "AS"),
+                    _like(first, TokenType.VAR, f"{PIPED}_query"),
+                ]
+    return [each for index, token in enumerate(tokens) for each in (*inserted.get(index, ()), token)]
+
+
+def _begins_window_clause(tokens: Sequence[Token], index: int) -> bool:
+    """Return whether WINDOW begins the clause `WINDOW name AS ...`; else it is a column, or a call of window()."""
+    following = [token.token_type for token in tokens[index + 1 : index + 3]]
+    return len(following) == 2 and following[0] is not TokenType.L_PAREN and following[1] is TokenType.ALIAS
+
+
+def _step(tokens: Sequence[Token], index: int) -> tuple[int, list[Token]] | None:
+    """Return the end of a `|> SET` or `|> DROP` and its tokens as steps of |> SELECT; None for another step.
+
+    One that is not complete is left as it is, for the parser to refuse.
+    """
+    word = tokens[index + 1] if index + 1 < len(tokens) else None
+    if word is None or word.token_type in _NO_WORDS or word.text.upper() not in {"SET", "DROP"}:
+        return None
+    end = _end_of_step(tokens, index + 2)
+    if end < len(tokens) and tokens[end].token_type not in _ENDS_A_STEP:
+        return None
+    parts = list(_parts(tokens[index + 2 : end]))
+    if not all(parts):
+        return None
+    pipe = tokens[index]
+    if word.text.upper() == "DROP":
+        names = [token for part in parts for token in (*part, _like(word, TokenType.COMMA, ","))][:-1]
+        return end, [pipe, *_select_star(word, "EXCEPT", names)]
+    rewritten: list[Token] = []
+    for part in parts:
+        if len(part) < 3 or part[1].token_type is not TokenType.EQ:
+            return None
+        value = _steps(part[2:])
+        rewritten += [pipe, *_select_star(word, "REPLACE", [*value, _like(word, TokenType.ALIAS, "AS"), part[0]])]
+    return end, rewritten
+
+
+def _select_star(word: Token, how: str, inner: Sequence[Token]) -> list[Token]:
+    """Return the tokens of `SELECT * EXCEPT (...)` or `SELECT * REPLACE (...)`."""
+    kind = TokenType.EXCEPT if how == "EXCEPT" else TokenType.REPLACE
+    return [
+        _like(word, TokenType.SELECT, "SELECT"),
+        _like(word, TokenType.STAR, "*"),
+        _like(word, kind, how),
+        _like(word, TokenType.L_PAREN, "("),
+        *inner,
+        _like(word, TokenType.R_PAREN, ")"),
+    ]
+
+
+def _end_of_step(tokens: Sequence[Token], begin: int) -> int:
+    depth = 0
+    for index in range(begin, len(tokens)):
+        kind = tokens[index].token_type
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        if depth < 0 or (depth == 0 and kind in _BEHIND_A_STEP):
+            return index
+    return len(tokens)
+
+
+def _parts(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Yield what is between the commas outside of brackets; one empty part of no tokens."""
+    depth, part = 0, list[Token]()
+    for token in tokens:
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if depth == 0 and token.token_type is TokenType.COMMA:
+            yield part
+            part = []
+        else:
+            part.append(token)
+    yield part
+
+
+def _like(token: Token, kind: TokenType, text: str) -> Token:
+    return Token(kind, text, token.line, token.col, token.start, token.end, [])

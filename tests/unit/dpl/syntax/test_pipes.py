@@ -1,0 +1,52 @@
+"""What sqlglot's parser is given in the place of steps behind |> and of window(), and what becomes of its tree."""
+
+from __future__ import annotations
+
+import pytest
+from sqlglot import exp
+
+from waterclock.dpl.syntax.pipes import is_piped, tokens_for_parser
+from waterclock.dpl.syntax.tokens import dialect, parse_query_text
+
+
+def rewritten(text: str) -> str:
+    return " ".join(token.text for token in tokens_for_parser(dialect().tokenize(text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("FROM t |> DROP a , u . b", "FROM t |> SELECT * EXCEPT ( a , u . b )"),
+        (
+            "FROM t |> SET a = f ( b , c ) , b = 1 |> WHERE a",
+            "FROM t |> SELECT * REPLACE ( f ( b , c ) AS a ) |> SELECT * REPLACE ( 1 AS b ) |> WHERE a",
+        ),
+        ("SELECT a FROM t |> WHERE a", "FROM ( SELECT a FROM t ) AS __tmp_query |> WHERE a"),
+        (
+            "WITH x AS ( SELECT 1 ) SELECT a FROM x |> AS y",
+            "WITH x AS ( SELECT 1 ) FROM ( SELECT a FROM x ) AS __tmp_query |> AS y",
+        ),
+        ("( FROM t |> DROP a )", "( FROM t |> SELECT * EXCEPT ( a ) )"),
+        ("FROM t |> SET a |> DROP", "FROM t |> SET a |> DROP"),
+        ("FROM t |> DROP a UNION ALL SELECT 1", "FROM t |> DROP a UNION ALL SELECT 1"),
+    ],
+)
+def test_a_step_that_the_parser_does_not_know_is_written_as_one_that_it_does(text: str, expected: str) -> None:
+    assert rewritten(text) == expected
+
+
+def test_window_is_a_clause_only_before_a_name_and_as() -> None:
+    tree = parse_query_text(
+        "SELECT sum(a) OVER w AS s, window.start AS b FROM t WINDOW w AS (ORDER BY window(at, '1 day'))"
+    )
+    assert [each.name for each in tree.args["windows"]] == ["w"]
+    grouped = parse_query_text("SELECT 1 FROM t GROUP BY window(at, '1 day'), a")
+    assert len(grouped.args["group"].expressions) == 2
+
+
+def test_the_name_behind_as_is_an_alias_and_no_table_of_the_query() -> None:
+    tree = parse_query_text("FROM t |> AS x |> EXTEND 1 AS a |> AS x |> WHERE x.a > 0")
+    tables = list(tree.find_all(exp.Table))
+    assert {table.alias for table in tables if is_piped(table)} >= {"x"}
+    assert "x" not in {table.name for table in tables}
+    assert "x" not in {cte.alias for cte in tree.find_all(exp.CTE)}
