@@ -39,7 +39,7 @@ from waterclock.flow.declarations import Column, Table
 from waterclock.planner.plan import GIVE_UP, Batch, Group
 from waterclock.storage.folds.table_columns import state_schema
 from waterclock.storage.folds.versions import raw_known, require_fit, require_instant
-from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.open_tables import has_columns
 from waterclock.storage.slices.conform import Conformed, conform
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import table_schema
@@ -244,7 +244,7 @@ def _conformed(table: Table, frame: DataFrame, known: StructType | None) -> Conf
 def _known(work: Workplace, table: Table) -> StructType | None:
     """Return the columns that the table's rows have so far, None before its first."""
     folder = work.folder(table)
-    if table.kind is Kind.PUBLISH or not table_exists(folder):
+    if table.kind is Kind.PUBLISH or not has_columns(folder):
         return None
     if table.temporal is None:
         return table_schema(folder)
