@@ -18,7 +18,6 @@ from waterclock.engine.batch.for_each import gather_each
 from waterclock.engine.batch.give_up import rows_given_up
 from waterclock.engine.batch.late_rows import open_again
 from waterclock.engine.batch.publish import publish_frame
-from waterclock.engine.batch.publish_changes import is_whole
 from waterclock.engine.batch.results import Made, Notes, Part
 from waterclock.engine.batch.sieves import loose_of, merged_schema, through_of, together
 from waterclock.engine.batch.transform import transform_parts
@@ -139,9 +138,9 @@ def _made(
         return _transformed(work, spark, table, group, bound, known, now)
     # what is not listed is left out already; what marks the rows that go is of no list
     columns = replace(table.columns, is_open=True)
-    frame = publish_frame(work, spark, table, group, bound.pins)
-    source = {batch.label: {"is_whole": True} for batch in group.batches if is_whole(work, table, batch)}
-    shaped = conform(frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table))
+    staged = publish_frame(work, spark, table, group, bound.pins)
+    source = {label: {"is_whole": True} for label in staged.whole}
+    shaped = conform(staged.frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table))
     notes = Notes(source, left_out=shaped.left_out)
     part = Part(labels, shaped.frame, through=through_of(table, shaped))
     return Made([part], _stored(table, shaped.schema), notes)
