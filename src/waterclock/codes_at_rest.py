@@ -32,8 +32,9 @@ LEDGER: Mapping[str, Code] = {
     ),
     "E405": Code(
         "a table that would need a rebuild",
-        "Cadence, zone, type, mode and keys of a table with batches are part of what its labels mean. Put the "
-        "declaration back, or run `rebuild`, which makes the table from its stage.",
+        "Cadence, zone, type, mode and keys of a table with batches are part of what its labels mean. Until it is "
+        "fixed no batch of this table, or of what reads it, is made; all other tables run. Put the declaration back, "
+        "run `rebuild`, which makes the table from its stage, or `reset`, which starts it over.",
     ),
     "E406": Code(
         "a flow that is not applied",
@@ -136,8 +137,8 @@ LEDGER: Mapping[str, Code] = {
     "E432": Code(
         "a declaration that no rebuild can follow",
         "A collect does not become a transform under the same name, what a publish has delivered by label is not taken "
-        "back, and rows that were collected without a column have no place where it becomes a key or the time. Give it "
-        "another name, or another destination.",
+        "back, and rows that were collected without a column have no place where it becomes a key or the time. `reset` "
+        "starts a table over; a publish gets another name and destination.",
     ),
     "E433": Code(
         "a new set that is not whole",

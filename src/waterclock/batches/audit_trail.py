@@ -174,6 +174,12 @@ REOPENED = "reopened"
 PAUSED, RESUMED = "paused", "resumed"
 """The kinds of event that say when a table, or where none is named all, was paused, and when that was taken back."""
 
+RESET = "reset"
+"""The kind of event that says who had a table started over, when and why."""
+
+BEGUN_ANEW = ("rebuilt", RESET)
+"""The kinds of event that may say that nothing counts any more of what a table had: where `is_recut` is set."""
+
 SPARK_PAGE = "spark page"
 """The kind of event that says where the page of a run's Spark is."""
 

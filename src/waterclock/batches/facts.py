@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
@@ -213,7 +214,8 @@ class TableFacts:
     `dropped_before`: what RETAIN has dropped on disk; no window before it can be read. `partial`: what done batches
     were made without. `paused`: the table's own pause. `closings`: by label, of windows that are not done, of done ones
     that may be made again, and of the last before each gap, up to where their books go (CLOSE WHEN); `closings_from`:
-    with all that were closed from that tick on, where another table holds the open windows.
+    with all that were closed from that tick on, where another table holds the open windows. `refused`: E405 where its
+    batches would mean something else by what is declared now, so that none is made.
     """
 
     start: datetime | None = None
@@ -233,6 +235,7 @@ class TableFacts:
     paused: Pause | None = None
     closings: Mapping[datetime, Closing] = field(default_factory=dict)
     closings_from: datetime | None = None
+    refused: WaterclockError | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from waterclock.cli.commands.recollect import recollect
 from waterclock.cli.commands.recompute import recompute
 from waterclock.cli.commands.release import release
 from waterclock.cli.commands.replay import replay
+from waterclock.cli.commands.reset import reset
 from waterclock.cli.commands.resume import resume
 from waterclock.cli.commands.retry import retry
 from waterclock.cli.commands.run import run
@@ -72,7 +73,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         resume,
     ),
     "Look": (status, alerts, show, query, files, audit, lineage, openlineage, model, runners, ui),
-    "Keep": (maintain, drop, rebuild, ledger, trust, warm),
+    "Keep": (maintain, drop, rebuild, reset, ledger, trust, warm),
 }
 EPILOG = (
     "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C (`run --watch`: 0). "

@@ -92,8 +92,8 @@ def apply_flow(work: Workplace, now: datetime) -> None:
     Tries, once a process, that the storage can carry a claim's latch.
 
     Raises:
-        WaterclockError: E4xx where a table with batches would change in what only `rebuild` may change, E602 where
-            the storage cannot create a file put-if-absent, E603 where it cannot be written.
+        WaterclockError: E318 for a rename that cannot be, E602 where the storage cannot create a file put-if-absent,
+            E603 where it cannot be written.
     """
     if work.lake.root not in _with_latch:
         require_latch(work.lake.root)

@@ -22,8 +22,8 @@ Stamps = dict[str, tuple[int, int]]
 class Reloading:
     """Looks at the files of a project, and makes a workplace work from what they say now, between two batches.
 
-    What cannot be taken up is told once, and the runner goes on with what it has: a flow with errors, one whose tables
-    would have to be rebuilt, another storage, ledger or Spark.
+    What cannot be taken up is reported once, and the runner goes on with what it has: a flow with errors, one that
+    renames a table that has batches under both names, another storage, ledger or Spark.
     """
 
     def __init__(self, work: Workplace, tell: Callable[[str], None]) -> None:
@@ -57,7 +57,7 @@ class Reloading:
         return False
 
     def _may_be_taken_up_now(self) -> bool:
-        """Whether a flow that was refused was applied since, as `rebuild` does once its tables are made anew."""
+        """Whether another flow was applied since one was refused: the refused one may be taken up by now."""
         return self._refused_under is not None and self._refused_under != self._applied()
 
     def _applied(self) -> str:

@@ -366,6 +366,7 @@ class Runner:
         self._work.listener.planned(plan)
         self._elsewhere = {(each.table, each.label) for each in plan.batches if each.status is Status.RUNNING}
         fresh: deque[Group] = deque()
+        self._note_refused(plan, tried, outcome)
         older = older_logs(self._work)
         for batch, wrong in problems(self._work.links.look(self._work.ledger), plan.batches).values():
             if (batch.table, batch.label) not in tried:
@@ -394,6 +395,16 @@ class Runner:
             if passed.batches:
                 fresh.append(passed)
         return fresh
+
+    def _note_refused(self, plan: Plan, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
+        """Note each table whose declaration is refused (E405), with its first due batch or else its newest window."""
+        for name, error in plan.refused.items():
+            cadence = self._work.flow.tables[name].cadence
+            newest = cadence.window_of(cadence.previous(cadence.last_due(plan.now)))
+            first = next((batch for batch in plan.batches if batch.table == name), None)
+            batch = first or Batch(name, newest, Status.BLOCKED, error.what)
+            if (name, batch.label) not in tried:
+                self._note_unclaimed(GroupReport(Group(name, (batch,)), None, error=error), tried, outcome)
 
     def _note_absent(self, group: Group, there: Iterable[Batch]) -> None:
         """Note of which labels the source has not all yet, or could not be asked."""

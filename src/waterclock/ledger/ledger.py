@@ -18,6 +18,7 @@ from waterclock.ledger.read import (
     notes,
     provenance,
     quality,
+    signatures,
     status,
     watching,
 )
@@ -66,6 +67,7 @@ class Declared(Section):
     former = on_its_database(renaming.former)
     say_pending = on_its_database(renaming.say_pending)
     refuse_pending = on_its_database(applying.refuse_pending)
+    refused_tables = on_its_database(signatures.refused_tables)
     said_pending = on_its_database(renaming.said_pending)
 
 

@@ -8,7 +8,7 @@ from waterclock.ledger.read import whole_set as current_set
 from waterclock.ledger.section import Section, on_its_database
 from waterclock.ledger.store import export
 from waterclock.ledger.write import adopt as adopting
-from waterclock.ledger.write import moving, renaming, whole_set
+from waterclock.ledger.write import moving, renaming, resetting, whole_set
 from waterclock.ledger.write import rebuilding as holding
 from waterclock.ledger.write import redeclare as redeclaring
 
@@ -20,6 +20,7 @@ class Keeping(Section):
     moment = on_its_database(export.moment)
     known_claims = on_its_database(adopting.known_claims)
     adopt = on_its_database(adopting.adopt)
+    adopt_reset = on_its_database(adopting.adopt_reset)
     raise_claims = on_its_database(adopting.raise_claims)
     move_head = on_its_database(adopting.move_head)
     drop_windows = on_its_database(adopting.drop_windows)
@@ -27,6 +28,9 @@ class Keeping(Section):
     draw_claim = on_its_database(redeclaring.draw_claim)
     refuse_busy = on_its_database(redeclaring.refuse_busy)
     redeclare = on_its_database(redeclaring.redeclare)
+    is_resettable = on_its_database(resetting.is_resettable)
+    begin_reset = on_its_database(resetting.begin_reset)
+    end_reset = on_its_database(resetting.end_reset)
     refuse_moved = on_its_database(moving.refuse_moved)
     close_for = on_its_database(moving.close_for)
     require_closed_for = on_its_database(moving.require_closed_for)
@@ -42,6 +46,7 @@ class Keeping(Section):
     reads_of = on_its_database(current_set.reads_of)
     skipped_of = on_its_database(current_set.skipped_of)
     recuts_of = on_its_database(current_set.recuts_of)
+    last_reset = on_its_database(current_set.last_reset)
     record_set = on_its_database(whole_set.record_set)
     take_folder = on_its_database(renaming.take_folder)
     seed = on_its_database(whole_set.seed)

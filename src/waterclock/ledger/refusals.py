@@ -244,14 +244,15 @@ def needs_rebuild(table: str, changes: Iterable[tuple[str, str, str]], where: st
     """Refuse a declaration whose labels would mean something else than those that are done."""
     differs = list(changes)
     told = "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in differs)
-    is_cut = any(what in {"cadence", "zone"} for what, _, _ in differs)
-    which = "--all`, which makes every table anew" if is_cut else f"{table}`, which makes it"
+    parts = {what for what, _, _ in differs}
+    which = "--all`, which makes every table anew" if parts & {"cadence", "zone"} else f"{table}`, which makes it"
+    rebuild = "" if "kind" in parts else f"`waterclock rebuild {which} from its stage, or "
     return WaterclockError(
         "E405",
         f"{table} has batches and would change what they mean",
         where=where,
-        why=told,
-        fix=f"put the declaration back, or run `waterclock rebuild {which} from its stage",
+        why=f"{told}; no batch of it, or of what reads it, is made until then",
+        fix=f"put the declaration back, or run {rebuild}`waterclock reset {table}`, which starts it over",
     )
 
 

@@ -30,14 +30,17 @@ def cannot_sort(table: str, changes: Iterable[tuple[str, str, str]], where: str,
     )
 
 
-def cannot_follow(table: str, changes: Iterable[tuple[str, str, str]], where: str, *, why: str) -> WaterclockError:
+def cannot_follow(
+    table: str, changes: Iterable[tuple[str, str, str]], where: str, *, why: str, is_publish: bool = False
+) -> WaterclockError:
     """Refuse a declaration that no rebuild can follow."""
+    over = "give it another name and destination" if is_publish else f"start it over with `waterclock reset {table}`"
     return WaterclockError(
         "E432",
         f"no rebuild can make {table} so",
         where=where,
         why=f"{_differences(changes)}; {why}",
-        fix="put the declaration back, or give it another name, and a publish another destination",
+        fix=f"put the declaration back, or {over}",
     )
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
 from waterclock.operations.opening import Reading, selected
-from waterclock.planner.plan import NEEDS_SOMEBODY, Plan, Status
+from waterclock.planner.plan import STOPS, Plan, Status
 from waterclock.planner.request import Request
 from waterclock.selection import Labels, select
 
@@ -65,7 +65,7 @@ def blocked_by(plan: Plan, cleared: Mapping[str, Iterable[datetime]]) -> Found:
     roots = {(name, label) for name, labels in cleared.items() for label in labels}
     freed: defaultdict[str, set[datetime]] = defaultdict(set)
     for batch in plan.batches:
-        causes = {(cause.table, cause.window.start) for cause in batch.causes if cause.status in NEEDS_SOMEBODY}
-        if batch.status is Status.BLOCKED and causes <= roots:
+        causes = {(cause.table, cause.window.start) for cause in batch.causes if cause.status in STOPS}
+        if batch.status is Status.BLOCKED and causes and causes <= roots:
             freed[batch.table].add(batch.label)
     return {name: frozenset(labels) for name, labels in freed.items()}

@@ -11,7 +11,7 @@ from waterclock.batches.facts import LedgerSnapshot
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.graph import closure, parents_of
 from waterclock.flow.watermarks import mark_of
-from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
+from waterclock.planner.plan import STOPS, Batch, Plan, Status
 from waterclock.timelabel.window import Window
 
 _NOTHING = timedelta(0)
@@ -108,7 +108,8 @@ class Ways:
     def _of(self, batch: Batch) -> Way:
         ran = self.elapsed.get((batch.table, batch.label), _NOTHING)
         own = max(self.usual(batch.table) - ran, _NOTHING)
-        itself = Way(own, Root(batch.table, batch.window, batch.status, batch.reason), _rank(batch.status))
+        rank = _GOES_ON if batch.status is Status.BLOCKED and batch.causes else _rank(batch.status)
+        itself = Way(own, Root(batch.table, batch.window, batch.status, batch.reason), rank)
         if itself.rank == _STOPPED or batch.status in {Status.RUNNING, Status.READY}:
             return itself
         ahead = max(self._ahead(batch), key=lambda way: (way.rank, way.left), default=None)
@@ -150,6 +151,6 @@ def with_upstream(flow: Flow, names: Collection[str]) -> set[str]:
 
 
 def _rank(status: Status) -> int:
-    if status in NEEDS_SOMEBODY:
+    if status in STOPS:
         return _STOPPED
     return _PAUSED if status is Status.PAUSED else _GOES_ON

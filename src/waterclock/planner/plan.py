@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from waterclock.batches.facts import AT_LAST, RECOMPUTE, RELEASE, Closing, Missing, Pause
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
 from waterclock.planner.sharing import Queries
 from waterclock.timelabel.label import label_of
@@ -42,6 +43,8 @@ TO_BE_RELEASED = "to be released"
 """The reason of a batch that somebody has asked a runner to release."""
 NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.HELD, Status.EXPIRED})
 """What goes no further by itself, and blocks what reads it."""
+STOPS = NEEDS_SOMEBODY | {Status.BLOCKED}
+"""The statuses of causes that block a batch; a table whose declaration is refused is BLOCKED itself."""
 
 
 class ReadScope(StrEnum):
@@ -190,7 +193,7 @@ class Plan:
     labels of REPLACE transforms whose inputs were restated since and that nobody needs, oldest first: they are made
     again only when somebody asks for them. `queries`: by table, how many queries write what is ready or waits.
     `paused`: by table, its own pause; `paused_all`: that of all. `partial`: by table and label, what done batches were
-    made without and wait for, to be made whole.
+    made without and wait for, to be made whole. `refused`: by table, why its declaration is (E405).
     """
 
     now: datetime
@@ -206,6 +209,7 @@ class Plan:
     paused: Mapping[str, Pause] = field(default_factory=dict)
     paused_all: Pause | None = None
     partial: Mapping[str, Mapping[datetime, tuple[Missing, ...]]] = field(default_factory=dict)
+    refused: Mapping[str, WaterclockError] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan for JSON: the same keys and the same order for the same plan."""
@@ -226,6 +230,7 @@ class Plan:
                 name: {label_of(label): [it.to_dict() for it in lacks] for label, lacks in sorted(of_table.items())}
                 for name, of_table in sorted(self.partial.items())
             },
+            "refused": {name: error.to_dict() for name, error in sorted(self.refused.items())},
         }
 
 

@@ -84,6 +84,11 @@ class Planner:
                 for name, node in self.graph.nodes.items()
                 if name in judge.facts.selected and (lacks := awaited(node, snapshot))
             },
+            refused={
+                name: error
+                for name in self.graph.nodes
+                if name in judge.facts.selected and (error := snapshot.of(name).refused)
+            },
         )
 
     def ready(self, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> tuple[Group, ...]:
@@ -137,7 +142,8 @@ class Planner:
         selected = (node.table for node, _ in self._selected(judge, request))
         names = dict.fromkeys(table.open_of or _late_of(table) or table.name for table in selected)
         nodes = (self.graph.nodes[name] for name in names if snapshot.pause_of(name) is None)
-        return tuple(judge.facts.books(node) for node in nodes if node.table.closes is not None)
+        books = (judge.facts.books(node) for node in nodes if node.table.closes is not None)
+        return tuple(each for each in books if not _is_refused(each, snapshot))
 
     def books_of(self, snapshot: LedgerSnapshot, now: datetime, name: str) -> Books:
         """Return by what the books of one table's windows are closed."""
@@ -185,7 +191,7 @@ class Planner:
     def _offered(self, judge: Judge, node: Node, to_do: ToDo, request: Request) -> list[Group]:
         """Return the groups of one table that may be claimed, looking only where a batch may be ready."""
         past = judge.facts.snapshot.of(node.table.name)
-        if (node.is_single and past.open_claims) or judge.facts.snapshot.pause_of(node.table.name):
+        if (node.is_single and past.open_claims) or judge.facts.snapshot.pause_of(node.table.name) or past.refused:
             return []
         front = to_do.front(node.table.cadence) if node.is_ordered and not node.groups_in_order else to_do
         reach = within_reach(node, judge.facts.settlement.settled, self.graph.nodes)
@@ -289,6 +295,12 @@ class Planner:
 def plan(flow: Flow, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> Plan:
     """Say what is to be done at `now`, as `Planner.plan`; keep a `Planner` to ask more than once."""
     return Planner(flow).plan(snapshot, now, request)
+
+
+def _is_refused(books: Books, snapshot: LedgerSnapshot) -> bool:
+    """Return whether books cannot be checked: the declaration of the table, or of one that it reads, is refused."""
+    names = {books.table.name, *(read.table for read in books.reads)}
+    return any(snapshot.of(name).refused for name in names)
 
 
 def _late_of(table: Table) -> str | None:

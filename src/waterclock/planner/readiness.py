@@ -26,7 +26,16 @@ from waterclock.planner.graph import FlowGraph, Node, is_circular
 from waterclock.planner.links import expired, waits_for
 from waterclock.planner.open_windows import is_forgotten, not_known, open_windows, reads_of
 from waterclock.planner.partial import Partial, partial_of, waits_no_longer
-from waterclock.planner.plan import GIVE_UP, NEEDS_SOMEBODY, TO_BE_RELEASED, Batch, BoundRead, Cause, OpenWindow, Status
+from waterclock.planner.plan import (
+    GIVE_UP,
+    STOPS,
+    TO_BE_RELEASED,
+    Batch,
+    BoundRead,
+    Cause,
+    OpenWindow,
+    Status,
+)
 from waterclock.planner.readiness_bounds import within_reach
 from waterclock.planner.reads import bind
 from waterclock.planner.settlement import Settlement, awaited, is_dropped
@@ -115,7 +124,8 @@ class Judge:
             return self._found(node, window, past, Status.EXPIRED, reason, reads)
         missing: tuple[Missing, ...] = ()
         if causes:
-            partial = self._without_the_rest(node, window, past, reads)
+            is_refused = any(cause.status is Status.BLOCKED for cause in causes)
+            partial = None if is_refused else self._without_the_rest(node, window, past, reads)
             if partial is None:
                 return self._stopped(node, window, past, reads, causes)
             reads, missing = partial.reads, partial.missing
@@ -161,7 +171,7 @@ class Judge:
         if dropped is not None:
             return self._found(node, window, past, Status.EXPIRED, f"RETAIN of {dropped} has dropped what it reads")
         causes = tuple(cause for read in reads if (cause := self._gap(read)))
-        if any(cause.status in NEEDS_SOMEBODY for cause in causes):
+        if any(cause.status in STOPS for cause in causes):
             return self._stopped(node, window, past, reads, causes)
         return self._found(node, window, past, Status.WAITING, open_words(books, window), reads, causes)
 
@@ -267,6 +277,8 @@ class Judge:
         """Return what a batch is, and why, where that hangs on nothing that it reads."""
         if claim := _claim_of(past, window.start):
             return Status.WAITING if claim.left else Status.RUNNING, claim.left or "running"
+        if past.refused is not None:
+            return Status.BLOCKED, f"{past.refused.code} {past.refused.what}"
         trouble = past.troubles.get(window.start)
         if trouble is not None and not _is_due_again(trouble, self.facts.clock):
             status = Status.HELD if trouble.status is BatchStatus.HELD else Status.FAILED
@@ -288,8 +300,9 @@ class Judge:
         ordered = tuple(sorted(causes, key=_urgency))
         first = ordered[0]
         where = f"{first.table}@{first.window.label}"
-        if first.status in NEEDS_SOMEBODY:
-            reason = f"blocked by {where}, {first.status}: {first.detail}{self._instead(node, window, past)}"
+        if first.status in STOPS:
+            by = first.table if first.status is Status.BLOCKED else f"{where}, {first.status}"
+            reason = f"blocked by {by}: {first.detail}{self._instead(node, window, past)}"
             return self._found(node, window, past, Status.BLOCKED, reason, reads, ordered)
         reason = f"waits for {where}, {first.detail or first.status}"
         return self._found(node, window, past, Status.WAITING, reason, reads, ordered)
@@ -398,6 +411,9 @@ class Judge:
         if read.low >= read.high:
             return None
         name = read.read.table
+        if refused := self.facts.snapshot.of(name).refused:
+            window = self.facts.graph.nodes[name].table.cadence.window_of(read.low)
+            return Cause(name, window, Status.BLOCKED, f"{refused.code} {refused.what}")
         settled = self.facts.settlement.settled[name]
         gap = settled.first_gap(read.low, read.high)
         if gap is None:
@@ -431,11 +447,11 @@ class Judge:
         return replace(cause, detail=detail) if detail and not cause.detail else cause
 
     def _cause(self, batch: Batch) -> Cause:
-        if batch.status is Status.BLOCKED:
-            return next(cause for cause in batch.causes if cause.status in NEEDS_SOMEBODY)
+        if batch.status is Status.BLOCKED and batch.causes:
+            return next(cause for cause in batch.causes if cause.status in STOPS)
         if batch.causes and batch.causes[0].status is Status.PAUSED:
             return batch.causes[0]
-        if batch.status in NEEDS_SOMEBODY or batch.status is Status.PAUSED:
+        if batch.status in STOPS or batch.status is Status.PAUSED:
             return Cause(batch.table, batch.window, batch.status, batch.reason)
         claim = _claim_of(self.facts.snapshot.of(batch.table), batch.label)
         if claim is not None and claim.left:
@@ -457,7 +473,7 @@ def _claim_of(past: TableFacts, label: datetime) -> OpenClaim | None:
 
 def _urgency(cause: Cause) -> int:
     """Return what is to be said first of several causes: what somebody must act on, then what somebody has paused."""
-    return 0 if cause.status in NEEDS_SOMEBODY else 1 if cause.status is Status.PAUSED else 2
+    return 0 if cause.status in STOPS else 1 if cause.status is Status.PAUSED else 2
 
 
 def _is_due_again(trouble: Trouble, clock: datetime) -> bool:

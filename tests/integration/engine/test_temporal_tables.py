@@ -12,7 +12,6 @@ from waterclock.engine.opening import apply_flow
 from waterclock.engine.query.query import query
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.upkeep.rebuild import plan_rebuild, rebuild_table
-from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -178,8 +177,7 @@ def test_another_way_of_keeping_versions_needs_a_rebuild(tmp_path: Path, spark: 
     other = FLOW.replace("DELETE WHEN gone = 1", "DELETE WHEN gone = 1 TRACK (name)")
     wanted = run_all(started(tmp_path / "clean", spark, ROWS, other))
     tiny.declare(other)
-    with pytest.raises(WaterclockError, match="E405"):
-        tiny.run(LAST)
+    assert {report.error.code for report in tiny.run(LAST).failed if report.error} == {"E405"}
     with tiny.opened() as work:
         changes = plan_rebuild(work, ["shop.customers"])
         rebuild_table(work, "shop.customers", changes["shop.customers"])

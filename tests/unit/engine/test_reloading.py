@@ -22,7 +22,7 @@ from waterclock.engine.runner import Runner
 from waterclock.engine.spark.user_functions import load_function
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.ledger.write.applying import signature_of
+from waterclock.ledger.read.signatures import signature_of
 from waterclock.ledger.write.whole_set import Moved
 from waterclock.planner.plan import Group
 
@@ -112,23 +112,23 @@ def test_what_cannot_be_taken_up_is_told_once_and_the_flow_before_goes_on(
     assert told in site.said[0]
 
 
-def test_what_only_a_rebuild_can_follow_is_taken_up_once_it_is_done(site: Site) -> None:
+def test_a_flow_is_taken_up_though_only_a_rebuild_can_follow_one_of_its_tables(site: Site) -> None:
     ledger, table = site.work.ledger, site.work.flow.tables["web.clicks"]
     ledger.decisions.skip("web.clicks", [table.cadence.window_of(day(1))], who="ann", why="")
     reloading = Reloading(site.work, site.said.append)
     site.write("flows/flow.dpl", CONNECTIONS + COLLECT.replace("EVERY DAY", "EVERY HOUR"))
+    assert reloading.is_new()
     assert not reloading.is_new()
-    assert not reloading.is_new()
-    new = load_project(site.root, capabilities=capabilities()).flow
+    new = site.work.flow
+    assert str(new.tables["web.clicks"].cadence.period) == "HOUR"
+    assert list(ledger.declared.refused_tables(new)) == ["web.clicks"]
     signature = signature_of(new.tables["web.clicks"])
     ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
     ledger.keeping.begin_moving("t")
     moved = Moved("web.clicks", signature, "", None, ledger.keeping.draw_claim(), 0, None, is_recut=True)
     ledger.keeping.record_set("t", [moved], who="ann", flow=new.fingerprint)
-    ledger.declared.apply(new, who="ann", now=day(5), runner="another")
-    assert reloading.is_new()
-    assert str(site.work.flow.tables["web.clicks"].cadence.period) == "HOUR"
-    assert len(site.said) == 2
+    assert ledger.declared.refused_tables(new) == {}
+    assert site.said == ["the flow was changed and is taken up"]
 
 
 CODE = """

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from waterclock.cli.views.plan import plan_json, print_looks, print_plan, print_received, print_renames
+from waterclock.cli.views.plan import plan_json, print_looks, print_plan, print_received, print_refused, print_renames
 from waterclock.cli.views.watching import print_deadlines, print_held, print_offline
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
@@ -50,6 +50,7 @@ class Planned:
     def draw(self, to: Console) -> None:
         """Print the plan, by table and oldest first."""
         print_plan(to, self.plan, self.flow, self.zone, self.quiet, self.waiting, self.waits)
+        print_refused(to, self.plan)
         print_renames(to, self.renames)
         print_looks(to, self.looks)
         print_received(to, self.received)
@@ -78,7 +79,7 @@ class Planned:
 def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Planned:
     """Plan what is selected; where no labels are, count too those that are not needed or stood for.
 
-    Raises  E318, E405 for a flow that the next run would refuse
+    Raises  E318 for a flow that the next run would refuse
     """
     if at.ledger is not None:
         at.ledger.declared.refuse_pending(at.flow)

@@ -10,7 +10,7 @@ from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.rebuild import Remade, plan_rebuild, rebuild_table
-from waterclock.ledger.write.applying import Difference
+from waterclock.ledger.read.signatures import Difference
 from waterclock.operations.opening import open_project, selected
 from waterclock.operations.words import count_words
 from waterclock.timelabel.label import label_of
@@ -19,7 +19,7 @@ from waterclock.timelabel.label import label_of
 def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is_json: bool) -> None:
     """Show what changes, ask, and make the tables anew, upstream first; then the flow is the applied one.
 
-    Raises  E405, E407, E420 as `plan_rebuild`
+    Raises  E407, E420, E432 as `plan_rebuild`
     """
     project = open_project(folder, env)
     to = console(stderr=is_json)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from waterclock.dpl.project import Project
 
 _OF_BATCHES = frozenset({"E318", "E405"})  # a flow that does not fit the batches that tables have
+_OF_A_TABLE = "E405"  # stops one table and its readers, not the run
 _PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
 
@@ -81,7 +82,7 @@ def checked(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
     of_columns = [*compatibility_errors(project), *late]
     of_batches = _of_ledger(project, connect=connect)
     if errors := [*_of_links(project), *of_columns, *of_batches]:
-        is_refused = bool(of_batches)
+        is_refused = any(error.code != _OF_A_TABLE for error in of_batches)
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun, is_refused=is_refused)
     if errors := [*_of_drivers(project), *_of_units(project), *_of_targets(project), *_of_lineage(project)]:
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
@@ -111,7 +112,7 @@ def _of_links(project: Project) -> list[WaterclockError]:
 
 
 def _of_ledger(project: Project, *, connect: bool) -> list[WaterclockError]:
-    """Find what each run would refuse because tables have batches already; never writes to the ledger.
+    """Find what runs refuse because tables have batches: the flow, or single tables. Never writes to the ledger.
 
     Nothing is found in a ledger of older code, which `run` updates first, or in one that does not answer, which
     `check --connect` reports. Loads what reads a ledger only where there is one.
@@ -126,13 +127,17 @@ def _of_ledger(project: Project, *, connect: bool) -> list[WaterclockError]:
     from waterclock.ledger.ledger import Ledger
     from waterclock.ledger.store.looking import OlderSchema
 
+    def ask(ledger: Ledger) -> list[WaterclockError]:
+        ledger.declared.refuse_pending(project.flow)
+        ledger.declared.say_pending(project.flow)  # a renamed table is compared under its new name
+        return list(ledger.declared.refused_tables(project.flow).values())
+
     try:
-        Ledger.look(url, lambda ledger: ledger.declared.refuse_pending(project.flow))
+        return Ledger.look(url, ask) or []
     except OlderSchema:
         return []
     except WaterclockError as error:
         return [one for one in flattened([error]) if one.code in _OF_BATCHES]
-    return []
 
 
 def _of_drivers(project: Project) -> Iterator[WaterclockError]:

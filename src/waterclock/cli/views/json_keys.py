@@ -55,6 +55,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "paused": "by table that is paused by name, {since, by, why}",
             "paused_all": "the same where all is paused, or null",
             "partial": "by table and label, what a done batch was made without: list of {table, low, high}",
+            "refused": "by table whose batches would mean something else as it is declared now, the error E405",
             "not_needed": "by table, how many due labels nobody reads",
             "stood_for": "by table, how many labels a later snapshot stands for",
             "not_begun": "by table of which no window was due yet, {label, local, end, due} of the first",
@@ -151,6 +152,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "paused": "as in plan",
             "paused_all": "as in plan",
             "partial": "as in plan",
+            "refused": "as in plan",
             "looked": "as in plan",
             "received": "as in plan",
             "kept_at_sources": "as in plan",
@@ -300,6 +302,15 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "tables": "list of {table, slices, rows, version, changed, resealed, lost}; changed is a list of "
             "{what, from, to}, resealed and lost are lists of labels; with --all each has its name alone",
             "all": "with --all {batches, rows, kept, carried_on}, else null",
+        },
+        "reset": {
+            "table": "the table",
+            "labels": "how many done labels it had",
+            "rows": "how many rows they held",
+            "changed": "what of its declaration changed: list of {what, from, to}",
+            "readers": "list of the tables that read it",
+            "publishes": "list of the deliveries of it",
+            "why": "the reason, or empty",
         },
         "ledger": {
             "what": "export, rebuild or move",

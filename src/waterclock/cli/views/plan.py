@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from waterclock.cli.views.behind import print_behind
+from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
@@ -62,7 +63,7 @@ class Stretch:
 
 def exit_code(plan: Plan) -> int:
     """Say in a number what the plan holds: 0 nothing, 10 work, 11 something that somebody must look at."""
-    if any(batch.status in _IN_TROUBLE for batch in plan.batches):
+    if plan.refused or any(batch.status in _IN_TROUBLE for batch in plan.batches):
         return IN_TROUBLE
     return WORK_IS_DUE if plan.batches else NOTHING_DUE
 
@@ -155,6 +156,13 @@ def print_pauses(to: Console, plan: Plan, zone: str) -> None:
     """Print what is paused, if anything is: a line for what was paused together."""
     for line in pause_lines(plan, zone):
         to.print(Text.assemble((f"{sign(State.PAUSED, to)} ", LOOKS[State.PAUSED].style), line), soft_wrap=True)
+
+
+def print_refused(to: Console, plan: Plan) -> None:
+    """Print the errors of tables whose declarations are refused; all other tables run."""
+    if plan.refused:
+        to.print()
+        show_errors(to, list(plan.refused.values()))
 
 
 def print_renames(to: Console, renames: Mapping[str, str]) -> None:

@@ -21,6 +21,7 @@ from waterclock.cli.views.plan import (
     print_looks,
     print_pauses,
     print_received,
+    print_refused,
     print_waits,
     summary_words,
 )
@@ -177,6 +178,7 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
         to.print()
     print_partial(to, seen.plan)
     print_open(to, seen.open)
+    print_refused(to, seen.plan)
     print_pauses(to, seen.plan, zone)
     print_looks(to, seen.looks)
     print_received(to, seen.received)
@@ -192,6 +194,7 @@ def print_behind_now(to: Console, seen: Seen, zone: str) -> None:
     _print_problems(to, seen.plan)
     print_deadlines(to, seen.deadlines)
     print_silences(to, seen.silent)
+    print_refused(to, seen.plan)
     print_pauses(to, seen.plan, zone)
     _print_summary(to, seen, zone)
 
@@ -220,7 +223,7 @@ def status_json(seen: Seen) -> dict[str, Any]:
         "now": instant_text(seen.now),
         "next_due": instant_text(seen.plan.next_due),
         "due": counts,
-        **{key: told[key] for key in ("behind", "paused", "paused_all", "partial")},
+        **{key: told[key] for key in ("behind", "paused", "paused_all", "partial", "refused")},
         "looked": looks_json(seen.looks),
         "received": received_json(seen.received),
         "kept_at_sources": [log.to_json() for log in seen.held],

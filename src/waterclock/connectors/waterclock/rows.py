@@ -30,11 +30,11 @@ _DENIED = ("Permission denied", "AccessControlException")
 
 def columns_of(folder: str) -> Mapping[str, str] | None:
     """Return the names and types of a table's columns, without Spark; None before its first batch."""
-    from waterclock.storage.log.delta_log import table_exists
+    from waterclock.storage.log.open_tables import has_columns
     from waterclock.storage.slices.read import table_schema
 
     try:
-        if not table_exists(folder):
+        if not has_columns(folder):
             return None
         fields = table_schema(folder).fields
     except OSError as error:
@@ -56,10 +56,10 @@ def collected(
 
     Raises  E836 where it is not kept any more, or the table has no columns yet; E838 where it cannot be read
     """
-    from waterclock.storage.log.delta_log import table_exists
+    from waterclock.storage.log.open_tables import has_columns
 
     try:
-        if not table_exists(folder):
+        if not has_columns(folder):
             return Collected(_of_nothing(spark, unit, columns), is_empty=True)
         frame = _labelled(spark, folder, unit, pins) if by_label else _states(spark, folder, unit, pins, folds=folds)
     except OSError as error:

@@ -56,7 +56,7 @@ from waterclock.flow.measures import GIVEN_UP
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 from waterclock.planner.plan import GIVE_UP, Group
 from waterclock.storage.commit.creation import create_table
-from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.open_tables import has_columns
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.sieve import Sifted
@@ -212,7 +212,7 @@ class _Attempt:
         if self.table.kind is Kind.PUBLISH:
             refuse_lost(self.work, self.table, self.group)
             return None
-        if table_exists(self.folder):
+        if has_columns(self.folder):
             refuse_foreign(self.work, self.table)
             return None
         require_log(self.work, self.table.name)

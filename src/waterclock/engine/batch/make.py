@@ -18,7 +18,6 @@ from waterclock.engine.batch.for_each import gather_each
 from waterclock.engine.batch.give_up import rows_given_up
 from waterclock.engine.batch.late_rows import open_again
 from waterclock.engine.batch.publish import publish_frame
-from waterclock.engine.batch.publish_changes import is_whole
 from waterclock.engine.batch.results import Made, Notes, Part
 from waterclock.engine.batch.rows_seen_before import with_rows_seen_before
 from waterclock.engine.batch.sieves import loose_of, put_together, through_of
@@ -40,7 +39,7 @@ from waterclock.flow.declarations import Column, Table
 from waterclock.planner.plan import GIVE_UP, Batch, Group
 from waterclock.storage.folds.table_columns import state_schema
 from waterclock.storage.folds.versions import raw_known, require_fit, require_instant
-from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.open_tables import has_columns
 from waterclock.storage.slices.conform import Conformed, conform
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import table_schema
@@ -141,9 +140,9 @@ def _made(
         return _transformed(work, spark, table, group, bound, known, now)
     # what is not listed is left out already; what marks the rows that go is of no list
     columns = replace(table.columns, is_open=True)
-    frame = publish_frame(work, spark, table, group, bound.pins)
-    source = {batch.label: {"is_whole": True} for batch in group.batches if is_whole(work, table, batch)}
-    shaped = conform(frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table))
+    staged = publish_frame(work, spark, table, group, bound.pins)
+    source = {label: {"is_whole": True} for label in staged.whole}
+    shaped = conform(staged.frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table))
     notes = Notes(source, left_out=shaped.left_out)
     part = Part(labels, shaped.frame, through=through_of(table, shaped))
     return Made([part], _stored(table, shaped.schema), notes)
@@ -243,7 +242,7 @@ def _conformed(table: Table, frame: DataFrame, known: StructType | None) -> Conf
 def _known(work: Workplace, table: Table) -> StructType | None:
     """Return the columns that the table's rows have so far, None before its first."""
     folder = work.folder(table)
-    if table.kind is Kind.PUBLISH or not table_exists(folder):
+    if table.kind is Kind.PUBLISH or not has_columns(folder):
         return None
     if table.temporal is None:
         return table_schema(folder)

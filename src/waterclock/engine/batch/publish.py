@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial, reduce
 from typing import TYPE_CHECKING
@@ -38,19 +39,29 @@ _OURS = frozenset({TIMELABEL, DELETED, ROW_LABEL})
 Pins = Mapping[datetime, tuple[PinnedRead, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The rows to stage, and the labels of which a MERGE brings the whole state."""
+
+    frame: DataFrame
+    whole: frozenset[datetime]
+
+
 def publish_frame(
     work: Workplace,
     spark: SparkSession,
     table: Table,
     group: Group,
     pins: Pins,
-) -> DataFrame:
+) -> Staged:
     """Return the rows to stage: slices where each label is delivered, else the state, or what changed of it (MERGE).
 
     Cost: none for REPLACE and APPEND; MERGE from a regular table as `publish_changes.changed_rows`.
     """
-    frames = [_one_label(work, spark, table, batch, pins[batch.label][0]) for batch in group.batches]
-    return reduce(lambda left, right: left.unionByName(right), frames)
+    found = [_one_label(work, spark, table, batch, pins[batch.label][0]) for batch in group.batches]
+    frame = reduce(lambda left, right: left.unionByName(right), (rows for rows, _ in found))
+    whole = frozenset(batch.label for batch, (_, is_whole) in zip(group.batches, found, strict=True) if is_whole)
+    return Staged(frame, whole)
 
 
 def linked_slices(work: Workplace, table: Table, group: Group, pins: Pins, claim: Claim) -> Written | None:
@@ -96,12 +107,14 @@ def _whole_slice(work: Workplace, table: Table, pinned: PinnedRead) -> Slice | N
     return pinned.slices[0] if pinned.slices[0].slice_path else None
 
 
-def _one_label(work: Workplace, spark: SparkSession, table: Table, batch: Batch, pinned: PinnedRead) -> DataFrame:
+def _one_label(
+    work: Workplace, spark: SparkSession, table: Table, batch: Batch, pinned: PinnedRead
+) -> tuple[DataFrame, bool]:
     rows = published_columns(table, frame_of(spark, work.lake, work.flow, pinned))
     if table.is_delivered_by_label:
-        return with_restored(work, spark, table, batch, labelled(rows, batch.window.label))
+        return with_restored(work, spark, table, batch, labelled(rows, batch.window.label)), False
     if table.mode is not Mode.MERGE:
-        return labelled(rows, batch.window.label)
+        return labelled(rows, batch.window.label), False
     return changed_rows(work, spark, table, rows, pinned, batch)
 
 

@@ -20,6 +20,7 @@ from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch
 from waterclock.spark_sql import quoted
 from waterclock.storage.folds.fold import with_all_columns
+from waterclock.storage.log.delta_log import is_recreated
 from waterclock.storage.log.open_tables import is_readable
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices, table_schema
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 # rows of a MERGE publish that went since the delivery before: staged beside the upserts, told apart by this column
 DELETED = "_deleted"
 _PLACE = "_waterclock_place"
+# neither a version nor the slices of a state are kept; a file of one of these slices is gone
+_NOT_KEPT = frozenset({"E640", "E605"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,11 @@ class _Touching:
 
 def changed_rows(
     work: Workplace, spark: SparkSession, table: Table, rows: DataFrame, pinned: PinnedRead, batch: Batch
-) -> DataFrame:
+) -> tuple[DataFrame, bool]:
     """Return the rows to put into the destination and, marked by `_deleted`, the keys to take away.
 
+    The second value is whether these rows are the whole state: before the first delivery, where the destination has
+    lost our newest one, and where the state that it brought is not kept any more.
     Cost: the state is read once, and the slices committed since the last delivery, whose keys' rows are put in again
     even where nothing changed. Where those do not tell (rules ask for all that is delivered, other keys, a slice that
     is gone), two whole states are compared: two joins on the keys.
@@ -53,23 +58,27 @@ def changed_rows(
     from pyspark.sql import functions as F  # noqa: N812
 
     now = last_by_key(work, table, rows).drop(TIMELABEL)
-    upserts, gone = now, now.limit(0)
     read = _delivered_read(work, table, batch)
-    if read is not None:
-        touching = _touching(work, table, pinned, read)
-        if touching is None:
-            upserts, gone = _compared(work, spark, table, now, read)
-        else:
-            upserts, gone = _touched(work, spark, table, now, touching)
+    changes = None if read is None else _changes_since(work, spark, table, now, pinned, read)
+    upserts, gone = changes or (now, now.limit(0))
     marked = upserts.withColumn(DELETED, F.expr("false")).unionByName(gone.withColumn(DELETED, F.expr("true")))
-    return labelled(marked, batch.window.label)
+    return labelled(marked, batch.window.label), changes is None
 
 
-def is_whole(work: Workplace, table: Table, batch: Batch) -> bool:
-    """Tell whether a MERGE of a state brings all of it: where what stands there is not our newest delivery."""
-    if table.mode is not Mode.MERGE or table.is_delivered_by_label:
-        return False
-    return _delivered_read(work, table, batch) is None
+def _changes_since(
+    work: Workplace, spark: SparkSession, table: Table, now: DataFrame, pinned: PinnedRead, read: Input
+) -> tuple[DataFrame, DataFrame] | None:
+    """Return rows and keys that changed since the newest delivery; None where the state it brought is not kept."""
+    touching = _touching(work, table, pinned, read)
+    if touching is not None:
+        return _touched(work, spark, table, now, touching)
+    try:
+        return _compared(work, spark, table, now, read)
+    except WaterclockError as error:
+        if error.code not in _NOT_KEPT:
+            raise
+        work.note_once(f"{table.name}: the state that was delivered last is not kept any more; all of it is delivered")
+        return None
 
 
 def published_columns(table: Table, rows: DataFrame) -> DataFrame:
@@ -193,7 +202,8 @@ def _state_then(work: Workplace, spark: SparkSession, table: Table, read: Input)
     Where no version held it, or VACUUM has taken its files, it is made again as it was known then.
     """
     folder, source = work.lake.folder(read.table), work.flow.tables[read.table]
-    if is_readable(folder, read.version):
+    # of a log that was made anew, a version of the same number holds other rows
+    if not is_recreated(folder, read.version) and is_readable(folder, read.version):
         # a version of an APPEND table may hold labels beyond the tick that was delivered
         bounds = {"low": read.low, "high": read.high} if source.mode is Mode.APPEND else {}
         return published_columns(table, frame_at(spark, folder, read.version, is_partitioned=False, **bounds))

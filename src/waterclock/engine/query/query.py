@@ -28,7 +28,8 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
 from waterclock.ledger.read.status import STATUS_TABLES as STATUS_COLUMNS
-from waterclock.storage.log.delta_log import head, table_exists
+from waterclock.storage.log.delta_log import head
+from waterclock.storage.log.open_tables import has_columns
 from waterclock.storage.rows import rows_of
 from waterclock.storage.slices.read import frame_at
 from waterclock.timelabel.label import label_of
@@ -177,7 +178,7 @@ def _frame(
         return frame_as_of(work, spark, work.flow.tables[name], moment.tick, known_at=moment.known_at)
     folder = work.lake.folder(name)
     table = work.flow.tables[name]
-    if not table_exists(folder):
+    if not has_columns(folder):
         return with_hidden(nothing_of(spark, work.lake, table), table)
     at = head(folder) if version is None or version < 0 else version
     rows = frame_at(spark, folder, at, low=_kept_from(work, table), is_partitioned=table.is_partitioned)

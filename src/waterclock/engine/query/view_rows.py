@@ -21,7 +21,7 @@ from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL, open_beside, o
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.open_windows import Shown
 from waterclock.planner.planning import Planner
-from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.open_tables import has_columns
 from waterclock.storage.log.resolving import resolve
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
@@ -76,7 +76,7 @@ def frame_of_view(
         is_ended = F.col(TIMELABEL).isin([window.label for window in shown.windows if window.start in shown.ended])
         rows = rows.where(F.col(WINDOW_LABEL).isin(labels)).drop(TIMELABEL)
         frames.append(rows.withColumnRenamed(WINDOW_LABEL, TIMELABEL).withColumn(IS_CLOSED, is_ended))
-    if not frames or table_exists(work.lake.folder(table)):
+    if not frames or has_columns(work.lake.folder(table)):
         rows = closed()
         if any(name.lower() == IS_CLOSED for name in rows.columns):
             raise _has_column(table)

@@ -24,9 +24,9 @@ from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.links import upstream_of
 from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.read.whole_set import Current
 from waterclock.ledger.write.adopt import Committed
-from waterclock.ledger.write.applying import Difference
 from waterclock.planner.closings import until_reads
 from waterclock.planner.open_windows import states_asked
 from waterclock.planner.plan import Plan, Status

@@ -28,6 +28,7 @@ from waterclock.storage.commit.pointers import kill
 from waterclock.storage.exports import read_export
 from waterclock.storage.log.commit_history import Commit, commits_after
 from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.identity import RESET
 from waterclock.storage.slices.inventory import Leaf, leaves
 from waterclock.storage.slices.manifest import read_manifest
 
@@ -109,19 +110,23 @@ def _find_renamed(work: Workplace) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One thing that a commit tells: a claim's data, or a later version of the same state, or what RETAIN dropped."""
+    """One thing that a commit records: a claim's data, a later version of a state, what RETAIN dropped, or a reset."""
 
     table: str
     at: datetime
     version: int
     found: Committed | None = None
     dropped_before: datetime | None = None
+    reset_by: int = 0
 
     def take(self, work: Workplace, rebuilt: Rebuilt) -> None:
         keeping = work.ledger.keeping
         if self.found is not None:
             if keeping.adopt(self.found):
                 rebuilt.adopted[self.table] = rebuilt.adopted.get(self.table, 0) + 1
+        elif self.reset_by:
+            who = work.settings.who
+            keeping.adopt_reset(self.table, version=self.version, claim=self.reset_by, at=self.at, who=who)
         elif self.dropped_before is not None:
             keeping.drop_windows(self.table, self.dropped_before, self.version, who=work.settings.who)
         else:
@@ -154,9 +159,11 @@ def _step(
     work: Workplace, folder: str, record: TableRecord, commit: Commit, known: dict[int, str], rebuilt: Rebuilt
 ) -> _Step | None:
     identity = commit.identity
-    if commit.is_rewrite or (identity is not None and identity.kind == REBUILT and not identity.slices):
+    kind = None if identity is None else identity.kind
+    if commit.is_rewrite or kind == RESET or (identity is not None and kind == REBUILT and not identity.slices):
+        reset_by = identity.claim if identity is not None and kind == RESET else 0  # 0: it gave a reset table columns
         is_new = commit.version > record.head_version
-        return _Step(record.name, commit.at, commit.version) if is_new else None
+        return _Step(record.name, commit.at, commit.version, reset_by=reset_by) if is_new else None
     if identity is None:
         return None
     if identity.kind == RETAINED:

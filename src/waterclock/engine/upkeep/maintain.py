@@ -195,12 +195,15 @@ def _known(work: Workplace, table: Table, now: datetime) -> Known:
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         with opened(folder) as shown:
             live = {path.rpartition("/")[0] for path in shown.files}
+    replaced = replaced_at(revisions)
+    if (reset := work.ledger.keeping.last_reset(table.name)) is not None:
+        replaced = {(label, claim): reset for label, claim, at in revisions if at <= reset} | replaced
     return Known(
         claims=work.ledger.keeping.known_claims(table.name),
         current={piece.label: piece.claim for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER)},
         kept_since=since,
         now=now,
-        replaced=replaced_at(revisions),
+        replaced=replaced,
         made={(label, claim): at for label, claim, at in revisions},
         dropped_before=work.ledger.keeping.dropped_before(table.name, by=since),
         live=live,

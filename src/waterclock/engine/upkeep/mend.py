@@ -15,8 +15,8 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_follow
-from waterclock.ledger.write.applying import Difference
 from waterclock.storage.commit.rebuild import raise_versions, recreate, set_log_aside
 from waterclock.storage.folds.table_columns import brought_schema
 from waterclock.storage.folds.versions import table_schema_of
@@ -130,7 +130,7 @@ def renew_log(work: Workplace, spark: SparkSession, table: Table, manifests: Seq
     else:
         above = max(above, head(folder))
         if table_exists(folder):
-            set_log_aside(folder, f"{work.real_now():%Y%m%dT%H%M%S%f}")
+            set_log_aside(folder, f"damaged-{work.real_now():%Y%m%dT%H%M%S%f}")
         schema = _schema_of(work, spark, table, manifests)
         recreate(folder, schema, is_partitioned=table.is_partitioned, project=project, above=above)
     take_over(work, left_claims(work))

@@ -23,8 +23,9 @@ from waterclock.faults import fault
 from waterclock.filesystem import at, is_there, make_folder, put_if_absent, read_text, remove_folder
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.ledger.read.signatures import signature_of
 from waterclock.ledger.write.adopt import Committed
-from waterclock.ledger.write.applying import location_of, signature_of
+from waterclock.ledger.write.applying import location_of
 from waterclock.ledger.write.emptying import RECUT, REMADE
 from waterclock.ledger.write.whole_set import Moved
 from waterclock.storage.commit.change import NeedsSpark

@@ -34,10 +34,9 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
-from waterclock.ledger.refusals import needs_rebuild
+from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_recut
 from waterclock.ledger.write.adopt import Committed
-from waterclock.ledger.write.applying import Difference
 from waterclock.ledger.write.rebuilding import at_work
 from waterclock.storage.commit.rebuild import commit_whole_state, remake
 from waterclock.storage.folds.older_states import state_from
@@ -70,18 +69,15 @@ class Remade:
 def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Difference, ...]]:
     """Say what of each table's declaration a rebuild would change; changes nothing.
 
-    Raises  E405 for each other table whose declaration would need one too, E420 for what cannot be re-cut, E432 where
-            slices have no column for a new key or time, E407 where a batch of one is running
+    Raises  E420 for what cannot be re-cut, E432 where slices have no column for a new key or time, E407 where a batch
+            of one is running
     """
     known = work.ledger.keeping.rebuilding()
     if known is not None and known.holds(work.real_now()):
         raise at_work(known)
     differing = work.ledger.keeping.differences(work.flow)
     tables = work.flow.tables
-    errors = [
-        needs_rebuild(name, found, str(tables[name].place)) for name, found in differing.items() if name not in names
-    ]
-    errors += [error for name in names if (error := _refused(work, tables[name], differing.get(name, ()))) is not None]
+    errors = [error for name in names if (error := _refused(work, tables[name], differing.get(name, ()))) is not None]
     raise_all(errors)
     for name in names:
         if not _may_be_settled_after(work, tables[name]):

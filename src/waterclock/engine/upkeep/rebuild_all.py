@@ -43,10 +43,10 @@ from waterclock.filesystem import at, is_folder, remove_folder
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.read.whole_set import Current
 from waterclock.ledger.refusals import held
 from waterclock.ledger.refused_rebuilds import cannot_follow, cannot_sort, not_whole
-from waterclock.ledger.write.applying import Difference
 from waterclock.ledger.write.rebuilding import at_work
 from waterclock.ownership import make_private_folder
 from waterclock.planner.estimate import Estimate, estimate
@@ -263,7 +263,7 @@ def _refused(work: Workplace, cut: Cut, table: Table, changes: Sequence[Differen
         return cannot_follow(table.name, changes, where, why="what it holds was made otherwise, and stays as it is")
     if table.kind is Kind.PUBLISH and (is_cut or "type" in parts) and table.mode is not Mode.REPLACE:
         why = "its destination holds what was delivered by the old labels, and nobody takes that back"
-        return cannot_follow(table.name, changes, where, why=why)
+        return cannot_follow(table.name, changes, where, why=why, is_publish=True)
     if table.kind is Kind.COLLECT and is_cut:
         reason = why_not(work, table, cut.collected.get(table.name, ()))
         return None if reason is None else cannot_sort(table.name, changes, where, why=reason)

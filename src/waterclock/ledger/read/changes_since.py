@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.audit_trail import BEGUN_ANEW
 from waterclock.batches.facts import BEGINNING, FOREVER, History, InputFact, Made, TableHistory
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow
@@ -65,7 +66,7 @@ _READ = (
 )  # fmt: skip
 # a table that began anew in other windows: its older labels are no batches any more
 _RECUTS = sa.select(events.c.table_name, events.c.at, events.c.data).where(
-    events.c.table_name.in_(_NAMES), events.c.label.is_(None), events.c.kind == "rebuilt",
+    events.c.table_name.in_(_NAMES), events.c.label.is_(None), events.c.kind.in_(BEGUN_ANEW),
     events.c.at > sa.bindparam("since"),
 )  # fmt: skip
 _RETIRED = (

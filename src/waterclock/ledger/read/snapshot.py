@@ -36,6 +36,7 @@ from waterclock.ledger.read.closings import closings_of, opened_since
 from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.inputs import IS_CURRENT
 from waterclock.ledger.read.ripple import Key, resting_on
+from waterclock.ledger.read.signatures import SIGNATURE, refused_among
 from waterclock.ledger.store.database import Database, pause_of
 from waterclock.ledger.store.schema import (
     IS_OPEN,
@@ -61,6 +62,7 @@ _LEDGER = sa.select(
 _TABLES = sa.select(
     tables.c.name, tables.c.mode, tables.c.start, tables.c.seconds, tables.c.dropped_before,
     tables.c.paused_at, tables.c.paused_by, tables.c.paused_why,
+    *(tables.c[name] for name in SIGNATURE if name != "mode"),
 )  # fmt: skip
 _COVERAGE = sa.select(coverage.c.table_name, coverage.c.low, coverage.c.high)
 _CODES = sa.select(codes.c.table_name, codes.c.code, codes.c.labels).where(codes.c.labels > 0)
@@ -187,6 +189,7 @@ def snapshot(
         facts_of_held = _input_facts(connection, found, reads_of_held)
         latest = _latest(reads, reads_of_held)
         closings = closings_of(connection, flow, covered, doubted, reads, since)
+        refused = refused_among(connection, flow, found)
     return LedgerSnapshot(
         tables={
             name: TableFacts(
@@ -213,6 +216,7 @@ def snapshot(
                 paused=pause_of(row),
                 closings=closings.get(name, {}),
                 closings_from=since.get(name),
+                refused=refused.get(name),
             )
             for name, row in found.items()
             if name in wanted

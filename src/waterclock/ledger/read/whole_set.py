@@ -9,6 +9,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from waterclock.batches.audit_trail import BEGUN_ANEW, RESET
 from waterclock.batches.facts import BatchStatus
 from waterclock.batches.records import BatchResult, Input
 from waterclock.ledger.read.inputs import IS_CURRENT, input_of
@@ -41,8 +42,8 @@ _SKIPPED = (
     .where(batches.c.end.is_not(None))
     .order_by(batches.c.label)
 )
-_RECUTS = sa.select(events.c.at, events.c.data).where(
-    events.c.table_name == sa.bindparam("of"), events.c.label.is_(None), events.c.kind == "rebuilt"
+_RECUTS = sa.select(events.c.at, events.c.kind, events.c.data).where(
+    events.c.table_name == sa.bindparam("of"), events.c.label.is_(None), events.c.kind.in_(BEGUN_ANEW)
 )
 
 
@@ -81,6 +82,13 @@ def recuts_of(database: Database, name: str) -> Mapping[int, datetime]:
     with database.read() as connection:
         rows = connection.execute(_RECUTS, {"of": name})
         return {int(row.data["version"]): row.at for row in rows if row.data.get("is_recut")}
+
+
+def last_reset(database: Database, name: str) -> datetime | None:
+    """Return when a table was reset last; None where it never was."""
+    with database.read() as connection:
+        rows = connection.execute(_RECUTS, {"of": name})
+        return max((row.at for row in rows if row.kind == RESET), default=None)
 
 
 def _result(row: AnyRow) -> BatchResult:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
+from waterclock.batches.audit_trail import RESET
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
@@ -91,6 +92,16 @@ def _begin_anew(write: Write, found: Committed) -> None:
     write.at = found.at
     data = {"version": version, "claim": found.number, "is_recut": True, "all": True}
     write.log("rebuilt", who=found.request.who, table=table, data=data)
+
+
+def adopt_reset(database: Database, table: str, *, version: int, claim: int, at: datetime, who: str) -> None:
+    """Record that a commit started a table over: what it had before does not count."""
+    with database.write() as write:
+        empty_table(write, table, claim)
+        write.execute(_MOVE, {"of": table, "to": version})
+        write.execute(_RAISE_CLAIM, {"number_": claim})
+        write.at = at
+        write.log(RESET, who=who, table=table, data={"version": version, "claim": claim, "is_recut": True})
 
 
 def raise_claims(database: Database, number: int) -> None:

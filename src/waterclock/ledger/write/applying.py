@@ -12,18 +12,15 @@ import sqlalchemy as sa
 from waterclock.batches.audit_trail import DECLARED
 from waterclock.batches.facts import RECOMPUTE
 from waterclock.batches.former_names import folder_of
-from waterclock.errors import WaterclockError, raise_all
+from waterclock.errors import raise_all
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
+from waterclock.ledger.read.signatures import SIGNATURE, differs_from, refused_among, signature_of
 from waterclock.ledger.store.database import Database, Write
-from waterclock.ledger.store.schema import AnyRow, batches, claim_labels, events, flows, ledger, tables
+from waterclock.ledger.store.schema import batches, events, flows, ledger, tables
 from waterclock.ledger.write.decisions import request_again
 from waterclock.ledger.write.renaming import free_location, pending_renames, rename_tables
-
-Difference = tuple[str, str, str]
-"""What of a table's declaration differs, what it was, and what it is now."""
-SIGNATURE = ("kind", "type", "mode", "cadence", "zone", "keys")
 
 _PROJECT = sa.select(ledger.c.project, ledger.c.flow)
 _TABLES = sa.select(tables)
@@ -34,13 +31,6 @@ _UPDATE_TABLE = (
     .values({name: sa.bindparam(name) for name in (*SIGNATURE, "is_declared", "start")})
 )
 _UNDECLARE = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(is_declared=False)
-# what was only asked for is nothing yet: no claim was ever made, and no decision taken of how it stands
-_HAS_BATCHES = sa.select(
-    sa.or_(
-        sa.exists().where(batches.c.table_name == sa.bindparam("of"), batches.c.status.is_not(None)),
-        sa.exists().where(claim_labels.c.table_name == sa.bindparam("of")),
-    )
-)
 _ASKED = sa.select(batches.c.label).where(batches.c.table_name == sa.bindparam("of"), batches.c.requested.is_not(None))
 _FORGET_ASKED = sa.delete(batches).where(batches.c.table_name == sa.bindparam("of"))
 _APPLY = sa.update(ledger).values(project=sa.bindparam("project_"), flow=sa.bindparam("flow_"))
@@ -80,8 +70,8 @@ def apply(
 
     `statements` gives the text of each table's statement: what is new of it is kept. `reading_back` gives the done
     labels that read further back by the new flow, by table: they are asked to be made again.
-    Raises  E404 for a ledger of another project, E405 for each table with batches whose labels would mean
-            something else (all of them together), and as `rename_tables`
+    A table with batches whose labels would mean something else (E405) keeps its kind, mode, cadence and keys here.
+    Raises  E404 for a ledger of another project, and as `rename_tables`
     """
     found = applied(database)
     if found is not None and found.fingerprint == flow.fingerprint:
@@ -123,20 +113,13 @@ def apply(
 def refuse_pending(database: Database, flow: Flow) -> None:
     """Raise the errors that `apply` would raise for the declarations; changes nothing.
 
-    Raises  E318 as `rename_tables`, else E405 as `apply`
+    Raises  E318 as `rename_tables`
     """
     said, since = database.said, database.said_since
     database.say_names({})
     try:
         with database.read() as connection:
-            rows = {row.name: row for row in connection.execute(_TABLES)}
-            renames, errors = pending_renames(connection, flow, set(rows))
-            raise_all(errors)
-            for name, table in flow.tables.items():
-                row = rows.get(renames.get(name, name))
-                differs = [] if row is None else differs_from(row, table)
-                if row is not None and differs and _has_batches(connection, row.name):
-                    errors.append(refusals.needs_rebuild(name, differs, str(table.place)))
+            _, errors = pending_renames(connection, flow, {row.name for row in connection.execute(_TABLES)})
     finally:
         database.say_names(said, since)
     raise_all(errors)
@@ -179,9 +162,9 @@ def _check_project(known: str | None, flow: Flow) -> None:
 def _put_tables(write: Write, flow: Flow, who: str) -> None:
     known = {row.name: row for row in write.execute(_TABLES)}
     taken = {row.location for row in known.values()}
+    refused = refused_among(write.connection, flow, known)
     new: list[dict[str, Any]] = []
     changed: list[dict[str, Any]] = []
-    errors: list[WaterclockError] = []
     for table in flow.tables.values():
         says = signature_of(table)
         row = known.get(table.name)
@@ -192,14 +175,13 @@ def _put_tables(write: Write, flow: Flow, who: str) -> None:
             new.append({"name": table.name, "is_declared": True, "start": table.start} | says | empty)
             continue
         differs = differs_from(row, table)
-        if differs and _has_batches(write.connection, table.name):
-            errors.append(refusals.needs_rebuild(table.name, differs, str(table.place)))
+        if table.name in refused:  # until it is rebuilt or reset, its labels mean what they meant
+            differs, says = [], {what: getattr(row, what) for what in SIGNATURE}
         elif differs:
             _forget_asked(write, table.name, who)
         start = table.start if table.start is not None else row.start
         if differs or not row.is_declared or start != row.start:
             changed.append({"of": table.name, "is_declared": True, "start": start} | says)
-    raise_all(errors)
     gone = [{"of": name} for name, row in known.items() if row.is_declared and name not in flow.tables]
     for statement, values in ((_ADD_TABLES, new), (_UPDATE_TABLE, changed), (_UNDECLARE, gone)):
         if values:
@@ -211,25 +193,3 @@ def _forget_asked(write: Write, table: str, who: str) -> None:
     if labels := list(write.execute(_ASKED, {"of": table}).scalars()):
         write.log("request withdrawn", who=who, table=table, labels=labels)
     write.execute(_FORGET_ASKED, {"of": table})
-
-
-def _has_batches(connection: sa.Connection, table: str) -> bool:
-    return bool(connection.execute(_HAS_BATCHES, {"of": table}).scalar())
-
-
-def differs_from(row: AnyRow, table: Table) -> list[Difference]:
-    """Return how a declaration differs from the ledger's table in parts that only `rebuild` may change."""
-    says: Mapping[str, str] = signature_of(table)
-    return [(what, getattr(row, what), says[what]) for what in SIGNATURE if getattr(row, what) != says[what]]
-
-
-def signature_of(table: Table) -> dict[str, str]:
-    """Return what only `rebuild` may change of a table with batches, as the ledger writes it."""
-    return {
-        "kind": table.kind.value,
-        "type": table.type.value,
-        "mode": table.mode.value,
-        "cadence": str(table.cadence.period),
-        "zone": table.cadence.zone,
-        "keys": str(table.temporal) if table.temporal else ", ".join(table.keys),
-    }

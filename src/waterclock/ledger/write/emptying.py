@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.facts import BEGINNING, FOREVER, RECOMPUTE
 from waterclock.ledger.store.database import Write
 from waterclock.ledger.store.schema import batches, closings, codes, coverage, items, tables, versions
 from waterclock.ledger.write.suspects import mark_readers
@@ -25,6 +27,19 @@ _FORGET_VERSIONS = (
     .where(versions.c.table_name == sa.bindparam("of"), versions.c.dropped_by.is_(None))
     .values(dropped_by=sa.bindparam("claim_"))
 )
+
+
+_ASK_AGAIN = (
+    sa.update(batches)
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None))
+    .values(requested=RECOMPUTE, requested_sequence=sa.bindparam("then"))
+)
+
+
+def ask_again(write: Write, names: Iterable[str]) -> None:
+    """Ask that all done batches of some tables are made again: the same content of what they read is other rows now."""
+    for name in names:
+        write.execute(_ASK_AGAIN, {"of": name, "then": write.sequence})
 
 
 def empty_table(write: Write, name: str, claim: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 import sqlalchemy as sa
@@ -18,6 +19,7 @@ _SAID: dict[str, sa.BindParameter[object]] = {
 }
 _PAUSE = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(_SAID)
 _PAUSE_ALL = sa.update(ledger).values(_SAID)
+_RESET = re.compile(r"(?:; )?being reset \(claim (\d+)\): `waterclock reset \S+` finishes it$")
 _NOT_PAUSED = {"paused_at_": None, "paused_by_": None, "paused_why_": None}
 
 
@@ -55,16 +57,20 @@ def pause_all(database: Database, *, who: str, why: str) -> None:
 def resume_tables(database: Database, names: Collection[str], *, who: str, why: str = "") -> tuple[str, ...]:
     """Take back the pauses of these tables; give those that were paused. The pause of all stays.
 
-    Raises  E430 where none is paused, E412 for an unknown table
+    Raises  E430 where none is paused, or one is being reset; E412 for an unknown table
     """
     with database.write() as write:
         known = _known(write, names)
+        for name in names:
+            if reset_in(known[name].paused_why)[1] is not None:
+                raise refusals.no_pause(
+                    f"{name} is being reset", why=known[name].paused_why, fix=f"`waterclock reset {name}` finishes that"
+                )
         old = tuple(name for name in names if known[name].paused_at is not None)
         if not old:
             raise _not_paused(names, write.paused)
         for name in old:
-            write.execute(_PAUSE, {"of": name} | _NOT_PAUSED)
-            write.log(RESUMED, who=who, table=name, data={"why": why} if why else None)
+            _end_pause(write, name, who=who, why=why)
         return old
 
 
@@ -83,6 +89,43 @@ def resume_all(database: Database, *, who: str, why: str = "") -> None:
             )
         write.execute(_PAUSE_ALL, _NOT_PAUSED)
         write.log(RESUMED, who=who, data={"why": why} if why else None)
+
+
+def reset_in(why: str | None) -> tuple[str, int | None]:
+    """Return a user's own reason in that of a pause, and the claim of the reset that keeps the table paused."""
+    found = _RESET.search(why or "")
+    return (why or "", None) if found is None else ((why or "")[: found.start()], int(found[1]))
+
+
+def hold_for_reset(write: Write, row: AnyRow, claim: int, *, who: str) -> int | None:
+    """Pause a table until its reset ends, and return the claim of an earlier reset that this one takes over."""
+    reason, before = reset_in(row.paused_why)
+    mark = f"being reset (claim {claim}): `waterclock reset {row.name}` finishes it"
+    said = {"paused_at_": row.paused_at, "paused_by_": row.paused_by} if reason else _said(write, who, "")
+    write.execute(_PAUSE, {"of": row.name} | said | {"paused_why_": f"{reason}; {mark}" if reason else mark})
+    if not reason:
+        write.log(PAUSED, who=who, table=row.name, data={"why": mark})
+    return before
+
+
+def release_after_reset(write: Write, row: AnyRow, claim: int, *, who: str) -> None:
+    """End the pause of a reset; one that a user had begun goes on.
+
+    Raises  E411 where another reset of the table took this one over
+    """
+    reason, held_by = reset_in(row.paused_why)
+    if held_by != claim:
+        raise refusals.closed(claim, "another reset of the table took it over")
+    if reason:
+        said = {"paused_at_": row.paused_at, "paused_by_": row.paused_by, "paused_why_": reason}
+        write.execute(_PAUSE, {"of": row.name} | said)
+    else:
+        _end_pause(write, row.name, who=who)
+
+
+def _end_pause(write: Write, name: str, *, who: str, why: str = "") -> None:
+    write.execute(_PAUSE, {"of": name} | _NOT_PAUSED)
+    write.log(RESUMED, who=who, table=name, data={"why": why} if why else None)
 
 
 def _said(write: Write, who: str, why: str) -> dict[str, object]:

@@ -8,11 +8,11 @@ from waterclock.batches.facts import BEGINNING, FOREVER, OpenClaim
 from waterclock.batches.records import Claim
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
+from waterclock.ledger.read.signatures import SIGNATURE, Difference, differs_from, signature_of
 from waterclock.ledger.store.database import Database, Write
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claims, tables, versions
 from waterclock.ledger.store.sums import SET_SUMS
 from waterclock.ledger.write.adopt import Committed
-from waterclock.ledger.write.applying import SIGNATURE, Difference, differs_from, signature_of
 from waterclock.ledger.write.claims import put_claim
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.suspects import mark_readers
@@ -24,7 +24,7 @@ _WITH_BATCHES = sa.select(batches.c.table_name).distinct()
 _OPEN = sa.select(claims.c.number, claims.c.runner, claims.c.lease_until).where(
     IS_OPEN, claims.c.table_name == sa.bindparam("of")
 )
-_REDECLARE = (
+REDECLARE = (
     sa.update(tables)
     .where(tables.c.name == sa.bindparam("of"))
     .values({name: sa.bindparam(name) for name in SIGNATURE})
@@ -76,7 +76,7 @@ def refuse_busy(database: Database, table: str) -> None:
     Raises  E407 naming who runs it
     """
     with database.read() as connection:
-        _refuse_open(table, connection.execute(_OPEN, {"of": table}).first())
+        _refuse(table, connection.execute(_OPEN, {"of": table}).first())
 
 
 def redeclare(
@@ -96,10 +96,10 @@ def redeclare(
     Raises  E407 where a batch began meanwhile; nothing is written then
     """
     with database.write() as write:
-        _refuse_open(table.name, write.execute(_OPEN, {"of": table.name}).first())
+        refuse_open(write, table.name)
         row = write.execute(_TABLE, {"of": table.name}).one()
         differs = {what for what, _, _ in differs_from(row, table)}
-        write.execute(_REDECLARE, {"of": table.name, "version": version} | signature_of(table))
+        write.execute(REDECLARE, {"of": table.name, "version": version} | signature_of(table))
         if found is not None or table.is_fold or is_new_log:
             write.execute(_FORGET_VERSIONS, {"of": table.name, "claim_": claim})
         if found is not None:
@@ -127,6 +127,11 @@ def _record(write: Write, found: Committed) -> None:
         write.execute(_ASK, values)
 
 
-def _refuse_open(table: str, row: AnyRow | None) -> None:
+def refuse_open(write: Write, table: str) -> None:
+    """Refuse to change a table of which a batch is running (E407)."""
+    _refuse(table, write.execute(_OPEN, {"of": table}).first())
+
+
+def _refuse(table: str, row: AnyRow | None) -> None:
     if row is not None:
         raise refusals.held(table, None, OpenClaim(row.number, (), row.runner, row.lease_until))

@@ -9,18 +9,18 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BEGINNING, RECOMPUTE, BatchStatus
+from waterclock.batches.facts import BEGINNING, BatchStatus
 from waterclock.batches.records import NO_VERSION, Claim, Input
 from waterclock.flow.choices import Kind
+from waterclock.ledger.read.signatures import SIGNATURE
 from waterclock.ledger.store.database import Database, Write
 from waterclock.ledger.store.schema import batches, ledger, tables, versions
 from waterclock.ledger.write.adopt import Committed
-from waterclock.ledger.write.applying import SIGNATURE
 from waterclock.ledger.write.claims import put_claim
 from waterclock.ledger.write.closings import add_told
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.coverage import cover
-from waterclock.ledger.write.emptying import empty_table
+from waterclock.ledger.write.emptying import ask_again, empty_table
 from waterclock.ledger.write.rebuilding import end, require_own
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -46,11 +46,6 @@ _ADD_SKIPPED = sa.insert(batches).values(
 )
 _SET_FLOW = sa.update(ledger).values(flow=sa.bindparam("made_by"))
 _PUBLISHES = sa.select(tables.c.name).where(tables.c.kind == Kind.PUBLISH.value)
-_ASK_AGAIN = (
-    sa.update(batches)
-    .where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None))
-    .values(requested=RECOMPUTE, requested_sequence=sa.bindparam("then"))
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +88,7 @@ def record_set(
         for each in moved:
             _record(write, each, heads, who)
         publishes = set(write.execute(_PUBLISHES).scalars())
-        for name in asked_again:
-            if name in publishes:
-                write.execute(_ASK_AGAIN, {"of": name, "then": write.sequence})
+        ask_again(write, (name for name in asked_again if name in publishes))
         if flow is not None:
             write.execute(_SET_FLOW, {"made_by": flow})
         end(write, known)

@@ -13,7 +13,17 @@ from waterclock.filesystem import at, link_file, make_folder, remove_folder
 from waterclock.storage.commit.change import NeedsSpark, require_known_layout
 from waterclock.storage.commit.creation import create_table, refuse_stranger
 from waterclock.storage.commit.pointers import seen_claim, too_busy
-from waterclock.storage.commit.write_commit import Action, Change, add_of, path_in_log, removes_of, try_commit
+from waterclock.storage.commit.write_commit import (
+    Action,
+    Change,
+    add_of,
+    metadata_of,
+    needed_protocol,
+    path_in_log,
+    protocol_of,
+    removes_of,
+    try_commit,
+)
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.open_tables import OpenTable, opened
 from waterclock.storage.slices.manifest import Manifest
@@ -63,7 +73,7 @@ def content_brought(made: str, folder: str, linked: Sequence[tuple[Manifest, Man
     remove_folder(at(folder, place))
     with opened(made) as table:
         schema, columns = table.schema, tuple(table.partition_columns)
-        protocol = _protocol_of(table)
+        protocol = protocol_of(table)
         live = list(table.files.values())
     adds: list[Action] = []
     labels: dict[str, str | None] = {}
@@ -85,7 +95,7 @@ def content_brought(made: str, folder: str, linked: Sequence[tuple[Manifest, Man
 def emptied(folder: str, *, is_partitioned: bool) -> Content:
     """Return the content of a table without a row, in its own columns."""
     with opened(folder) as table:
-        return Content((), table.schema, (TIMELABEL,) if is_partitioned else (), _protocol_of(table))
+        return Content((), table.schema, (TIMELABEL,) if is_partitioned else (), protocol_of(table))
 
 
 def remove_brought(folder: str, claim: int) -> None:
@@ -143,47 +153,12 @@ def _change(table: OpenTable, content: Content) -> Change:
 def _metadata(table: OpenTable, content: Content) -> list[Action]:
     """Return what the log must say of columns, partitions and features, where it says otherwise."""
     actions: list[Action] = []
-    protocol = _protocol_of(table)
-    if wanted := _needed_protocol(protocol, content.protocol):
+    protocol = protocol_of(table)
+    if wanted := needed_protocol(protocol, content.protocol):
         actions.append({"protocol": wanted})
     if (
         json.loads(table.schema) != json.loads(content.schema)
         or tuple(table.partition_columns) != content.partition_columns
     ):
-        known = table.delta().metadata()
-        said: dict[str, Any] = {
-            "id": str(known.id),
-            "format": {"provider": "parquet", "options": {}},
-            "schemaString": content.schema,
-            "partitionColumns": list(content.partition_columns),
-            "configuration": dict(known.configuration),
-            "createdTime": known.created_time,
-        }
-        said |= {name: text for name in ("name", "description") if (text := getattr(known, name))}
-        actions.append({"metaData": said})
+        actions.append(metadata_of(table, content.schema, content.partition_columns))
     return actions
-
-
-def _protocol_of(table: OpenTable) -> Action:
-    found = table.delta().protocol()
-    said: Action = {"minReaderVersion": found.min_reader_version, "minWriterVersion": found.min_writer_version}
-    for key, features in (("readerFeatures", found.reader_features), ("writerFeatures", found.writer_features)):
-        if features:
-            said[key] = sorted(features)
-    return said
-
-
-def _needed_protocol(known: Action, wanted: Action) -> Action | None:
-    """Return the protocol that knows what both do; None where the known one knows all that is wanted."""
-    names = ("readerFeatures", "writerFeatures")
-    if all(known[version] >= wanted[version] for version in ("minReaderVersion", "minWriterVersion")) and all(
-        set(wanted.get(name, ())) <= set(known.get(name, ())) for name in names
-    ):
-        return None
-    both: Action = {
-        version: max(known[version], wanted[version]) for version in ("minReaderVersion", "minWriterVersion")
-    }
-    for name in names:
-        if features := sorted({*known.get(name, ()), *wanted.get(name, ())}):
-            both[name] = features
-    return both

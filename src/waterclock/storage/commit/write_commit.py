@@ -101,6 +101,47 @@ def try_commit(table: OpenTable, change: Change, identity: Identity) -> int | No
     return version
 
 
+def metadata_of(table: OpenTable, schema: str, partition_columns: Sequence[str]) -> Action:
+    """Return the action that gives a table these columns and partitions, and leaves its name and properties."""
+    known = table.delta().metadata()
+    said: dict[str, Any] = {
+        "id": str(known.id),
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": schema,
+        "partitionColumns": list(partition_columns),
+        "configuration": dict(known.configuration),
+        "createdTime": known.created_time,
+    }
+    said |= {name: text for name in ("name", "description") if (text := getattr(known, name))}
+    return {"metaData": said}
+
+
+def protocol_of(table: OpenTable) -> Action:
+    """Return the protocol that a table's log asks for, as an action's content."""
+    found = table.delta().protocol()
+    said: Action = {"minReaderVersion": found.min_reader_version, "minWriterVersion": found.min_writer_version}
+    for key, features in (("readerFeatures", found.reader_features), ("writerFeatures", found.writer_features)):
+        if features:
+            said[key] = sorted(features)
+    return said
+
+
+def needed_protocol(known: Action, wanted: Action) -> Action | None:
+    """Return the protocol that knows what both do; None where the known one knows all that is wanted."""
+    names = ("readerFeatures", "writerFeatures")
+    if all(known[version] >= wanted[version] for version in ("minReaderVersion", "minWriterVersion")) and all(
+        set(wanted.get(name, ())) <= set(known.get(name, ())) for name in names
+    ):
+        return None
+    both: Action = {
+        version: max(known[version], wanted[version]) for version in ("minReaderVersion", "minWriterVersion")
+    }
+    for name in names:
+        if features := sorted({*known.get(name, ()), *wanted.get(name, ())}):
+            both[name] = features
+    return both
+
+
 def path_in_log(path: str) -> str:
     """Return a file's path as an action names it."""
     return quote(path, safe=_PLAIN)

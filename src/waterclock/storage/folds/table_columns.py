@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.storage.folds.versions import table_schema_of
-from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.open_tables import has_columns
 from waterclock.storage.slices.read import table_schema
 from waterclock.timelabel.label import TIMELABEL
 
@@ -35,7 +35,7 @@ def empty_schema(folder: str, table: Table) -> StructType:
     Needs a Spark session, which reads the declared types.
     Raises  E705 where the table has no batch yet and its columns have no declared types
     """
-    return table_schema(folder) if table_exists(folder) else state_schema(_declared(table), table)
+    return table_schema(folder) if has_columns(folder) else state_schema(_declared(table), table)
 
 
 def brought_schema(folder: str, table: Table) -> StructType:

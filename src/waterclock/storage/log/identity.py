@@ -14,6 +14,8 @@ _KILL = "kill"
 _UNKNOWN = "unknown"
 # the commits of nothing by which a new log goes on above the versions of one that was lost
 RECREATED = "recreate"
+# the commits by which a table is started over: one takes all that it has, the next gives it columns
+RESET = "reset"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from waterclock.storage.log.delta_log import (
     commit_identity,
     damaged_log,
     require_commits,
+    table_exists,
 )
 from waterclock.storage.log.identity import app_id
 from waterclock.storage.log.live_files import (
@@ -183,6 +184,19 @@ class OpenTable:
             del self._places[_place_of(file)]
         self._outside.discard(path)
         self._marked.discard(path)
+
+
+def is_bare(table: OpenTable) -> bool:
+    """Return whether a table has no columns: it was reset, and its first batch since will say which it has."""
+    return [field["name"] for field in json.loads(table.schema)["fields"]] == [TIMELABEL]
+
+
+def has_columns(folder: str) -> bool:
+    """Return whether a folder holds a table whose columns are known: it had a batch since it was created or reset."""
+    if not table_exists(folder):
+        return False
+    with opened(folder) as table:
+        return not is_bare(table)
 
 
 def _transactions_in(folder: str, version: int) -> set[str] | None:

@@ -128,7 +128,7 @@ def _known(records: Iterable[CommitRecord], known_at: datetime | None) -> tuple[
             continue
         is_whole = is_whole and not later
         slices = {label: path for label, path in record.slices.items() if label not in later}
-        known += [replace(record, slices=slices)] if slices else []
+        known += [replace(record, slices=slices)] if slices or record.begins_anew else []
     return known, is_whole
 
 

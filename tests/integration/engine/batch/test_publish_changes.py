@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described
 from waterclock.engine.batch import publish_changes
+from waterclock.engine.upkeep.rebuild import plan_rebuild, rebuild_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,3 +113,36 @@ def test_a_slice_that_is_gone_is_made_up_for_by_comparing(
     assert not outcome.failed, described(outcome)
     assert tiny.delivered("SELECT id, name FROM touched ORDER BY id") == [(1, "c"), (2, "b")]
     assert "out.touched" in ways["_compared"]
+
+
+def test_a_state_that_is_not_kept_any_more_is_made_up_for_by_delivering_all(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(FLOW.format(deletes="").replace("EXPECT id > 0 AS is_person", ""))
+    rows = [(number, "abc"[number - 1], 0, f"2020-01-{number:02d} 01:00:00") for number in (1, 2, 3)]
+    folder, copy = tmp_path / ".waterclock" / "tables" / "shop" / "people", tmp_path / "copy"
+    for number in (1, 2, 3):
+        tiny.source("people", COLUMNS, rows[:number])
+        assert not tiny.run(day(number + 1)).failed
+        if number == 2:
+            shutil.copytree(folder, copy)
+    shutil.rmtree(folder)
+    shutil.copytree(copy, folder)  # an older copy is put back
+    tiny.source("people", COLUMNS, [*rows[:2], (4, "d", 0, rows[2][3])])
+    assert {report.error.code for report in tiny.run(day(5)).failed if report.error} == {"E754"}
+    with tiny.opened() as work:
+        rebuild_table(work, "shop.people", plan_rebuild(work, ["shop.people"])["shop.people"])
+    for _ in range(2):  # what was lost is collected again, and then delivered
+        outcome = tiny.run(day(5))
+    assert not outcome.failed, described(outcome)
+    wanted = tiny.rows("SELECT id, name FROM shop.people ORDER BY id")
+    assert wanted == [(1, "a"), (2, "b"), (4, "d")]
+    assert tiny.delivered("SELECT id, name FROM touched ORDER BY id") == wanted
+    with tiny.ledger() as ledger:
+        newest = ledger.reads.newest("out.touched")
+        assert newest is not None
+        made = ledger.past.audit("out.touched", newest.label).current
+    assert made is not None
+    assert made.revision is not None
+    assert made.revision.source["is_whole"]

@@ -111,14 +111,23 @@ def test_a_table_that_is_as_its_slices_say_is_left_so(tiny: Tiny) -> None:
     assert first.version == second.version
 
 
-def test_a_declaration_that_needs_it_is_refused_until_it_is_rebuilt(tiny: Tiny) -> None:
+def test_a_declaration_that_needs_it_stops_its_table_and_readers_until_it_is_rebuilt(tiny: Tiny) -> None:
     tiny.declare(MERGED)
-    with pytest.raises(WaterclockError, match="would change what they mean") as refused:
-        tiny.run(day(4))
-    assert refused.value.code == "E405"
-    assert "waterclock rebuild shop.items" in str(refused.value.fix)
-    with tiny.opened() as work, pytest.raises(WaterclockError, match="would change"):
-        plan_rebuild(work, ["marts.latest"])
+    tiny.shop("INSERT INTO items VALUES (4, '2020-01-04 10:00:00', 40, 0)")
+    outcome = tiny.run(day(5))
+    [report] = outcome.failed
+    assert report.error is not None
+    assert (report.group.table, report.error.code) == ("shop.items", "E405")
+    assert "waterclock rebuild shop.items" in str(report.error.fix)
+    assert outcome.done == 1  # of shop.rows, which reads nothing of it
+    assert outcome.plan is not None
+    assert {(batch.table, str(batch.status)) for batch in outcome.plan.batches} == {
+        (name, "blocked") for name in ("shop.items", "marts.latest", "marts.days")
+    }
+    rebuild(tiny, "shop.items")
+    outcome = tiny.run(day(5))
+    assert not outcome.failed, described(outcome)
+    assert rows(tiny, "marts.latest") == [(3, 81)]
 
 
 def test_keys_or_a_time_that_older_rows_have_no_column_for_are_refused_before_anything_changes(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.ledgers import ZERO, Desk, day, flow, table
-from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Columns
 
@@ -73,27 +73,31 @@ def test_what_labels_mean_does_not_change_once_there_are_batches(at_desk: Desk, 
     assert isinstance(changed, type(table("a.x")))
     at_desk.apply(table("a.x"))
     at_desk.done("a.x", 0)
-    with pytest.raises(WaterclockError, match="rebuild") as refused:
-        at_desk.ledger.declared.apply(flow(changed, fingerprint="flow 2"), who="ann", now=ZERO, runner="here")
-    assert refused.value.code == "E405"
-    assert told in str(refused.value.why)
-    assert refused.value.where == "flow.dpl:1:1"
-    with pytest.raises(WaterclockError) as foreseen:
-        at_desk.ledger.declared.refuse_pending(flow(changed, fingerprint="flow 2"))
-    assert str(foreseen.value) == str(refused.value)
-    applied = at_desk.ledger.declared.applied()
-    assert applied is not None
-    assert applied.fingerprint == "flow 1"
+    before, of = at_desk.ledger.reads.table("a.x"), flow(changed, fingerprint="flow 2")
+    for _ in ("before it is applied", "after it"):
+        [refused] = at_desk.ledger.declared.refused_tables(of).values()
+        assert refused.code == "E405"
+        assert told in str(refused.why)
+        assert refused.where == "flow.dpl:1:1"
+        assert "waterclock reset a.x" in str(refused.fix)
+        assert ("waterclock rebuild" in str(refused.fix)) is not told.startswith("kind")
+        found = at_desk.ledger.reads.snapshot(of).of("a.x").refused
+        assert str(found) == str(refused)
+        at_desk.ledger.declared.apply(of, who="ann", now=ZERO, runner="here")
+        assert at_desk.ledger.reads.table("a.x") == before
+    at_desk.apply(table("a.x"), fingerprint="flow 3")
+    assert at_desk.ledger.declared.refused_tables(at_desk.flow) == {}
 
 
-def test_all_tables_that_need_a_rebuild_are_told_at_once(at_desk: Desk) -> None:
-    at_desk.apply(table("a.x"), table("a.y"))
+def test_a_table_that_needs_a_rebuild_stops_no_other(at_desk: Desk) -> None:
+    at_desk.apply(table("a.x"), table("a.y"), table("a.z"))
     at_desk.done("a.x", 0)
     at_desk.done("a.y", 0)
-    changed = flow(table("a.x", every="HOUR"), table("a.y", every="WEEK"), fingerprint="flow 2")
-    with pytest.raises(ProjectErrors) as refused:
-        at_desk.ledger.declared.apply(changed, who="ann", now=ZERO, runner="here")
-    assert [error.code for error in refused.value.errors] == ["E405", "E405"]
+    at_desk.apply(table("a.x", every="HOUR"), table("a.y", every="WEEK"), table("a.z", every="HOUR"), fingerprint="f 2")
+    assert list(at_desk.ledger.declared.refused_tables(at_desk.flow)) == ["a.x", "a.y"]
+    assert at_desk.ledger.reads.table("a.z").cadence == "HOUR"
+    facts = at_desk.ledger.reads.snapshot(at_desk.flow)
+    assert [name for name in ("a.x", "a.y", "a.z") if facts.of(name).refused] == ["a.x", "a.y"]
 
 
 def test_a_table_without_batches_may_change(at_desk: Desk) -> None:

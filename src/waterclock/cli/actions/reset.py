@@ -1,0 +1,71 @@
+"""Shows what a reset takes and what rests on it, asks, and starts the table over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from waterclock.cli.actions.confirm import confirm
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.theme import console
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.upkeep.reset import Resettable, prepare_reset, reset
+from waterclock.flow.choices import Kind
+from waterclock.operations.opening import one_table, open_project
+from waterclock.operations.words import count_words
+
+
+def started_over(folder: Path, env: str | None, which: str, why: str, *, yes: bool, is_json: bool) -> None:
+    """Report what a table holds and what reads it, ask, and start it over.
+
+    Raises  E515 for several tables, and as `prepare_reset`
+    """
+    project = open_project(folder, env)
+    name, _ = one_table(project.flow, which)
+    to = console(stderr=is_json)
+    with open_workplace(project) as work:
+        apply_flow(work, work.real_now())  # a table that was renamed is found under its new name
+        found = prepare_reset(work, name)
+        if found is not None:
+            for line in _lines(found):
+                to.print(line, soft_wrap=True)
+            confirm(f"Start {name} over?", yes=yes)
+            reset(work, found, why=why)
+    if is_json:
+        changed = (
+            [{"what": what, "from": old or None, "to": new or None} for what, old, new in found.changed]
+            if found
+            else []
+        )
+        print_json(
+            {
+                "table": name,
+                "labels": found.labels if found else 0,
+                "rows": found.rows if found else 0,
+                "changed": changed,
+                "readers": list(found.readers) if found else [],
+                "publishes": list(found.publishes) if found else [],
+                "why": why,
+            }
+        )
+    elif found is None:
+        to.print(f"{name} has no batches: there is nothing to reset")
+    else:
+        to.print(f"{name} is reset: `waterclock run` begins it as it is declared now")
+
+
+def _lines(found: Resettable) -> Iterator[str]:
+    name, kind = found.table.name, found.table.kind
+    labels, rows = count_words(found.labels, "label"), count_words(found.rows, "row")
+    if kind is Kind.PUBLISH:
+        yield f"{name} forgets {labels} that it delivered; its destination keeps them until they are delivered again"
+    else:
+        yield f"{name} shows nothing of {labels} and {rows} any more; their slices stay in its stage"
+    for what, old, new in found.changed:
+        yield f"  {what}: {old or 'none'} → {new or 'none'}"
+    if kind is Kind.COLLECT:
+        yield "  what its source has no more is not collected again; files in archive/ stay there"
+    if found.readers:
+        yield f"  read by {', '.join(found.readers)}: made again where what they read differs"
+    if found.publishes:
+        yield f"  delivered by {', '.join(found.publishes)}: the destination keeps what it has until the next delivery"

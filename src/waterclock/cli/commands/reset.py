@@ -1,0 +1,33 @@
+"""`waterclock reset`: start a table over, as it is declared now."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.completion import tables_from
+from waterclock.cli.options import HERE, AsJson, Env, ProjectDir, Yes
+
+One = Annotated[
+    str,
+    typer.Argument(metavar="TABLE", help="The table that begins again.", autocompletion=tables_from),
+]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; it is kept with your name.")]
+
+
+def reset(
+    which: One,
+    *,
+    why: Why = "",
+    project: ProjectDir = HERE,
+    env: Env = None,
+    yes: Yes = False,
+    json: AsJson = False,
+) -> None:
+    """Start a table over: it holds nothing then, and the next run makes all its batches as it is declared now."""
+    if "@" in which:
+        raise typer.BadParameter("a table is reset as a whole: leave its labels out", param_hint="TABLE")
+    from waterclock.cli.actions.reset import started_over
+
+    started_over(project, env, which, why, yes=yes, is_json=json)

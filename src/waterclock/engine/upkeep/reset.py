@@ -1,0 +1,118 @@
+"""Starts a table over: its log shows no row, the ledger knows no batch of it, and the next run begins it as declared.
+
+Nothing is deleted: the sealed slices stay in its stage as those of batches that were made again do, and what was known
+before the reset can still be queried. Three steps, each of which may be repeated: the table is paused, its log is
+emptied in one commit, and the ledger records it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.engine.batch.outside import keep_manifest
+from waterclock.engine.batch.takeover import take_over
+from waterclock.engine.ledger_export import export_ledger
+from waterclock.engine.left_claims import left_claims
+from waterclock.engine.upkeep.holding import refuse_beside_rebuild
+from waterclock.engine.workplace import Workplace
+from waterclock.faults import fault
+from waterclock.filesystem import at, is_folder
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Table
+from waterclock.ledger.read.signatures import Difference
+from waterclock.ledger.refused_rebuilds import cannot_follow
+from waterclock.ledger.write.resetting import Emptied
+from waterclock.storage.commit.pointers import kill
+from waterclock.storage.commit.rebuild import start_over
+from waterclock.storage.log.identity import RESET, Identity
+
+# where the content of what a table reads is the same by these, its rows are others
+_OTHER_ROWS = frozenset({"type", "mode", "keys"})
+
+
+@dataclass(frozen=True, slots=True)
+class Resettable:
+    """A table that can be reset: what it holds, what of its declaration changed, and what reads it.
+
+    `readers` are tables, `publishes` deliveries of it.
+    """
+
+    table: Table
+    labels: int
+    rows: int
+    changed: tuple[Difference, ...]
+    readers: tuple[str, ...]
+    publishes: tuple[str, ...]
+
+
+def prepare_reset(work: Workplace, name: str) -> Resettable | None:
+    """Return what a reset would take from a table; None where it has no batch. Claims that were left are settled.
+
+    Raises  E407 where a batch is running, E432 for a publish by label whose windows change, E644 while all tables are
+            made anew; what keeps a claim that was left from being settled
+    """
+    refuse_beside_rebuild(work, is_looking=True)
+    table, ledger = work.flow.tables[name], work.ledger
+    if not ledger.keeping.is_resettable(name):
+        return None
+    left = [claim for claim in left_claims(work) if claim.request.table == name]
+    for error in take_over(work, left).unsettled:
+        raise error
+    ledger.keeping.refuse_busy(name)
+    changed = tuple(ledger.keeping.differences(work.flow).get(name, ()))
+    if table.is_delivered_by_label and {what for what, _, _ in changed} & {"cadence", "zone"}:
+        why = "its destination keeps what was delivered by the old labels"
+        raise cannot_follow(name, changed, str(table.place), why=why, is_publish=True)
+    pieces = ledger.reads.slices(name, BEGINNING, FOREVER)
+    below = [each for each in work.flow.tables.values() if name in {read.table for read in each.reads} - {each.name}]
+    return Resettable(
+        table,
+        len(pieces),
+        sum(piece.rows for piece in pieces),
+        changed,
+        tuple(each.name for each in below if each.kind is not Kind.PUBLISH),
+        tuple(each.name for each in below if each.kind is Kind.PUBLISH),
+    )
+
+
+def reset(work: Workplace, found: Resettable, *, why: str) -> None:
+    """Start a table over, and export the ledger: of a table that was reset nothing else keeps who did so and why.
+
+    Raises  as `prepare_reset`: a batch may have begun, or a rebuild, while a user was asked
+    """
+    refuse_beside_rebuild(work)
+    table, keeping, who = found.table, work.ledger.keeping, work.settings.who
+    record = work.ledger.reads.table(table.name)
+    claim, before = keeping.begin_reset(table.name, who=who)
+    fault("reset.paused")
+    version = record.head_version
+    if table.kind is not Kind.PUBLISH and (version >= 0 or is_folder(at(work.folder(table), "_delta_log"))):
+        identity = Identity(work.flow.project, table.name, RESET, (), "", claim, table.fingerprint)
+        stamp = f"{work.real_now():%Y%m%dT%H%M%S%f}"
+        version = start_over(work.folder(table), identity, above=version, stamp=stamp)
+        if before is not None:  # it may only be asleep
+            kill(work.folder(table), before, project=work.flow.project)
+    fault("reset.emptied")
+    is_other = bool({what for what, _, _ in found.changed} & _OTHER_ROWS)
+    keeping.end_reset(
+        table,
+        Emptied(version, claim),
+        start=_start(table, record.start),
+        who=who,
+        why=why,
+        asked_again=(*found.publishes, *(found.readers if is_other else ())),
+    )
+    fault("reset.recorded")
+    work.forget_schemas(table.name)
+    if table.kind is not Kind.PUBLISH:
+        keep_manifest(work, table)
+    export_ledger(work.ledger, work.lake.root)
+
+
+def _start(table: Table, known: datetime | None) -> datetime | None:
+    """Return the START of a table that begins again: as declared, else its first window before, in today's windows."""
+    if table.start is not None or known is None:
+        return table.start
+    return table.cadence.floor(known)

@@ -1,0 +1,78 @@
+"""Compares declarations with tables that have batches: what only `rebuild` or `reset` may change of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from waterclock.batches.audit_trail import RESET
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Flow, Table
+from waterclock.ledger import refusals
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import AnyRow, batches, claim_labels, events, tables
+
+Difference = tuple[str, str, str]
+"""What of a table's declaration differs, what it was, and what it is now."""
+SIGNATURE = ("kind", "type", "mode", "cadence", "zone", "keys")
+
+_TABLES = sa.select(tables)
+# a request alone is no batch: no claim was made for it, and no user has decided how it is
+_HAS_DECIDED = sa.select(
+    sa.exists().where(batches.c.table_name == sa.bindparam("of"), batches.c.status.is_not(None)),
+)
+_NEWEST_CLAIM = sa.select(sa.func.max(claim_labels.c.claim)).where(claim_labels.c.table_name == sa.bindparam("of"))
+_LAST_RESET = (
+    sa.select(events.c.data)
+    .where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None), events.c.kind == RESET)
+    .order_by(events.c.id.desc())
+    .limit(1)
+)
+
+
+def refused_tables(database: Database, flow: Flow) -> dict[str, WaterclockError]:
+    """Return E405 for each table whose batches would mean something else by its declaration.
+
+    Such a table keeps what it has, and no batch of it or of its readers is made until it is rebuilt or reset.
+    """
+    with database.read() as connection:
+        rows = {row.name: row for row in connection.execute(_TABLES)}
+        return refused_among(connection, flow, rows)
+
+
+def refused_among(connection: sa.Connection, flow: Flow, rows: Mapping[str, AnyRow]) -> dict[str, WaterclockError]:
+    """Return the errors of `refused_tables`, where the ledger's rows of tables are known by name."""
+    found = {}
+    for name, table in flow.tables.items():
+        row = rows.get(name)
+        if row is not None and (differs := differs_from(row, table)) and has_batches(connection, name):
+            found[name] = refusals.needs_rebuild(name, differs, str(table.place))
+    return found
+
+
+def has_batches(connection: sa.Connection, table: str) -> bool:
+    """Return whether any batch of a table is known by more than a request; those before its last reset do not count."""
+    if connection.execute(_HAS_DECIDED, {"of": table}).scalar():
+        return True
+    newest = connection.execute(_NEWEST_CLAIM, {"of": table}).scalar()
+    reset = None if newest is None else connection.execute(_LAST_RESET, {"of": table}).first()
+    return newest is not None and (reset is None or newest > reset.data["claim"])
+
+
+def differs_from(row: AnyRow, table: Table) -> list[Difference]:
+    """Return how a declaration differs from the ledger's table in parts that only `rebuild` or `reset` may change."""
+    says: Mapping[str, str] = signature_of(table)
+    return [(what, getattr(row, what), says[what]) for what in SIGNATURE if getattr(row, what) != says[what]]
+
+
+def signature_of(table: Table) -> dict[str, str]:
+    """Return what only `rebuild` or `reset` may change of a table with batches, as the ledger writes it."""
+    return {
+        "kind": table.kind.value,
+        "type": table.type.value,
+        "mode": table.mode.value,
+        "cadence": str(table.cadence.period),
+        "zone": table.cadence.zone,
+        "keys": str(table.temporal) if table.temporal else ", ".join(table.keys),
+    }

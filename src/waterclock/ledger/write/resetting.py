@@ -1,0 +1,91 @@
+"""Starts a table over in the ledger: its batches are forgotten, its revisions and events stay.
+
+Between the two steps the table is paused, so that no batch is claimed while its log is emptied. A reset that is killed
+between them is finished by the next one of the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.batches.audit_trail import RESET
+from waterclock.flow.declarations import Table
+from waterclock.ledger import refusals
+from waterclock.ledger.read.signatures import differs_from, has_batches, signature_of
+from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.schema import AnyRow, tables
+from waterclock.ledger.write.emptying import ask_again, empty_table
+from waterclock.ledger.write.pauses import hold_for_reset, release_after_reset, reset_in
+from waterclock.ledger.write.rebuilding import refuse_rebuilding
+from waterclock.ledger.write.redeclare import REDECLARE, refuse_open
+
+_TABLES = sa.select(tables)
+_TABLE = _TABLES.where(tables.c.name == sa.bindparam("of"))
+_NAMES = sa.select(tables.c.name)
+_SET_START = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(start=sa.bindparam("at"))
+
+
+@dataclass(frozen=True, slots=True)
+class Emptied:
+    """The commit that took all files out of a table: its version, and the claim it bears."""
+
+    version: int
+    claim: int
+
+
+def is_resettable(database: Database, name: str) -> bool:
+    """Return whether a table has batches, or a reset of it was begun and not finished."""
+    with database.read() as connection:
+        row = connection.execute(_TABLE, {"of": name}).first()
+        return row is not None and (reset_in(row.paused_why)[1] is not None or has_batches(connection, name))
+
+
+def begin_reset(database: Database, name: str, *, who: str) -> tuple[int, int | None]:
+    """Pause a table until its reset is recorded, and return the number of a claim for its commit.
+
+    The second number is the claim of an earlier reset that did not end: it is taken over, and must never commit.
+    Raises  E407 where a batch is running, E412 for an unknown table, E644 while all tables are made anew
+    """
+    with database.write(claims=True) as write:
+        return write.last_claim, hold_for_reset(write, _row(write, name), write.last_claim, who=who)
+
+
+def end_reset(
+    database: Database,
+    table: Table,
+    emptied: Emptied,
+    *,
+    start: datetime | None,
+    who: str,
+    why: str = "",
+    asked_again: Iterable[str] = (),
+) -> None:
+    """Record that a table was emptied, and is what it is declared as now.
+
+    Its readers are due where what they read differs; all done batches of `asked_again` are made again.
+    Raises  as `begin_reset`, E411 where another reset of the table took this one over
+    """
+    version, claim = emptied.version, emptied.claim
+    with database.write() as write:
+        row = _row(write, table.name)
+        release_after_reset(write, row, claim, who=who)
+        changed = sorted(what for what, _, _ in differs_from(row, table))
+        empty_table(write, table.name, claim)
+        write.execute(REDECLARE, {"of": table.name, "version": version} | signature_of(table))
+        write.execute(_SET_START, {"of": table.name, "at": start})
+        ask_again(write, asked_again)
+        data = {"version": version, "claim": claim, "is_recut": True, "changed": changed, "why": why}
+        write.log(RESET, who=who, table=table.name, data=data)
+
+
+def _row(write: Write, name: str) -> AnyRow:
+    refuse_rebuilding(write, name)
+    refuse_open(write, name)
+    row = write.execute(_TABLE, {"of": name}).first()
+    if row is None:
+        raise refusals.unknown_table(name, write.execute(_NAMES).scalars())
+    return row
