@@ -436,7 +436,7 @@ ENGINE: Mapping[str, Code] = {
     ),
     "E758": Code(
         "a ledger that is older than its tables",
-        "A table has commits of batches whose claims the ledger does not know: an older copy of the ledger was put back. "
+        "A table has commits of batches whose claims the ledger does not know: an older copy of it was put back. "
         "Its answers would be those of then, and what was collected and delivered since would be so once more. Nothing "
         "of the table is claimed or read until the newer ledger is back, or `ledger rebuild --force` made one.",
     ),

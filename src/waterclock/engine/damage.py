@@ -215,8 +215,8 @@ def _older_ledger(work: Workplace, name: str, claims: frozenset[int]) -> Watercl
         where=f"{work.lake.location(name)}/_delta_log",
         why=f"the table has commits of claims that it does not know, the newest of claim {max(claims)}: "
         "an older copy of the ledger was put back",
-        fix="put the newer ledger back, or `waterclock ledger rebuild --force`: it keeps this one beside, and makes one "
-        "of the newest export and of what was committed since",
+        fix="put the newer ledger back, or `waterclock ledger rebuild --force`: it keeps this one beside, and makes "
+        "another of the newest export and of what was committed since",
     )
 
 

@@ -61,8 +61,8 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
         waits = (
             f"{count_words(due, 'batch', 'batches')} {'is' if due == 1 else 'are'} due" if due else "nothing is due yet"
         )
-        how = (Part("`waterclock run` makes what is due."),) if due else ()
-        return Verdict((Part(f"Nothing was made yet: {waits}."),), (*how, *pauses))
+        next_step = (Part("`waterclock run` makes what is due."),) if due else ()
+        return Verdict((Part(f"Nothing was made yet: {waits}."),), (*next_step, *pauses))
     late = [name for name in names if found[name].late is not None or found[name].gaps]
     if late:
         title = f"{_first(len(late), 'table')} of {number_words(len(names))} {'is' if len(late) == 1 else 'are'} late: "
