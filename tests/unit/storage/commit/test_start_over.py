@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,11 @@ def test_what_was_killed_before_stays_killed(tmp_path: Path) -> None:
 
 def test_a_reset_that_is_repeated_takes_nothing_more(tmp_path: Path) -> None:
     folder = filled(tmp_path)
-    assert [emptied(folder), emptied(folder, above=2)] == [2, 3]
+    assert [emptied(folder), emptied(folder, above=2)] == [2, 2]
+    assert start_over(folder, replace(BY, claim=10), above=2, stamp="now") == 3
+    kill(folder, 11)
+    with pytest.raises(Killed):
+        start_over(folder, replace(BY, claim=11), above=3, stamp="now")
 
 
 @pytest.mark.parametrize("harm", ["damaged", "older", "gone"])
