@@ -8,7 +8,7 @@ from types import MappingProxyType
 from markupsafe import Markup
 
 _INK, _SOFT, _EDGE, _GROUND = "#16202b", "#566372", "#c9d0d8", "#ffffff"
-_OK, _WARN, _FAIL, _RUN, _IDLE = "#1f8a70", "#b87700", "#a3123a", "#2f6fed", "#6f7b8b"
+_WARN, _FAIL, _RUN, _IDLE = "#b87700", "#a3123a", "#2f6fed", "#6f7b8b"
 _OK_QUIET = "#a1cec3"
 _MONO = {"font-family": "ui-monospace, 'DejaVu Sans Mono', monospace", "font-size": "12"}
 
