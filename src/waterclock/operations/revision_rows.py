@@ -142,7 +142,7 @@ def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], 
     if not parts:
         return (), []
     found = pa.concat_tables(parts, promote_options="permissive")
-    # what went through a sieve has a column of its own for what was set aside
+    # a slice that went through a sieve also has the column in which quarantined rows are noted
     names = tuple(name for name in found.column_names if name != TIMELABEL and not name.startswith(HIDDEN))
     values = [found.column(name).to_pylist() for name in names]
     return names, list(zip(*values, strict=True))

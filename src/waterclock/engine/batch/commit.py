@@ -149,9 +149,9 @@ def beside_damage(
 ) -> Result:
     """Return what `do` makes of the current slices of a MERGE or TEMPORAL table, without those damaged and made again.
 
-    A damaged slice is left out where it is of one of `labels`, which are replaced and of which `do` is told, or where
-    its label is asked to be made again: until then nobody reads the table there. Every other one stops the batch. Which
-    are damaged shows as they are read.
+    A damaged slice is left out where it is of one of `labels`, which are replaced (`do` is given whether one was), or
+    where its label is asked to be made again: until then the table is not read there. Every other one stops the batch.
+    Which are damaged shows as they are read.
     """
     lost: set[str] = set()
     while True:

@@ -81,7 +81,7 @@ def with_rows_seen_before(
 
 
 def _kept(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> list[DataFrame]:
-    """Return what slices hold, and what was set aside beside each."""
+    """Return the rows of slices, and those in quarantine beside each."""
     if not manifests:
         return []
     aside = [rows for it in manifests if (rows := rows_as_they_came(spark, folder, it)) is not None]

@@ -71,7 +71,8 @@ def look_back(work: Workplace, table: Table, group: Group, spark: Callable[[], S
     past = revisited(work.ledger, table, group)
     source = table.source
     if source is None or source.changed is None or group.is_made_of_kept:
-        return Look(past, is_exact=table.is_fold)  # rows of its slices are kept, so nobody may come between
+        # a fold keeps the rows of these slices: its claim is refused where another runner has changed one since
+        return Look(past, is_exact=table.is_fold)
     own = [batch.window for batch in group.batches]
     by = told_by(table, source)
     at = work.real_now()

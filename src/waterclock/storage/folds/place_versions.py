@@ -144,14 +144,15 @@ def _among(
 ) -> _Among | None:
     """Put slices among the others, without those that say what the table shows; None where all do."""
     new = {each.label: each for each in manifests}
-    for each in manifests_of(folder, [step for step in steps if step.label in new]):
+    known = manifests_of(folder, [step for step in steps if step.label in new])
+    for each in known:
         is_same = each.digest is not None and each.digest == new[each.label].digest
         if is_same and each.code == new[each.label].code:
             del new[each.label]
     if not new:
         return None
     placed = tuple(new.values())
-    old = manifests_of(folder, [step for step in steps if step.label in new])
+    old = [each for each in known if each.label in new]
     others = manifests_of(folder, [step for step in steps if step.label not in new])
     rivals = tuple(old) or (_one_before(others, placed[0]) if table.is_snapshot else ())
     # rows of both are told apart in snapshots: those of the one before do not come on top
