@@ -54,7 +54,7 @@ def _refused(said: ChangedSaid, by: BatchedSaid, capabilities: Capabilities | No
 def _of_fold(said: ChangedSaid, mode: ModeSaid) -> WaterclockError:
     return said.span.refuse(
         "E248",
-        f"a {mode.mode.name} table has no past windows to collect again",
-        why="it takes late rows into the batch's own label, where they are put in order by key",
+        f"a {mode.mode.name} table reads the whole LOOKBACK",
+        why="it compares the rows of each past window with those that it has",
         fix="leave CHANGED out",
     )
