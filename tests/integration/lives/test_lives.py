@@ -1,0 +1,28 @@
+"""Random lives of random flows on the real engine: each table holds what raw input and the documented rules say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.life.lives import lived, met_before
+from tests.life.oracle import Unexpected
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("seed", range(60))
+def test_a_life_holds_what_the_rules_say(seed: int, tmp_path: Path, spark: SparkSession) -> None:
+    found = ""
+    try:
+        lived(seed, tmp_path, spark, met_before(seed))
+    except Unexpected as error:
+        found = str(error)
+    if found:
+        pytest.fail(found, pytrace=False)

@@ -1,0 +1,97 @@
+"""Draws the flow of a life: tables with the parts that `check` takes there, of many drawings that with the most new pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import combinations
+from random import Random
+
+from tests.life.declarations import BY_LABEL, MODES, PARTS, Declared, Read, Refers
+
+CANDIDATES = 12
+Pair = tuple[str, str]
+Flow = dict[str, Declared]
+
+
+def drawn_flow(random: Random, met: Collection[Pair] = ()) -> Flow:
+    """Draw a flow; of some candidates the one whose declarations meet most that have not met yet."""
+    flows = [_flow(random) for _ in range(CANDIDATES)]
+    return max(flows, key=lambda flow: len(pairs_of(flow) - set(met)))
+
+
+def pairs_of(flow: Flow) -> set[Pair]:
+    """Return which two declarations meet: at one table, or at a table and one that it reads."""
+    met: set[Pair] = set()
+    for table in flow.values():
+        met |= {_pair(one, other) for one, other in combinations(sorted(table.words), 2)}
+        for parent in {read.table for read in table.reads} - {table.name}:
+            met |= {(f"reads {one}", other) for one in flow[parent].words for other in table.words}
+        if table.kind == "PUBLISH":
+            met |= {(f"publishes {one}", "PUBLISH") for one in flow[table.of].words}
+    return met
+
+
+def _pair(one: str, other: str) -> Pair:
+    return (one, other) if one < other else (other, one)
+
+
+def _flow(random: Random) -> Flow:
+    flow: Flow = {}
+    for number in range(random.choice((2, 2, 3))):
+        table = _collect(random, f"raw.c{number}", flow)
+        flow[table.name] = table
+    for number in range(random.choice((2, 3, 3, 4))):
+        table = _transform(random, f"made.t{number}", flow)
+        flow[table.name] = table
+    for number in range(random.choice((0, 1, 1))):
+        of = random.choice([*flow.values()])
+        flow[f"sent.p{number}"] = Declared("PUBLISH", f"sent.p{number}", of.mode, of=of.name)
+    return flow
+
+
+def _parts(random: Random, table: Declared) -> None:
+    for part in random.sample(PARTS, len(PARTS)):
+        if part.fits(table) and random.random() < 0.3:
+            table.parts.append(part.drawn(random))
+
+
+def _collect(random: Random, name: str, flow: Flow) -> Declared:
+    if random.random() < 0.15:
+        table = Declared("COLLECT", name, "REPLACE", is_snapshot=True)
+    else:
+        table = Declared("COLLECT", name, random.choice(MODES["COLLECT"]))
+    table.start = random.choice((1, 1, 2, 3))
+    _parts(random, table)
+    parents = [it.name for it in flow.values() if it.mode == "TEMPORAL"]
+    if parents and Refers.fits(table) and random.random() < 0.6:
+        table.parts.append(Refers(random.choice(parents)))
+    return table
+
+
+def _transform(random: Random, name: str, flow: Flow) -> Declared:
+    table = Declared("TRANSFORM", name, random.choice(MODES["TRANSFORM"]), groups=random.random() < 0.4)
+    if table.mode == "MERGE":
+        table.groups = True
+    reads = [_read(random, random.choice([*flow.values()]), is_first=True)]
+    if random.random() < 0.45:
+        reads.append(_read(random, random.choice([*flow.values()]), is_first=False))
+    if random.random() < 0.25:
+        reads.append(Read("PREVIOUS", name))
+    table.reads = tuple(dict.fromkeys(reads))
+    table.shapes = {it.name: it.mode for it in flow.values()} | {name: table.mode}
+    _parts(random, table)
+    return table
+
+
+def _read(random: Random, u: Declared, *, is_first: bool) -> Read:
+    kinds = ["PLAIN", "HISTORY", "PREVIOUS"]
+    if u.mode == "PARTITIONED":
+        kinds = ["PLAIN", "PLAIN", "HISTORY", "PREVIOUS", "PAST", "PAST", "UNTIL"]
+        if u.has(Refers) and is_first:
+            kinds += ["FLAT"] * 4
+    kind = random.choice(kinds)
+    days = {"PAST": random.choice((2, 3)), "UNTIL": 1}.get(kind, 0)
+    return Read(kind, u.name, days)
+
+
+__all__ = ["BY_LABEL", "Flow", "Pair", "drawn_flow", "pairs_of"]

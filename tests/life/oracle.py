@@ -1,0 +1,492 @@
+"""What a life's tables must hold: raw input and the documented rules alone, without planner, ledger or engine.
+
+Where the rules leave room (a batch that may run now or after what troubles its inputs; late rows that a held batch has
+read), the oracle offers all that is allowed, and takes what it sees. What it has taken holds from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+
+from tests.life.declarations import (
+    BY_LABEL,
+    DONE,
+    FAILED,
+    FOLDS,
+    HELD,
+    SKIPPED,
+    Changed,
+    ByTime,
+    Declared,
+    Deletes,
+    KeyPast,
+    Read,
+    Refers,
+    Report,
+)
+from tests.life.rows import Row, Rows, Slices, Version, in_effect, versions, winners
+
+TROUBLED = frozenset({HELD, FAILED})
+Inputs = tuple[tuple[str, int, Rows | tuple[Version, ...]], ...]
+YES, MAYBE, NO = 2, 1, 0
+"""Whether what is read is settled; MAYBE: rows are there, but the label was tried again in vain."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """Rows of a label, as they came and as they stayed, what it was made of, and by which code."""
+
+    stay: Rows
+    came: Rows
+    inputs: Inputs = ()
+    code: int = 0
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a label may have come to: its status, the rows that readers see (None: none yet), and what is held."""
+
+    status: str | None
+    shown: Made | None
+    held: Made | None = None
+    asked: str | None = None
+
+
+@dataclass
+class Book:
+    """What is known of a table's labels. `late`: windows whose late rows a held batch has read, see `Oracle.release`."""
+
+    status: dict[int, str] = field(default_factory=dict)
+    shown: dict[int, Made] = field(default_factory=dict)
+    held: dict[int, Made] = field(default_factory=dict)
+    asked: dict[int, str] = field(default_factory=dict)
+    late: dict[int, int] = field(default_factory=dict)
+
+    def option(self, label: int) -> Option:
+        return Option(self.status.get(label), self.shown.get(label), self.held.get(label), self.asked.get(label))
+
+    def take(self, label: int, option: Option) -> None:
+        for into, value in (
+            (self.status, option.status), (self.shown, option.shown),
+            (self.held, option.held), (self.asked, option.asked),
+        ):  # fmt: skip
+            if value is None:
+                into.pop(label, None)
+            else:
+                into[label] = value
+
+    def slices(self, first: int, last: int) -> Slices:
+        return {label: made.stay for label, made in sorted(self.shown.items()) if first <= label <= last}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the engine shows of a table: the status of each label, and its rows, by label or as a whole."""
+
+    status: Mapping[int, str]
+    rows: Mapping[int, Rows] | tuple[Row, ...] | tuple[Version, ...]
+
+
+class Unexpected(AssertionError):
+    """What is seen of a table is nothing that the rules allow."""
+
+
+@dataclass
+class Oracle:
+    """The tables of a life in topological order, its sources, and the day on which it is: earlier windows are due."""
+
+    tables: dict[str, Declared]
+    today: int = 1
+    source: dict[str, list[Row]] = field(default_factory=dict)
+    touched: dict[str, set[int]] = field(default_factory=dict)
+    """By source, the days of rows that were added or changed since the last look, as CHANGED BY finds them."""
+    books: dict[str, Book] = field(default_factory=dict)
+    starts: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.tables:
+            self.books.setdefault(name, Book())
+            self.source.setdefault(name, [])
+            self.touched.setdefault(name, set())
+
+    def start(self, name: str) -> int:
+        """Return the first label of a table."""
+        table = self.tables[name]
+        if table.kind == "COLLECT":
+            return table.start
+        return max(self.start(read.table) for read in self._reads(table) if read.table != name)
+
+    def due(self, name: str) -> range:
+        """Return the labels of a table that are due."""
+        behind = max((read.days for read in self.tables[name].reads if read.kind == "UNTIL"), default=0)
+        return range(self.start(name), self.today - behind)
+
+    def _reads(self, table: Declared) -> tuple[Read, ...]:
+        parents = tuple(
+            Read("PLAIN", part.parent)
+            for read in table.reads
+            if read.kind == "FLAT" and isinstance(part := self.tables[read.table].part(Refers), Refers)
+        )
+        key = table.part(KeyPast)
+        own = (Read("OWN", table.name, key.days),) if isinstance(key, KeyPast) else ()
+        return table.reads + parents + own
+
+    # a run
+
+    def options(self, name: str) -> dict[int, list[Option]]:
+        """Return what each due label of a table may have come to by a run of now, the likeliest first."""
+        table = self.tables[name]
+        if table.kind == "PUBLISH":
+            return {}
+        if table.is_snapshot:
+            return self._snapshot(table)
+        return self._collect(table) if table.kind == "COLLECT" else self._transform(table)
+
+    def take(self, name: str, options: Mapping[int, list[Option]], seen: Seen | None) -> None:
+        """Go on with what is seen of a table, or, where nothing is, with what is likeliest.
+
+        Raises  Unexpected where what is seen is nothing that is allowed
+        """
+        table, book = self.tables[name], self.books[name]
+        if seen is None:
+            for label, each in options.items():
+                book.take(label, each[0])
+            return
+        legal = {
+            label: [it for it in each if it.status == seen.status.get(label)] for label, each in options.items()
+        }
+        for label, each in legal.items():
+            if not each:
+                allowed = sorted({str(it.status) for it in options[label]})
+                raise Unexpected(f"{name}@{label} is {seen.status.get(label)}, not {' or '.join(allowed)}")
+        if table.mode in BY_LABEL and not table.is_snapshot:
+            assert isinstance(seen.rows, Mapping)
+            stray = set(seen.rows) - {*options, *book.shown}
+            if stray:
+                raise Unexpected(f"{name} has rows of {sorted(stray)}, which are no labels of it")
+            for label, each in legal.items():
+                rows = seen.rows.get(label, ())
+                fits = [it for it in each if (it.shown.stay if it.shown else ()) == rows]
+                if not fits:
+                    allowed = [it.shown.stay if it.shown else () for it in each]
+                    raise Unexpected(f"{name}@{label} has {_short(rows)}, allowed {' or '.join(map(_short, allowed))}")
+                book.take(label, fits[0])
+            return
+        before = {label: book.option(label) for label in options}
+        for chosen in product(*legal.values()):
+            for label, option in zip(legal, chosen, strict=True):
+                book.take(label, option)
+            if self.visible(name) == seen.rows:
+                return
+        allowed_now = self.visible(name)
+        for label, option in before.items():
+            book.take(label, option)
+        assert not isinstance(seen.rows, Mapping)
+        raise Unexpected(f"{name} has {_short(seen.rows)}, allowed for one {_short(allowed_now)}")
+
+    def visible(self, name: str) -> Rows | tuple[Version, ...] | dict[int, Rows]:
+        """Return what `SELECT * FROM name` gives: of tables by label the rows of each label."""
+        table, book = self.tables[name], self.books[name]
+        if table.mode in BY_LABEL and not table.is_snapshot:
+            return {label: rows for label, rows in book.slices(0, self.today).items() if rows}
+        if table.mode == "REPLACE" or table.is_snapshot:
+            return book.shown[max(book.shown)].stay if book.shown else ()
+        return self._fold(table, self.today)
+
+    def _fold(self, table: Declared, until: int) -> Rows | tuple[Version, ...]:
+        slices = self.books[table.name].slices(0, until)
+        if table.mode == "MERGE":
+            return winners(slices, until, by_time=table.has(ByTime), deletes=table.has(Deletes))
+        return versions(slices, until, deletes=table.has(Deletes))
+
+    def _judged(self, table: Declared, came: Rows, past: Slices, inputs: Inputs = ()) -> tuple[str, Made]:
+        stay = came
+        # the key is asked last: rows that another rule takes out have no say
+        for part in sorted(table.parts, key=lambda part: bool(part.of_key)):
+            stay = part.stay(stay, past)
+        made = Made(tuple(sorted(stay)), tuple(sorted(came)), inputs, table.code)
+        verdicts = {part.verdict(made.stay) for part in table.parts}
+        return next((it for it in (FAILED, HELD) if it in verdicts), DONE), made
+
+    def _outcome(self, status: str, made: Made, before: Option) -> Option:
+        """Return what a batch came to; of one that is refused the rows before stay."""
+        if status == DONE:
+            return Option(DONE, made)
+        return Option(status, before.shown, made if status == HELD else None)
+
+    # collects
+
+    def _collect(self, table: Declared) -> dict[int, list[Option]]:
+        book, found = self.books[table.name], {}
+        came: dict[int, Rows] = {}
+        for row in self.source[table.name]:
+            came[row.day] = (*came.get(row.day, ()), row)
+        is_behind = False  # an earlier label of a table in order is troubled
+        new: list[int] = []
+        for label in self.due(table.name):
+            before = book.option(label)
+            options = [before]
+            if before.status is None or before.asked in {"retry", "recollect"}:
+                made = self._outcome(*self._judged(table, came.get(label, ()), {}), before)
+                options = [made, before] if is_behind and before.status is None else [made]
+                if before.status is None or before.asked == "retry":
+                    new.append(label)
+                if made.status in TROUBLED and made.shown is None:
+                    is_behind = is_behind or table.is_sequential
+            elif before.asked == "recompute":
+                options = [Option(DONE, before.shown)]
+            elif before.asked == "release":
+                options = [Option(DONE, before.held)]
+            if before.status in TROUBLED and before.shown is None and options[0].status in TROUBLED:
+                is_behind = is_behind or table.is_sequential
+            found[label] = options
+        if table.lookback_days:
+            self._look_back(table, new, found, came)
+        return found
+
+    def _look_back(
+        self, table: Declared, new: Iterable[int], found: dict[int, list[Option]], came: Mapping[int, Rows]
+    ) -> None:
+        """Let windows before new batches be read again: of batches that are shown surely, of others not."""
+        book, days = self.books[table.name], table.lookback_days
+        surely: set[int] = set()
+        perhaps: set[int] = set()
+        for label in new:
+            reach = {window for window in range(label - days, label) if window in book.shown}
+            options = found[label]
+            if all(it.status == DONE for it in options):
+                surely |= reach
+            else:
+                perhaps |= reach
+        # asked for again for themselves, a batch looks back too
+        perhaps |= {
+            window
+            for label, asked in book.asked.items()
+            if asked == "recollect"
+            for window in range(label - days, label)
+            if window in book.shown
+        }
+        perhaps |= set(book.late)
+        for window in surely | perhaps:
+            before = book.option(window)
+            if before.status != DONE or before.asked:
+                continue
+            rows = self._read_again(table, before.shown, came.get(window, ()))
+            status, made = self._judged(table, rows, {})
+            again = self._outcome(status, made, before)
+            is_seen = not table.has(Changed) or window in self.touched[table.name]
+            found[window] = [again] if window in surely and is_seen else [before, again]
+        for window in [window for window in book.late if window in surely]:
+            del book.late[window]
+
+    @staticmethod
+    def _read_again(table: Declared, shown: Made | None, came: Rows) -> Rows:
+        """Return what a window holds that LOOKBACK reads again; folds keep rows that the source has replaced."""
+        if table.mode not in FOLDS or shown is None:
+            return came
+        known = {(row.k, row.at): row for row in shown.came}
+        return tuple((known | {(row.k, row.at): row for row in came}).values())
+
+    def _snapshot(self, table: Declared) -> dict[int, list[Option]]:
+        """Take the source as it is now, for the newest window alone."""
+        book, newest = self.books[table.name], self.today - 1
+        found = {label: [book.option(label)] for label in book.status}
+        if newest >= table.start and newest not in book.status:
+            _, made = self._judged(table, tuple(self.source[table.name]), {})
+            found[newest] = [Option(DONE, made)]
+        for label, asked in book.asked.items():
+            if asked == "recompute":
+                found[label] = [Option(DONE, book.shown[label])]
+        return found
+
+    # transforms
+
+    def _transform(self, table: Declared) -> dict[int, list[Option]]:
+        if table.mode == "REPLACE":
+            return self._replace(table)
+        book, found = self.books[table.name], {}
+        known = {label: book.option(label) for label in self.due(table.name)}
+        is_behind = False
+        for label, before in known.items():
+            found[label] = self._label(table, label, before, is_behind=is_behind)
+            book.take(label, found[label][0])  # what later labels read of their own past
+            if table.is_sequential and any(it.status in TROUBLED | {None} for it in found[label]):
+                is_behind = True
+        for label, before in known.items():
+            book.take(label, before)
+        return found
+
+    def _label(self, table: Declared, label: int, before: Option, *, is_behind: bool) -> list[Option]:
+        if before.status == SKIPPED:
+            return [before]
+        if before.asked == "release":
+            inputs, _, _ = self._inputs(table, label)
+            assert before.held is not None
+            shown = Option(DONE, before.held)
+            return [shown] if inputs == before.held.inputs else [Option(HELD, before.shown, before.held)]
+        is_new = before.status is None or before.asked == "retry"
+        if before.status in TROUBLED and not before.asked:
+            return [before]
+        inputs, settled, rows = self._inputs(table, label)
+        if settled == NO:
+            # what is made of what is not there is not made; made before, it may follow what else has changed, or wait
+            waits = Option(None if is_new else before.status, before.shown, before.held, before.asked)
+            return [waits] if is_new else [waits, *self._made_again(table, label, before, rows, inputs)]
+        if is_new:
+            made = self._outcome(*self._judged(table, rows, self._past(table, label), inputs), before)
+            waits = Option(None, before.shown, None, before.asked)
+            return [made, waits] if settled == MAYBE or is_behind else [made]
+        again = self._made_again(table, label, before, rows, inputs)
+        return again if settled == YES and not is_behind else [*again, before]
+
+    def _made_again(
+        self, table: Declared, label: int, before: Option, rows: Rows, inputs: Inputs
+    ) -> list[Option]:
+        assert before.shown is not None
+        judged = self._judged(table, rows, self._past(table, label), inputs)
+        again = self._outcome(*judged, before)
+        if before.asked == "recompute":
+            return [again]
+        if inputs == before.shown.inputs:
+            # the code may have changed: then slices that make no difference are seen in what it makes
+            return [before] if table.code == before.shown.code else [before, again]
+        return [before] if table.has(Report) else [again]
+
+    def _replace(self, table: Declared) -> dict[int, list[Option]]:
+        """Make the newest label; of older ones only what somebody reads counts, which is made of what is there."""
+        book, due = self.books[table.name], list(self.due(table.name))
+        found: dict[int, list[Option]] = {}
+        for label in due:
+            before = book.option(label)
+            inputs, settled, rows = self._inputs(table, label)
+            made = self._outcome(*self._judged(table, rows, {}, inputs), before)
+            if label != due[-1]:
+                found[label] = [before, made] if settled else [before]
+            elif settled == YES:
+                same = before.shown is not None and before.shown.inputs == inputs and not before.asked
+                found[label] = ([before] if same and table.code == before.shown.code else [before, made]) if (
+                    before.shown is not None and same
+                ) else [made]
+            else:
+                found[label] = [before, made] if settled == MAYBE or before.shown else [before]
+        return found
+
+    def _past(self, table: Declared, label: int) -> Slices:
+        part = table.part(KeyPast)
+        if not isinstance(part, KeyPast):
+            return {}
+        return self.books[table.name].slices(max(label + 1 - part.days, self.start(table.name)), label - 1)
+
+    def _inputs(self, table: Declared, label: int) -> tuple[Inputs, int, Rows]:
+        """Return what a label reads, how far that is settled, and what its query makes of it."""
+        inputs: list[tuple[str, int, Rows | tuple[Version, ...]]] = []
+        settled, read_rows = YES, []
+        for read in self._reads(table):
+            pieces, sure = self._read(table, read, label)
+            settled = min(settled, sure)
+            inputs += [(f"{read.kind} {read.table}", of, rows) for of, rows in pieces]
+            if read.kind != "OWN" and read in table.reads:
+                flat = [Row(*row[:3]) for _, rows in pieces for row in rows]
+                read_rows.append(self._flat(read, flat, label) if read.kind == "FLAT" else tuple(flat))
+        first, *more = read_rows
+        return tuple(inputs), settled, table.made_of(first, tuple(more))
+
+    def _flat(self, read: Read, rows: Iterable[Row], label: int) -> Rows:
+        part = self.tables[read.table].part(Refers)
+        assert isinstance(part, Refers)
+        parents = self._fold(self.tables[part.parent], label)
+        found = []
+        for row in rows:
+            parent = in_effect((it for it in parents if isinstance(it, Version)), row.k, row.at)
+            found.append(Row(row.k, row.v + (parent.v if parent else 0), row.at))
+        return tuple(found)
+
+    def _read(
+        self, reader: Declared, read: Read, label: int
+    ) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
+        """Return what a reference means at a label: pieces by label, or one state; and whether they are settled."""
+        u = self.tables[read.table]
+        start = self.start(u.name)
+        if read.kind == "OWN":
+            return self._labels(u, max(label + 1 - read.days, start), label - 1)
+        if u.mode in BY_LABEL and not u.is_snapshot:
+            is_regular = u.mode == "APPEND"
+            first, last = {
+                "PLAIN": (start if is_regular else label, label),
+                "FLAT": (label, label),
+                "HISTORY": (start, label),
+                "PREVIOUS": (start if is_regular else label - 1, label - 1),
+                "PAST": (label + 1 - read.days, label),
+                "UNTIL": (label - read.days, label + read.days),
+            }[read.kind]
+            return self._labels(u, max(first, start), last)
+        del reader
+        at = label - 1 if read.kind == "PREVIOUS" else label
+        if at < start:
+            return [], YES
+        return self._state(u, at)
+
+    def _labels(self, u: Declared, first: int, last: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
+        book = self.books[u.name]
+        settled = min((self._settled(u, label) for label in range(first, last + 1)), default=YES)
+        return list(book.slices(first, last).items()), settled
+
+    def _settled(self, u: Declared, label: int) -> int:
+        option = self.books[u.name].option(label)
+        if option.status in {DONE, SKIPPED} and not option.asked:
+            return YES
+        return MAYBE if option.shown is not None or option.status == SKIPPED else NO
+
+    def _state(self, u: Declared, at: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
+        book = self.books[u.name]
+        if u.is_snapshot:
+            stands = min((label for label in book.shown if label >= at), default=None)
+            return ([(0, book.shown[stands].stay)], YES) if stands is not None else ([], NO)
+        if u.mode == "REPLACE":
+            inputs, settled, rows = self._inputs(u, at)
+            made = book.shown.get(at)
+            if made is not None and made.inputs == inputs:
+                return [(0, made.stay)], settled
+            return [(0, self._judged(u, rows, {}, inputs)[1].stay)], settled
+        settled = min((self._settled(u, label) for label in range(self.start(u.name), at + 1)), default=YES)
+        return [(0, self._fold(u, at))], settled
+
+    # what people do
+
+    def ask(self, name: str, label: int, verb: str) -> None:
+        """Ask for a label: `recompute`, `recollect`, `retry`, `release`."""
+        book = self.books[name]
+        book.asked[label] = verb
+        if verb == "retry":
+            book.held.pop(label, None)
+            if book.status.get(label) == SKIPPED:
+                book.status.pop(label)
+
+    def skip(self, name: str, label: int) -> None:
+        book = self.books[name]
+        book.status[label] = SKIPPED
+        book.held.pop(label, None)
+        book.asked.pop(label, None)
+
+    def released(self, name: str, label: int) -> None:
+        """After a release late rows that the batch had read come by the next batch's LOOKBACK, or by themselves."""
+        table, book = self.tables[name], self.books[name]
+        for window in range(label - table.lookback_days, label):
+            if window in book.shown:
+                book.late[window] = label
+
+    def troubles(self) -> list[tuple[str, int, str]]:
+        """Return the labels that wait for somebody."""
+        return [
+            (name, label, status)
+            for name, book in self.books.items()
+            for label, status in sorted(book.status.items())
+            if status in TROUBLED
+        ]
+
+
+def _short(rows: Iterable[object]) -> str:
+    text = ", ".join(str(tuple(it)) if isinstance(it, tuple) else str(it) for it in rows)
+    return f"[{text[:600]}]"

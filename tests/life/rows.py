@@ -1,0 +1,92 @@
+"""Rows of a life, and what tables make of them: plain Python, from the documented rules alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
+DAY = 24 * 60
+OPEN_END = 1 << 40
+"""The minute at which a version ends that has no end."""
+
+
+class Row(NamedTuple):
+    """A row of every table of a life. `at`: minutes since the first of January 2020; `gone`: the row is a delete."""
+
+    k: int
+    v: int
+    at: int
+    gone: int = 0
+
+    @property
+    def day(self) -> int:
+        """The day of January 2020 in whose window the row lies by its time."""
+        return self.at // DAY + 1
+
+
+class Version(NamedTuple):
+    """What a TEMPORAL table shows: a key said `v` from the minute `at` up to the minute `until`."""
+
+    k: int
+    v: int
+    at: int
+    until: int
+
+
+Rows = tuple[Row, ...]
+Slices = dict[int, Rows]
+
+
+def instant(at: int) -> datetime:
+    """Return the instant of a minute."""
+    return EPOCH + timedelta(minutes=at)
+
+
+def minute(at: datetime) -> int:
+    """Return the minute of an instant; of an open end the one that stands for it."""
+    if at.year > 9000:
+        return OPEN_END
+    return round((at.replace(tzinfo=UTC) - EPOCH) / timedelta(minutes=1))
+
+
+def winners(slices: Slices, until: int, *, by_time: bool, deletes: bool) -> Rows:
+    """Return the state of a MERGE table at the end of a day: of each key the last row, unless it is a delete."""
+    last: dict[int, tuple[tuple[int, ...], Row]] = {}
+    for label in sorted(slices):
+        for row in slices[label] if label <= until else ():
+            rank = (row.at, label) if by_time else (label,)
+            if row.k not in last or rank >= last[row.k][0]:
+                last[row.k] = (rank, row)
+    return tuple(sorted(row for _, row in last.values() if not (deletes and row.gone)))
+
+
+def versions(slices: Slices, until: int, *, deletes: bool) -> tuple[Version, ...]:
+    """Return the versions of a TEMPORAL table at the end of a day: a row that says nothing new makes none."""
+    told: dict[int, dict[int, tuple[tuple[int, int], Row]]] = defaultdict(dict)
+    for label in sorted(slices):
+        for row in slices[label] if label <= until else ():
+            rank = (label, row.v)
+            if row.at not in told[row.k] or rank >= told[row.k][row.at][0]:
+                told[row.k][row.at] = (rank, row)
+    made: list[Version] = []
+    for key in sorted(told):
+        open_: Row | None = None
+        for at in sorted(told[key]):
+            row = told[key][at][1]
+            is_end = bool(deletes and row.gone)
+            if open_ is not None and (is_end or row.v != open_.v):
+                made.append(Version(key, open_.v, open_.at, at))
+                open_ = None
+            if open_ is None and not is_end:
+                open_ = row
+        if open_ is not None:
+            made.append(Version(key, open_.v, open_.at, OPEN_END))
+    return tuple(made)
+
+
+def in_effect(of: Iterable[Version], key: int, at: int) -> Version | None:
+    """Return the version of a key that held at a minute."""
+    return next((it for it in of if it.k == key and it.at <= at < it.until), None)
