@@ -37,6 +37,14 @@ class Read:
         return f"{self.kind}({self.table}{span})"
 
 
+@dataclass(frozen=True)
+class Known:
+    """What a part's rule goes by besides rows: the label, and the keys of the tables that are referred to."""
+
+    label: int
+    keys: frozenset[int] = frozenset()
+
+
 class Part:
     """One declaration of a table. `needs` decides where it is legal; the rest is text, and the rule."""
 
@@ -68,9 +76,14 @@ class Part:
         """What stands behind BY DATA TIME."""
         return ""
 
-    def stay(self, rows: Rows, past: Slices) -> Rows:
-        """Return the rows that it lets stay; `past`: the table's own slices before."""
-        del past
+    @property
+    def column(self) -> str:
+        """Further columns."""
+        return ""
+
+    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
+        """Return the rows that it lets stay; `past`: the table's own slices before; `at`: what else it goes by."""
+        del past, at
         return rows
 
     def verdict(self, rows: Rows) -> str:
@@ -89,8 +102,8 @@ class Quarantine(Part):
     def clause(self) -> str:
         return "EXPECT v % 10 <> 3 AS no_three ELSE QUARANTINE"
 
-    def stay(self, rows: Rows, past: Slices) -> Rows:
-        del past
+    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
+        del past, at
         return tuple(row for row in rows if row.v % 10 != 3)
 
 
@@ -104,8 +117,8 @@ class Drop(Part):
     def clause(self) -> str:
         return "EXPECT v % 10 <> 4 AS no_four ELSE DROP"
 
-    def stay(self, rows: Rows, past: Slices) -> Rows:
-        del past
+    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
+        del past, at
         return tuple(row for row in rows if row.v % 10 != 4)
 
 
@@ -157,10 +170,10 @@ class KeyOnce(Part):
 
     @property
     def of_key(self) -> str:
-        return "KEY ORDER BY at ELSE DROP"
+        return "KEY ORDER BY (at, v) ELSE DROP"
 
-    def stay(self, rows: Rows, past: Slices) -> Rows:
-        del past
+    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
+        del past, at
         return _last_of_each(rows)
 
 
@@ -181,9 +194,10 @@ class KeyPast(Part):
 
     @property
     def of_key(self) -> str:
-        return f"KEY PAST {self.days} DAYS ORDER BY at ELSE DROP"
+        return f"KEY PAST {self.days} DAYS ORDER BY (at, v) ELSE DROP"
 
-    def stay(self, rows: Rows, past: Slices) -> Rows:
+    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
+        del at
         known = {row.k for each in past.values() for row in each}
         return _last_of_each(tuple(row for row in rows if row.k not in known))
 
@@ -191,7 +205,7 @@ class KeyPast(Part):
 def _last_of_each(rows: Rows) -> Rows:
     last: dict[int, Row] = {}
     for row in rows:
-        if row.k not in last or row.at >= last[row.k].at:
+        if row.k not in last or (row.at, row.v) >= (last[row.k].at, last[row.k].v):
             last[row.k] = row
     return tuple(sorted(last.values()))
 
@@ -300,8 +314,55 @@ class Refers(Part):
         return f"REFERENCES {self.parent} ROLE p AT at"
 
 
+@dataclass(frozen=True)
+class Demands(Part):
+    """Rows whose key is not in another table are dropped."""
+
+    parent: str = ""
+    word = "REFERENCES ELSE DROP"
+
+    @classmethod
+    def fits(cls, of: Declared) -> bool:
+        return of.kind == "TRANSFORM" and of.mode in BY_LABEL
+
+    @property
+    def of_key(self) -> str:
+        return f"REFERENCES {self.parent} ELSE DROP"
+
+    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
+        del past
+        return tuple(row for row in rows if row.k in at.keys)
+
+
+@dataclass(frozen=True)
+class Retire(Part):
+    """A column ends on a day; until then rows bring it, or it is computed."""
+
+    day: int = 5
+    word = "RETIRE AS"
+
+    @classmethod
+    def fits(cls, of: Declared) -> bool:
+        return of.kind == "COLLECT" and of.mode in BY_LABEL and not of.is_snapshot
+
+    @classmethod
+    def drawn(cls, random: Random) -> Part:
+        return cls(random.choice((3, 5, 7)))
+
+    @property
+    def column(self) -> str:
+        return f", old BIGINT AS (v * 2) RETIRE '2020-01-{self.day:02d}'"
+
+    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
+        del past
+        if at.label >= self.day:
+            return tuple(row._replace(old=None) for row in rows)
+        return tuple(row if row.old is not None else row._replace(old=row.v * 2) for row in rows)
+
+
 PARTS: tuple[type[Part], ...] = (
     Quarantine, Drop, Hold, Fail, KeyOnce, KeyPast, Lookback, Changed, Report, Sequential, Deletes, ByTime,
+    Retire,
 )  # fmt: skip
 """What is drawn by chance; REFERENCES is drawn where a parent is there."""
 READS = ("PLAIN", "PAST", "HISTORY", "PREVIOUS", "UNTIL", "FLAT")
@@ -326,6 +387,9 @@ class Declared:
     start: int = 1
     was: str = ""
     of: str = ""
+    origin: str = ""
+    odd: tuple[Read, ...] = ()
+    """What labels of odd days read, where the table chooses by its label."""
 
     def has(self, *kinds: type[Part]) -> bool:
         return any(isinstance(part, kinds) for part in self.parts)
@@ -340,7 +404,7 @@ class Declared:
 
     @property
     def is_sequential(self) -> bool:
-        own = any(read.table == self.name for read in self.reads)
+        own = any(read.table == self.name for read in self.all_reads)
         return own or self.mode in FOLDS or self.has(Sequential, KeyPast)
 
     @property
@@ -348,9 +412,17 @@ class Declared:
         """All that the table declares, for the count of pairs."""
         kind = {"COLLECT": "snapshot" if self.is_snapshot else "BY DATA TIME", "PUBLISH": "PUBLISH"}
         first = {kind.get(self.kind, "TRANSFORM"), f"{self.mode} table"}
-        own = {"PREVIOUS of itself" for read in self.reads if read.table == self.name}
-        reads = {read.word for read in self.reads if read.table != self.name}
+        own = {"PREVIOUS of itself" for read in self.all_reads if read.table == self.name}
+        reads = {read.word for read in self.all_reads if read.table != self.name} | ({"WHEN"} if self.odd else set())
         return frozenset(first | own | reads | {part.word for part in self.parts})
+
+    @property
+    def all_reads(self) -> tuple[Read, ...]:
+        return tuple(dict.fromkeys(self.reads + self.odd))
+
+    def reads_at(self, label: int) -> tuple[Read, ...]:
+        """Return what the query of a label reads."""
+        return self.odd if self.odd and label % 2 else self.reads
 
     # its DPL
 
@@ -363,7 +435,8 @@ class Declared:
         key = " ".join(part.of_key for part in self.parts if part.of_key)
         if self.mode in FOLDS:
             key = f"KEY {key}"
-        return f"(k BIGINT {key}, v BIGINT, at TIMESTAMP{', gone BIGINT' if gone else ''})"
+        more = "".join(part.column for part in self.parts)
+        return f"(k BIGINT {key}, v BIGINT, at TIMESTAMP{', gone BIGINT' if gone else ''}{more})"
 
     def _mode(self) -> str:
         text = {"PARTITIONED": "", "REPLACE": "", "TEMPORAL": "TEMPORAL AT at"}.get(self.mode, self.mode)
@@ -388,7 +461,7 @@ class Declared:
         type_ = "PARTITIONED " if self.mode == "PARTITIONED" else ""
         return (
             f"TRANSFORM {self.name} {type_}{self._columns(gone=False)} {self._mode()} {self._clauses()}{self._was()} "
-            f"AS {self.query};"
+            f"{self._queries()};"
         )
 
     def _publish(self) -> str:
@@ -399,7 +472,7 @@ class Declared:
 
     @property
     def source(self) -> str:
-        return self.name.partition(".")[2]
+        return (self.origin or self.name).partition(".")[2]
 
     shapes: dict[str, str] = field(default_factory=dict)
     """The mode of each table that is read, to know the name of its time."""
@@ -409,10 +482,14 @@ class Declared:
         v = "v + coalesce(v_p, 0) AS v" if read.kind == "FLAT" else "v"
         return f"(SELECT k, {v}, {at} AS at FROM {read.sql})"
 
-    @property
-    def query(self) -> str:
-        """Rows of the first read, with the sum of each further one of the same key."""
-        first, *more = self.reads
+    def _queries(self) -> str:
+        if not self.odd:
+            return f"AS {self._query(self.reads)}"
+        return f"WHEN day(WINDOW_START()) % 2 = 0 AS {self._query(self.reads)} ELSE AS {self._query(self.odd)}"
+
+    def _query(self, reads: tuple[Read, ...]) -> str:
+        """Return a query of the rows of the first read, with the sum of each further one of the same key."""
+        first, *more = reads
         value = "sum(a.v)" if self.groups else "a.v"
         for number, _ in enumerate(more):
             of = f"coalesce(b{number}.v, 0)"

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from itertools import combinations
 from random import Random
 
-from tests.life.declarations import BY_LABEL, MODES, PARTS, Declared, Read, Refers
+from tests.life.declarations import FOLDS, MODES, PARTS, Declared, Demands, Read, Refers, Retire
 
 CANDIDATES = 12
 Pair = tuple[str, str]
@@ -24,7 +24,7 @@ def pairs_of(flow: Flow) -> set[Pair]:
     met: set[Pair] = set()
     for table in flow.values():
         met |= {_pair(one, other) for one, other in combinations(sorted(table.words), 2)}
-        for parent in {read.table for read in table.reads} - {table.name}:
+        for parent in {read.table for read in table.all_reads} - {table.name}:
             met |= {(f"reads {one}", other) for one in flow[parent].words for other in table.words}
         if table.kind == "PUBLISH":
             met |= {(f"publishes {one}", "PUBLISH") for one in flow[table.of].words}
@@ -63,7 +63,8 @@ def _collect(random: Random, name: str, flow: Flow) -> Declared:
     table.start = random.choice((1, 1, 2, 3))
     _parts(random, table)
     parents = [it.name for it in flow.values() if it.mode == "TEMPORAL"]
-    if parents and Refers.fits(table) and random.random() < 0.6:
+    # FLAT reads all columns: what ends would live on
+    if parents and Refers.fits(table) and not table.has(Retire) and random.random() < 0.6:
         table.parts.append(Refers(random.choice(parents)))
     return table
 
@@ -72,15 +73,26 @@ def _transform(random: Random, name: str, flow: Flow) -> Declared:
     table = Declared("TRANSFORM", name, random.choice(MODES["TRANSFORM"]), groups=random.random() < 0.4)
     if table.mode == "MERGE":
         table.groups = True
+    table.reads = _reads(random, name, flow)
+    if random.random() < 0.2:
+        odd = _reads(random, name, flow)
+        if not any(read.kind == "UNTIL" for read in table.reads + odd):
+            table.odd = odd
+    table.shapes = {it.name: it.mode for it in flow.values()} | {name: table.mode}
+    _parts(random, table)
+    keyed = [it.name for it in flow.values() if it.mode in FOLDS]
+    if keyed and Demands.fits(table) and random.random() < 0.3:
+        table.parts.append(Demands(random.choice(keyed)))
+    return table
+
+
+def _reads(random: Random, name: str, flow: Flow) -> tuple[Read, ...]:
     reads = [_read(random, random.choice([*flow.values()]), is_first=True)]
     if random.random() < 0.45:
         reads.append(_read(random, random.choice([*flow.values()]), is_first=False))
     if random.random() < 0.25:
         reads.append(Read("PREVIOUS", name))
-    table.reads = tuple(dict.fromkeys(reads))
-    table.shapes = {it.name: it.mode for it in flow.values()} | {name: table.mode}
-    _parts(random, table)
-    return table
+    return tuple(dict.fromkeys(reads))
 
 
 def _read(random: Random, u: Declared, *, is_first: bool) -> Read:
@@ -94,4 +106,3 @@ def _read(random: Random, u: Declared, *, is_first: bool) -> Read:
     return Read(kind, u.name, days)
 
 
-__all__ = ["BY_LABEL", "Flow", "Pair", "drawn_flow", "pairs_of"]

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tests.life.declarations import BY_LABEL, DONE, FOLDS, HELD, Declared, Fail, Hold
+from tests.life.declarations import BY_LABEL, DONE, FOLDS, HELD, Declared, Demands, Read, Refers, Report, Retire
 from tests.life.drawing import Flow, Pair, drawn_flow, pairs_of
-from tests.life.oracle import TROUBLED, Oracle, Seen, Unexpected
+from tests.life.oracle import Book, Oracle, Seen, Unexpected
 from tests.life.rows import DAY, Row, Version, instant, minute
 from tests.tiny import Tiny, day, described
 from waterclock.engine.query.query import query
+from waterclock.engine.query.ticks import AsOf
+from waterclock.engine.run_settings import RunSettings
+from waterclock.engine.upkeep.rebuild_all import rebuild_all
+from waterclock.engine.upkeep.reset import prepare_reset, reset
 from waterclock.errors import WaterclockError
+from waterclock.faults import striking
+from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +35,23 @@ if TYPE_CHECKING:
 LABELS = {label_of(day(number)): number for number in range(1, 32)}
 STEPS = 9
 LAST_DAY = 12
+LEASE = 2.0
+
+
+class Struck(Exception):
+    """What a life lets fail: worded as a passing reason, so that the run tries again."""
+
+
+@dataclass
+class Strike:
+    """Lets a run fail once, at the nth of the steps that it passes."""
+
+    after: int
+
+    def __call__(self, point: str) -> None:
+        self.after -= 1
+        if self.after == 0:
+            raise Struck(f"{point} is temporarily unavailable")
 
 
 @dataclass
@@ -42,10 +68,24 @@ class World:
         """Make a source what it is now; `seen`: by a row's time, when it was changed last."""
         columns = "k INTEGER, v INTEGER, at TEXT, gone INTEGER, seen TEXT"
         told = [(row.k, row.v, f"{instant(row.at):%F %T}", row.gone, seen[row.at]) for row in rows]
-        self.tiny.source(name.partition(".")[2], columns, told)
+        if rows and rows[0].old is not None:
+            columns, told = columns + ", old INTEGER", [(*it, row.old) for it, row in zip(told, rows, strict=True)]
+        self.tiny.source(self.flow[name].source, columns, told)
 
-    def run(self, today: int, only: list[str] | None) -> Any:
-        return self.tiny.run(day(today), only=only) if only else self.tiny.run(day(today))
+    def run(self, today: int, strike: Strike | None, *, runners: int = 1) -> Any:
+        """Run what is due; after a strike until nothing is left that another run does."""
+        if runners > 1:
+            with ThreadPoolExecutor(runners) as pool:
+                list(pool.map(lambda _: self.tiny.run(day(today)), range(runners)))
+        if strike is not None:
+            with striking(strike):
+                self.tiny.run(day(today))
+        for _ in range(20):
+            outcome = self.tiny.run(day(today))
+            if not self.tiny.open_claims() and not (outcome.plan and outcome.plan.groups):
+                break
+            time.sleep(LEASE / 2)
+        return outcome
 
     def seen(self) -> dict[str, Seen]:
         """Look at all tables."""
@@ -61,21 +101,29 @@ class World:
             }
 
     @staticmethod
-    def _rows(work: Any, table: Declared) -> Any:
+    def _rows(work: Any, table: Declared, as_of: AsOf | None = None) -> Any:
         gone = "gone" if table.kind == "COLLECT" else "0"
+        old = "old" if table.has(Retire) else "CAST(NULL AS BIGINT)"
         if table.mode == "TEMPORAL":
-            found = query(work, f"SELECT k, v, rec_eff_time, rec_exp_time FROM {table.name}", limit=10_000).rows
+            found = query(work, f"SELECT k, v, rec_eff_time, rec_exp_time FROM {table.name}", limit=10_000, as_of=as_of).rows
             made = [Version(k, v, minute(at), minute(until)) for k, v, at, until in found]
             return tuple(sorted(made, key=lambda it: (it.k, it.at)))
         is_by_label = table.mode in BY_LABEL and not table.is_snapshot
         label = "timelabel" if is_by_label else "''"
-        rows = query(work, f"SELECT {label}, k, v, at, {gone} FROM {table.name}", limit=10_000).rows
+        rows = query(work, f"SELECT {label}, k, v, at, {gone}, {old} FROM {table.name}", limit=10_000, as_of=as_of).rows
         if not is_by_label:
-            return tuple(sorted(Row(k, v, minute(at), gone) for _, k, v, at, gone in rows))
-        found = {}
-        for label, k, v, at, gone in rows:
-            found.setdefault(LABELS[label], []).append(Row(k, v, minute(at), gone))
+            return tuple(sorted(Row(k, v, minute(at), *more) for _, k, v, at, *more in rows))
+        found: dict[int, list[Row]] = {}
+        for label, k, v, at, *more in rows:
+            found.setdefault(LABELS[label], []).append(Row(k, v, minute(at), *more))
         return {label: tuple(sorted(each)) for label, each in found.items()}
+
+    def as_of(self, tick: int) -> dict[str, Any]:
+        """Ask all tables that keep their past as of a tick."""
+        with self.tiny.opened() as work:
+            moment = AsOf(tick=label_of(day(tick)))
+            tables = [it for it in self.flow.values() if it.kind != "PUBLISH" and it.mode != "REPLACE"]
+            return {table.name: self._rows(work, table, moment) for table in tables}
 
     def delivered(self, name: str) -> list[tuple[int, int]]:
         table = name.partition(".")[2]
@@ -98,12 +146,17 @@ class Life:
     story: list[str] = field(default_factory=list)
     changed: dict[str, dict[int, str]] = field(default_factory=dict)
     pairs: set[Pair] = field(default_factory=set)
+    brings_old: dict[str, bool] = field(default_factory=dict)
+    paused: set[str] = field(default_factory=set)
+    is_past_whole: bool = True
+    """Whether what the past held is what is there now up to a day: nothing was left as it was on purpose."""
 
     def __post_init__(self) -> None:
         self.flow = drawn_flow(self.random, self.met)
-        self.oracle = Oracle({name: it for name, it in self.flow.items()}, today=self.random.choice((3, 4)))
+        self.oracle = Oracle(dict(self.flow), today=self.random.choice((3, 4)))
         self.pairs = pairs_of(self.flow)
         self.changed = {name: {} for name in self.flow}
+        self.brings_old = {name: True for name, it in self.flow.items() if it.has(Retire) and self.random.random() < 0.5}
 
     @property
     def sources(self) -> list[str]:
@@ -122,10 +175,11 @@ class Life:
     # what happens
 
     def step(self) -> None:
-        happening = self.random.choice(
-            (self.advance, self.advance, self.late, self.correct, self.decide, self.ask, self.code, self.begin_earlier)
-        )
-        happening()
+        happenings = (
+            self.advance, self.late, self.correct, self.decide, self.ask, self.code, self.begin_earlier,
+            self.pause, self.rename, self.reset,
+        )  # fmt: skip
+        self.random.choices(happenings, (3, 2, 2, 3, 2, 1, 2, 1, 1, 1))[0]()
         if self.random.random() < 0.8:
             self.run()
 
@@ -138,6 +192,7 @@ class Life:
 
     def _put(self, name: str, row: Row) -> None:
         rows = self.oracle.source[name]
+        row = row._replace(old=row.v + 1000 if self.brings_old.get(name) else None)
         rows[:] = [it for it in rows if it.at != row.at] + [row]
         self.oracle.touched[name].add(row.day)
         self.changed[name][row.at] = f"{instant(self.oracle.today * DAY - DAY):%F} 00:{len(self.changed[name]) % 60:02d}:00"
@@ -218,6 +273,64 @@ class Life:
         self.flow[name].code += 1
         self._say(name, "code changed")
 
+    def pause(self) -> None:
+        """Pause a table, or resume it."""
+        name = self.random.choice([*self.flow])
+        verb = "resume" if name in self.paused else "pause"
+        self._say(name, verb)
+        self.paused ^= {name}
+        if self.world is not None:
+            with self.world.tiny.ledger() as ledger:
+                if verb == "pause":
+                    ledger.decisions.pause_tables([name], who="ann", why="repairs")
+                else:
+                    ledger.decisions.resume_tables([name], who="ann")
+
+    def rename(self) -> None:
+        """Give a table another name, in what reads it too."""
+        if any(table.was for table in self.flow.values()) or self.paused:
+            return
+        old = self.random.choice([name for name, table in self.flow.items() if table.kind != "PUBLISH"])
+        new = f"{old}x"
+        self._say(old, "renamed")
+        flow = {}
+        for name, table in self.flow.items():
+            table.reads = tuple(replace(it, table=new) if it.table == old else it for it in table.reads)
+            table.odd = tuple(replace(it, table=new) if it.table == old else it for it in table.odd)
+            table.parts = [
+                replace(it, parent=new) if isinstance(it, Refers | Demands) and it.parent == old else it
+                for it in table.parts
+            ]
+            table.shapes = {new if it == old else it: mode for it, mode in table.shapes.items()}
+            table.of = new if table.of == old else table.of
+            flow[new if name == old else name] = table
+        renamed = flow[new]
+        renamed.name, renamed.was, renamed.origin = new, old, renamed.origin or old
+        self.flow.clear()
+        self.flow.update(flow)
+        for known in (self.oracle.tables, self.oracle.books, self.oracle.source, self.oracle.touched, self.changed):
+            _rename(known, old, new)
+        _rename(self.brings_old, old, new)
+        self.oracle.renamed(old, new)
+        self.run()
+        renamed.was = ""
+
+    def reset(self) -> None:
+        """Start a table over."""
+        names = [name for name, table in self.flow.items() if table.kind != "PUBLISH" and name not in self.paused]
+        name = self.random.choice(names)
+        if not self.oracle.books[name].status:
+            return
+        self._say(name, "reset")
+        self.oracle.books[name] = Book()
+        self.is_past_whole = False
+        if self.world is not None:
+            self.world.declare()
+            with self.world.tiny.opened() as work:
+                found = prepare_reset(work, name)
+                if found is not None:
+                    reset(work, found, why="over")
+
     def begin_earlier(self) -> None:
         """Move START of a collect back."""
         names = [name for name in self.sources if self.flow[name].start > 1 and not self.flow[name].is_snapshot]
@@ -234,17 +347,28 @@ class Life:
     # runs
 
     def run(self, *, is_last: bool = False) -> None:
-        self.story.append(f"run on day {self.oracle.today}")
+        strike = Strike(self.random.randint(1, 40)) if self.random.random() < 0.25 else None
+        runners = 2 if self.random.random() < 0.15 else 1
+        self.story.append(
+            f"run on day {self.oracle.today}"
+            + (f", struck at step {strike.after}" if strike else "") + (", two runners" if runners > 1 else "")
+        )
+        if strike or runners > 1:
+            what = "op struck" if strike else "op two runners"
+            self.pairs |= {(what, word) for table in self.flow.values() for word in table.words}
         seen = None
         outcome = None
         if self.world is not None:
             self.world.declare()
             for name in self.sources:
                 self.world.fill(name, self.oracle.source[name], self.changed[name])
-            outcome = self.world.run(self.oracle.today, None)
+            outcome = self.world.run(self.oracle.today, strike, runners=runners)
             seen = self.world.seen()
         for name in self.flow:
             if self.flow[name].kind == "PUBLISH":
+                continue
+            if name in self.paused:
+                self.oracle.stand_still(name)
                 continue
             released = [label for label, verb in self.oracle.books[name].asked.items() if verb == "release"]
             options = self.oracle.options(name)
@@ -258,7 +382,7 @@ class Life:
     def _hold(self, outcome: Any, *, is_last: bool) -> None:
         """Hold what a run says of itself, and what was delivered, against the tables."""
         assert self.world is not None
-        if self.oracle.troubles():
+        if self.oracle.troubles() or self.paused:
             return
         assert not outcome.failed, described(outcome)
         for name, table in self.flow.items():
@@ -270,11 +394,19 @@ class Life:
                     raise Unexpected(f"{name} delivered {self.world.delivered(name)}, not {expected}")
         if is_last:
             assert outcome.plan is not None
-            if outcome.plan.batches:
-                raise Unexpected(f"still due: {outcome.plan.batches}")
+            left = [batch for batch in outcome.plan.batches if batch.status is not Status.WAITING]
+            if left:  # what waits is behind UNTIL, whose slices are not due
+                raise Unexpected(f"still due: {left}")
 
     def settle(self) -> None:
-        """Decide of all that waits for somebody, and run until nothing is left."""
+        """Resume, decide of all that waits for somebody, and run until nothing is left."""
+        for name in sorted(self.paused):
+            self.paused.discard(name)
+            self._say(name, "resume")
+            if self.world is not None:
+                with self.world.tiny.ledger() as ledger:
+                    ledger.decisions.resume_tables([name], who="ann")
+        self.run()
         for _ in range(12):
             troubles = self.oracle.troubles()
             for name, label, status in troubles:
@@ -283,7 +415,47 @@ class Life:
                 break
             self.run()
         self.advance()
-        self.run(is_last=not self.oracle.troubles())
+        is_calm = not self.oracle.troubles()
+        self.run(is_last=is_calm)
+        if not self.oracle.troubles() and is_calm:
+            self.ask_the_past()
+            self.rebuild_all()
+
+    def ask_the_past(self) -> None:
+        """Ask as of an earlier tick, where all tables agree with what they are made of."""
+        if self.world is None or not self.is_past_whole or any(it.has(Report) for it in self.flow.values()):
+            return
+        first = max(self.oracle.start(name) for name in self.flow if self.flow[name].kind != "PUBLISH")
+        last = min(self.oracle.due(name).stop for name in self.flow if self.flow[name].kind != "PUBLISH")
+        if first + 1 < last:
+            tick = self.random.randrange(first + 1, last)
+            self.story.append(f"asked as of day {tick}")
+            for name, rows in self.world.as_of(tick).items():
+                expected = self.oracle.visible(name, tick - 1)
+                if rows != expected:
+                    raise Unexpected(f"as of day {tick} {name} has {rows}, not {expected}")
+
+    def rebuild_all(self) -> None:
+        """Make all tables anew of what was collected: what is made of today's code and inputs stays as it is."""
+        self.story.append("rebuild --all")
+        for table in self.flow.values():
+            if table.kind == "TRANSFORM":
+                for label, status in self.oracle.books[table.name].status.items():
+                    if status == DONE:
+                        self.oracle.books[table.name].asked[label] = "recompute"
+        seen = None
+        if self.world is not None:
+            with self.world.tiny.opened() as work:
+                try:
+                    rebuild_all(work, day(self.oracle.today))
+                except WaterclockError as error:
+                    if error.code != "E433":
+                        raise
+                    return
+            seen = self.world.seen()
+        for name, table in self.flow.items():
+            if table.kind != "PUBLISH":
+                self.oracle.take(name, self.oracle.options(name), seen[name] if seen else None)
 
     def told(self) -> str:
         """Return the flow and all that happened, to find out why it failed."""
@@ -297,12 +469,20 @@ def lived(seed: int, root: Path | None = None, spark: SparkSession | None = None
     """
     life = Life(Random(seed), met)
     if root is not None and spark is not None:
-        life.world = World(Tiny(root, spark), life.flow)
+        settings = RunSettings(threads=2, attempts=3, retry_wait=0.01, lease=LEASE, who="a life")
+        life.world = World(Tiny(root, spark, settings=settings), life.flow)
     try:
         life.live()
     except (AssertionError, WaterclockError) as error:
         raise Unexpected(f"seed {seed}: {error}\n{life.told()}") from error
     return life
+
+
+def _rename(known: dict[str, Any], old: str, new: str) -> None:
+    """Give what is known of a table its new name, in its place."""
+    items = [(new if name == old else name, it) for name, it in known.items()]
+    known.clear()
+    known.update(items)
 
 
 @cache

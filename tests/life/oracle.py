@@ -7,7 +7,7 @@ read), the oracle offers all that is allowed, and takes what it sees. What it ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from tests.life.declarations import (
@@ -21,7 +21,9 @@ from tests.life.declarations import (
     ByTime,
     Declared,
     Deletes,
+    Demands,
     KeyPast,
+    Known,
     Read,
     Refers,
     Report,
@@ -116,22 +118,31 @@ class Oracle:
         table = self.tables[name]
         if table.kind == "COLLECT":
             return table.start
-        return max(self.start(read.table) for read in self._reads(table) if read.table != name)
+        starts = [
+            max((self.start(read.table) for read in self._reads(table, at) if read.table != name), default=1)
+            for at in (0, 1)
+        ]
+        # the first label from which on all that the query of each label reads is there
+        late = [label for label in range(1, max(starts) + 1) if label < starts[label % 2]]
+        return max(late) + 1 if late else 1
 
     def due(self, name: str) -> range:
         """Return the labels of a table that are due."""
-        behind = max((read.days for read in self.tables[name].reads if read.kind == "UNTIL"), default=0)
+        behind = max((read.days for read in self.tables[name].all_reads if read.kind == "UNTIL"), default=0)
         return range(self.start(name), self.today - behind)
 
-    def _reads(self, table: Declared) -> tuple[Read, ...]:
+    def _reads(self, table: Declared, label: int) -> tuple[Read, ...]:
+        reads = table.reads_at(label)
         parents = tuple(
             Read("PLAIN", part.parent)
-            for read in table.reads
+            for read in reads
             if read.kind == "FLAT" and isinstance(part := self.tables[read.table].part(Refers), Refers)
         )
         key = table.part(KeyPast)
         own = (Read("OWN", table.name, key.days),) if isinstance(key, KeyPast) else ()
-        return table.reads + parents + own
+        demand = table.part(Demands)
+        asked = (Read("PLAIN", demand.parent),) if isinstance(demand, Demands) else ()
+        return reads + parents + own + asked
 
     # a run
 
@@ -170,8 +181,8 @@ class Oracle:
                 rows = seen.rows.get(label, ())
                 fits = [it for it in each if (it.shown.stay if it.shown else ()) == rows]
                 if not fits:
-                    allowed = [it.shown.stay if it.shown else () for it in each]
-                    raise Unexpected(f"{name}@{label} has {_short(rows)}, allowed {' or '.join(map(_short, allowed))}")
+                    allowed = " or\n  ".join(map(_told, each))
+                    raise Unexpected(f"{name}@{label} has {_short(rows)}, allowed\n  {allowed}\nbefore {book.option(label)}")
                 book.take(label, fits[0])
             return
         before = {label: book.option(label) for label in options}
@@ -186,14 +197,25 @@ class Oracle:
         assert not isinstance(seen.rows, Mapping)
         raise Unexpected(f"{name} has {_short(seen.rows)}, allowed for one {_short(allowed_now)}")
 
-    def visible(self, name: str) -> Rows | tuple[Version, ...] | dict[int, Rows]:
+    def renamed(self, old: str, new: str) -> None:
+        """Follow a table's new name in what others were made of."""
+        for book in self.books.values():
+            for kept in (book.shown, book.held):
+                for label, made in kept.items():
+                    inputs = tuple((_other_name(read, old, new), of, rows) for read, of, rows in made.inputs)
+                    kept[label] = replace(made, inputs=inputs)
+
+    def stand_still(self, name: str) -> None:
+        """Know of a paused table that no batch of it runs; what was asked of it stays."""
+
+    def visible(self, name: str, until: int = 1 << 20) -> Rows | tuple[Version, ...] | dict[int, Rows]:
         """Return what `SELECT * FROM name` gives: of tables by label the rows of each label."""
         table, book = self.tables[name], self.books[name]
         if table.mode in BY_LABEL and not table.is_snapshot:
-            return {label: rows for label, rows in book.slices(0, self.today).items() if rows}
+            return {label: rows for label, rows in book.slices(0, until).items() if rows}
         if table.mode == "REPLACE" or table.is_snapshot:
             return book.shown[max(book.shown)].stay if book.shown else ()
-        return self._fold(table, self.today)
+        return self._fold(table, until)
 
     def _fold(self, table: Declared, until: int) -> Rows | tuple[Version, ...]:
         slices = self.books[table.name].slices(0, until)
@@ -201,14 +223,25 @@ class Oracle:
             return winners(slices, until, by_time=table.has(ByTime), deletes=table.has(Deletes))
         return versions(slices, until, deletes=table.has(Deletes))
 
-    def _judged(self, table: Declared, came: Rows, past: Slices, inputs: Inputs = ()) -> tuple[str, Made]:
-        stay = came
+    def _judged(
+        self, table: Declared, label: int, came: Rows, past: Slices, inputs: Inputs = ()
+    ) -> tuple[str, Made]:
+        stay, known = came, Known(label, self._keys(table, label))
         # the key is asked last: rows that another rule takes out have no say
         for part in sorted(table.parts, key=lambda part: bool(part.of_key)):
-            stay = part.stay(stay, past)
+            stay = part.stay(stay, past, known)
         made = Made(tuple(sorted(stay)), tuple(sorted(came)), inputs, table.code)
         verdicts = {part.verdict(made.stay) for part in table.parts}
+        if table.mode == "MERGE" and not table.has(ByTime) and len({row.k for row in made.stay}) < len(made.stay):
+            verdicts.add(FAILED)  # of two rows of a key none is the last
         return next((it for it in (FAILED, HELD) if it in verdicts), DONE), made
+
+    def _keys(self, table: Declared, label: int) -> frozenset[int]:
+        demand = table.part(Demands)
+        if not isinstance(demand, Demands):
+            return frozenset()
+        pieces, _ = self._read(table, Read("PLAIN", demand.parent), label)
+        return frozenset(row.k for _, rows in pieces for row in rows)
 
     def _outcome(self, status: str, made: Made, before: Option) -> Option:
         """Return what a batch came to; of one that is refused the rows before stay."""
@@ -229,7 +262,7 @@ class Oracle:
             before = book.option(label)
             options = [before]
             if before.status is None or before.asked in {"retry", "recollect"}:
-                made = self._outcome(*self._judged(table, came.get(label, ()), {}), before)
+                made = self._outcome(*self._judged(table, label, came.get(label, ()), {}), before)
                 options = [made, before] if is_behind and before.status is None else [made]
                 if before.status is None or before.asked == "retry":
                     new.append(label)
@@ -274,7 +307,7 @@ class Oracle:
             if before.status != DONE or before.asked:
                 continue
             rows = self._read_again(table, before.shown, came.get(window, ()))
-            status, made = self._judged(table, rows, {})
+            status, made = self._judged(table, window, rows, {})
             again = self._outcome(status, made, before)
             is_seen = not table.has(Changed) or window in self.touched[table.name]
             found[window] = [again] if window in surely and is_seen else [before, again]
@@ -294,7 +327,7 @@ class Oracle:
         book, newest = self.books[table.name], self.today - 1
         found = {label: [book.option(label)] for label in book.status}
         if newest >= table.start and newest not in book.status:
-            _, made = self._judged(table, tuple(self.source[table.name]), {})
+            _, made = self._judged(table, newest, tuple(self.source[table.name]), {})
             found[newest] = [Option(DONE, made)]
         for label, asked in book.asked.items():
             if asked == "recompute":
@@ -335,7 +368,7 @@ class Oracle:
             waits = Option(None if is_new else before.status, before.shown, before.held, before.asked)
             return [waits] if is_new else [waits, *self._made_again(table, label, before, rows, inputs)]
         if is_new:
-            made = self._outcome(*self._judged(table, rows, self._past(table, label), inputs), before)
+            made = self._outcome(*self._judged(table, label, rows, self._past(table, label), inputs), before)
             waits = Option(None, before.shown, None, before.asked)
             return [made, waits] if settled == MAYBE or is_behind else [made]
         again = self._made_again(table, label, before, rows, inputs)
@@ -345,7 +378,7 @@ class Oracle:
         self, table: Declared, label: int, before: Option, rows: Rows, inputs: Inputs
     ) -> list[Option]:
         assert before.shown is not None
-        judged = self._judged(table, rows, self._past(table, label), inputs)
+        judged = self._judged(table, label, rows, self._past(table, label), inputs)
         again = self._outcome(*judged, before)
         if before.asked == "recompute":
             return [again]
@@ -361,7 +394,7 @@ class Oracle:
         for label in due:
             before = book.option(label)
             inputs, settled, rows = self._inputs(table, label)
-            made = self._outcome(*self._judged(table, rows, {}, inputs), before)
+            made = self._outcome(*self._judged(table, label, rows, {}, inputs), before)
             if label != due[-1]:
                 found[label] = [before, made] if settled else [before]
             elif settled == YES:
@@ -383,11 +416,12 @@ class Oracle:
         """Return what a label reads, how far that is settled, and what its query makes of it."""
         inputs: list[tuple[str, int, Rows | tuple[Version, ...]]] = []
         settled, read_rows = YES, []
-        for read in self._reads(table):
+        own = table.reads_at(label)
+        for place, read in enumerate(self._reads(table, label)):
             pieces, sure = self._read(table, read, label)
             settled = min(settled, sure)
             inputs += [(f"{read.kind} {read.table}", of, rows) for of, rows in pieces]
-            if read.kind != "OWN" and read in table.reads:
+            if place < len(own):
                 flat = [Row(*row[:3]) for _, rows in pieces for row in rows]
                 read_rows.append(self._flat(read, flat, label) if read.kind == "FLAT" else tuple(flat))
         first, *more = read_rows
@@ -449,7 +483,7 @@ class Oracle:
             made = book.shown.get(at)
             if made is not None and made.inputs == inputs:
                 return [(0, made.stay)], settled
-            return [(0, self._judged(u, rows, {}, inputs)[1].stay)], settled
+            return [(0, self._judged(u, at, rows, {}, inputs)[1].stay)], settled
         settled = min((self._settled(u, label) for label in range(self.start(u.name), at + 1)), default=YES)
         return [(0, self._fold(u, at))], settled
 
@@ -458,11 +492,12 @@ class Oracle:
     def ask(self, name: str, label: int, verb: str) -> None:
         """Ask for a label: `recompute`, `recollect`, `retry`, `release`."""
         book = self.books[name]
-        book.asked[label] = verb
         if verb == "retry":
             book.held.pop(label, None)
-            if book.status.get(label) == SKIPPED:
+            if label not in book.shown:
                 book.status.pop(label)
+                return
+        book.asked[label] = verb
 
     def skip(self, name: str, label: int) -> None:
         book = self.books[name]
@@ -485,6 +520,19 @@ class Oracle:
             for label, status in sorted(book.status.items())
             if status in TROUBLED
         ]
+
+
+def _other_name(read: str, old: str, new: str) -> str:
+    kind, name = read.split(" ")
+    return f"{kind} {new if name == old else name}"
+
+
+def _told(option: Option) -> str:
+    if option.shown is None:
+        return "no rows"
+    of = option.shown
+    read = "".join(f"\n    {read} {label or ''} {_short(rows)}" for read, label, rows in of.inputs)
+    return f"{_short(of.stay)}, code {of.code}, made of{read}"
 
 
 def _short(rows: Iterable[object]) -> str:

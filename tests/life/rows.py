@@ -14,12 +14,16 @@ OPEN_END = 1 << 40
 
 
 class Row(NamedTuple):
-    """A row of every table of a life. `at`: minutes since the first of January 2020; `gone`: the row is a delete."""
+    """A row of every table of a life. `at`: minutes since the first of January 2020; `gone`: the row is a delete.
+
+    `old`: the column that may retire, where a table has it.
+    """
 
     k: int
     v: int
     at: int
     gone: int = 0
+    old: int | None = None
 
     @property
     def day(self) -> int:
