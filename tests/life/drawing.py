@@ -6,7 +6,7 @@ from collections.abc import Collection
 from itertools import combinations
 from random import Random
 
-from tests.life.declarations import FOLDS, MODES, PARTS, Declared, Demands, Read, Refers, Retire
+from tests.life.declarations import MODES, PARTS, ByTime, Declared, Demands, Hold, Read, Refers, Retire
 
 CANDIDATES = 12
 Pair = tuple[str, str]
@@ -62,6 +62,9 @@ def _collect(random: Random, name: str, flow: Flow) -> Declared:
         table = Declared("COLLECT", name, random.choice(MODES["COLLECT"]))
     table.start = random.choice((1, 1, 2, 3))
     _parts(random, table)
+    if table.mode == "MERGE" and not table.has(ByTime):
+        # a batch with two rows of a key is refused once it is released
+        table.parts = [part for part in table.parts if not isinstance(part, Hold)]
     parents = [it.name for it in flow.values() if it.mode == "TEMPORAL"]
     # FLAT reads all columns: what ends would live on
     if parents and Refers.fits(table) and not table.has(Retire) and random.random() < 0.6:
@@ -80,7 +83,7 @@ def _transform(random: Random, name: str, flow: Flow) -> Declared:
             table.odd = odd
     table.shapes = {it.name: it.mode for it in flow.values()} | {name: table.mode}
     _parts(random, table)
-    keyed = [it.name for it in flow.values() if it.mode in FOLDS]
+    keyed = [it.name for it in flow.values() if it.mode == "MERGE"]
     if keyed and Demands.fits(table) and random.random() < 0.3:
         table.parts.append(Demands(random.choice(keyed)))
     return table

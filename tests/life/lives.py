@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from tests.life.declarations import BY_LABEL, DONE, FOLDS, HELD, Declared, Demands, Read, Refers, Report, Retire
 from tests.life.drawing import Flow, Pair, drawn_flow, pairs_of
 from tests.life.oracle import Book, Oracle, Seen, Unexpected
-from tests.life.rows import DAY, Row, Version, instant, minute
+from tests.life.rows import DAY, Row, Rows, Version, instant, minute
 from tests.tiny import Tiny, day, described
+from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import AsOf
 from waterclock.engine.run_settings import RunSettings
@@ -26,8 +27,11 @@ from waterclock.engine.upkeep.reset import prepare_reset, reset
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.planner.plan import Status
+from waterclock.storage.slices.manifest import read_manifest
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
+
+import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,10 +99,25 @@ class World:
                 if row["status"] and row["table"] in status:
                     status[row["table"]][LABELS[row["timelabel"]]] = row["status"]
             return {
-                name: Seen(status[name], self._rows(work, table))
+                name: Seen(status[name], self._rows(work, table), self._slices(work, table))
                 for name, table in self.flow.items()
                 if table.kind != "PUBLISH"
             }
+
+    @staticmethod
+    def _slices(work: Any, table: Declared) -> dict[int, Rows]:
+        """Return the raw rows of each label of a MERGE or TEMPORAL table."""
+        if table.mode not in FOLDS:
+            return {}
+        folder, found = work.folder(table), {}
+        for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER):
+            rows = [
+                Row(row["k"], row["v"], minute(row["at"]), row.get("gone") or 0)
+                for file in read_manifest(folder, piece.slice_path).files
+                for row in pq.read_table(Path(folder, file.path)).to_pylist()
+            ]
+            found[LABELS[label_of(piece.label)]] = tuple(sorted(rows))
+        return found
 
     @staticmethod
     def _rows(work: Any, table: Declared, as_of: AsOf | None = None) -> Any:
@@ -439,7 +458,9 @@ class Life:
         """Make all tables anew of what was collected: what is made of today's code and inputs stays as it is."""
         self.story.append("rebuild --all")
         for table in self.flow.values():
-            if table.kind == "TRANSFORM":
+            if table.mode == "REPLACE" and not table.is_snapshot and table.kind == "TRANSFORM":
+                self.oracle.books[table.name].shown.clear()  # its states are made where they are read
+            elif table.kind == "TRANSFORM":
                 for label, status in self.oracle.books[table.name].status.items():
                     if status == DONE:
                         self.oracle.books[table.name].asked[label] = "recompute"

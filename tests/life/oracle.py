@@ -85,10 +85,14 @@ class Book:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the engine shows of a table: the status of each label, and its rows, by label or as a whole."""
+    """What the engine shows of a table: the status of each label, and its rows, by label or as a whole.
+
+    `slices`: of MERGE and TEMPORAL tables what is sealed for each label.
+    """
 
     status: Mapping[int, str]
     rows: Mapping[int, Rows] | tuple[Row, ...] | tuple[Version, ...]
+    slices: Mapping[int, Rows] = field(default_factory=dict)
 
 
 class Unexpected(AssertionError):
@@ -118,13 +122,15 @@ class Oracle:
         table = self.tables[name]
         if table.kind == "COLLECT":
             return table.start
-        starts = [
-            max((self.start(read.table) for read in self._reads(table, at) if read.table != name), default=1)
-            for at in (0, 1)
-        ]
+        starts = [self._start_of({it.table for it in self._reads(table, at)} - {name}) for at in (0, 1)]
         # the first label from which on all that the query of each label reads is there
         late = [label for label in range(1, max(starts) + 1) if label < starts[label % 2]]
         return max(late) + 1 if late else 1
+
+    def _start_of(self, read: Iterable[str]) -> int:
+        """Return where all tables are there; the first snapshot stands for all days before, beside other tables."""
+        bounds = [it for it in read if not self.tables[it].is_snapshot] or list(read)
+        return max((self.start(it) for it in bounds), default=1)
 
     def due(self, name: str) -> range:
         """Return the labels of a table that are due."""
@@ -172,18 +178,20 @@ class Oracle:
             if not each:
                 allowed = sorted({str(it.status) for it in options[label]})
                 raise Unexpected(f"{name}@{label} is {seen.status.get(label)}, not {' or '.join(allowed)}")
-        if table.mode in BY_LABEL and not table.is_snapshot:
-            assert isinstance(seen.rows, Mapping)
-            stray = set(seen.rows) - {*options, *book.shown}
+        by_label = seen.slices if table.mode in FOLDS else seen.rows if table.mode in BY_LABEL else None
+        if isinstance(by_label, Mapping):
+            stray = set(by_label) - {*options, *book.shown}
             if stray:
                 raise Unexpected(f"{name} has rows of {sorted(stray)}, which are no labels of it")
             for label, each in legal.items():
-                rows = seen.rows.get(label, ())
+                rows = by_label.get(label, ())
                 fits = [it for it in each if (it.shown.stay if it.shown else ()) == rows]
                 if not fits:
                     allowed = " or\n  ".join(map(_told, each))
                     raise Unexpected(f"{name}@{label} has {_short(rows)}, allowed\n  {allowed}\nbefore {book.option(label)}")
                 book.take(label, fits[0])
+            if self.visible(name) != seen.rows:
+                raise Unexpected(f"{name} has {seen.rows}, its slices make {self.visible(name)}")
             return
         before = {label: book.option(label) for label in options}
         for chosen in product(*legal.values()):
@@ -458,7 +466,7 @@ class Oracle:
             return self._labels(u, max(first, start), last)
         del reader
         at = label - 1 if read.kind == "PREVIOUS" else label
-        if at < start:
+        if at < start and (read.kind == "PREVIOUS" or not u.is_snapshot):
             return [], YES
         return self._state(u, at)
 
