@@ -54,7 +54,8 @@ def timed_by_snapshots(raw: Iterable[Row], windows: Mapping[int, tuple[int, int]
 
     `windows`: start and end of each snapshot's window, by its label, those without rows too. A row's `label` names its
     snapshot, and its `seq` is an order within it and the label. A key that was not there in the snapshot before, or was
-    deleted by its last row, has been there since that one; in the first snapshot, since its window's start.
+    deleted by its last row, has been there since that one; in the first snapshot, since its window's start. A delete
+    that another row of its snapshot follows counts for nothing.
     """
     shown: dict[int, dict[Any, list[Row]]] = {label: defaultdict(list) for label in windows}
     for row in raw:
@@ -67,9 +68,10 @@ def timed_by_snapshots(raw: Iterable[Row], windows: Mapping[int, tuple[int, int]
         _, end = windows[label]
         there = set()
         for key, rows in shown[label].items():
-            ordered = sorted(rows, key=lambda row: (row["seq"], not row["gone"]))
-            there |= set() if ordered[-1]["gone"] else {key}
-            timed += [{**row, "t": end if key in before else since, "seq": (label, row["seq"])} for row in rows]
+            is_gone = max(rows, key=lambda row: (row["seq"], not row["gone"]))["gone"]
+            there |= set() if is_gone else {key}
+            counting = [row for row in rows if is_gone or not row["gone"]]
+            timed += [{**row, "t": end if key in before else since, "seq": (label, row["seq"])} for row in counting]
         timed += [{"key": key, "t": end, "seq": (label, ()), "gone": True} for key in before - shown[label].keys()]
         before, since = there, end
     return timed

@@ -33,7 +33,7 @@ EFFECTIVE, EXPIRES, CURRENT = RECORD
 _LABEL, _GONE, _ORDER = "_waterclock_label", "_waterclock_gone", "_waterclock_order"
 _NUMBER, _SINCE = "_waterclock_number", "_waterclock_since"
 _NEXT, _NEXT_END = "_waterclock_next", "_waterclock_next_end"
-_WAS_THERE, _ENDS = "_waterclock_was_there", "_waterclock_ends"
+_WAS_THERE, _IS_THERE, _ENDS = "_waterclock_was_there", "_waterclock_is_there", "_waterclock_ends"
 _SAID = "waterclock_said"
 
 
@@ -268,23 +268,27 @@ def _windows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -
 def _with_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], order: Sequence[str]) -> DataFrame:
     """Let the lives of keys be as long as the snapshots allow.
 
-    A life begins where the snapshot before it ends, in which its key was not there, or the last row deleted it: the
-    key came at some time after that, and facts may refer to it from then on. The first lives begin with the first
-    window. A life ends, by a row that is added, at the end of the first snapshot without the key.
+    A key is there in a snapshot that has a row of it whose last one does not delete it; deletes before that one count
+    for nothing. A life begins where the last snapshot without its key ends: the key came at some time after that, and
+    facts may refer to it from then on. The first lives begin with the first window. A life ends, where no row deletes
+    it, by one that is added, at the end of the first snapshot without the key.
     """
     from pyspark.sql import Window
 
     if _GONE not in said.columns:
         said = said.withColumn(_GONE, F.lit(col=False))
     snapshots = Window.partitionBy(*map(quoted, keys)).orderBy(_NUMBER)
-    before, after = snapshots.rangeBetween(-1, -1), snapshots.rangeBetween(1, 1)
-    last_row = F.max(F.struct(*order, (~F.col(_GONE)).alias(_WAS_THERE))).over(before)
+    before, same, after = (snapshots.rangeBetween(at, at) for at in (-1, 0, 1))
+    last_row = F.max(F.struct(*order, (~F.col(_GONE)).alias(_IS_THERE)))
     is_last = (F.count(F.lit(1)).over(after) == 0) & F.col(_NEXT).isNotNull()
     # a row that ends its life comes out twice: as it is, and as the one that ends it
     twice = F.when(is_last, F.array(F.lit(col=False), F.lit(col=True))).otherwise(F.array(F.lit(col=False)))
     lives = (
         said.join(windows.drop(EFFECTIVE), TIMELABEL)
-        .withColumns({_WAS_THERE: last_row[_WAS_THERE], _ENDS: twice})
+        .withColumns(
+            {_WAS_THERE: last_row.over(before)[_IS_THERE], _IS_THERE: last_row.over(same)[_IS_THERE], _ENDS: twice}
+        )
+        .where(f"NOT ({_GONE} AND {_IS_THERE})")
         .withColumn(_ENDS, F.explode(_ENDS))
     )
     begins = f"if(coalesce({_WAS_THERE}, false), {EFFECTIVE}, {_SINCE})"

@@ -329,6 +329,16 @@ def test_snapshots_in_any_order_come_to_the_oracle_s_versions(
         assert accounts.as_of(number) == accounts.wanted(rules, before=number), number
 
 
+@pytest.mark.parametrize("road", ["made again", "copied"], indirect=True)
+def test_a_delete_that_a_row_of_its_snapshot_follows_begins_no_life_again(spark: SparkSession, tmp_path: Path) -> None:
+    """As of a row that was marked as gone, beside the one that took its place, in each snapshot anew."""
+    temporal, rules = SNAPSHOTS["as values"]
+    accounts = Accounts(spark, tmp_path, declared(temporal, is_snapshot=True))
+    for number in range(3):
+        accounts.place(number, [("k1", None, 1, True, "x", 1), ("k1", None, 2, False, "y", 1)])
+    assert accounts.found() == accounts.wanted(rules) == [("k1", micros(hour(0)), 253_402_214_400_000_000, "y", 1)]
+
+
 def test_a_slice_is_placed_once(spark: SparkSession, tmp_path: Path) -> None:
     accounts = Accounts(spark, tmp_path, declared(PLAIN))
     accounts.place(0, [("k1", FIRST, 1, False, "x", 1)])
