@@ -49,6 +49,34 @@ def versions_of(raw: Iterable[Row], rules: Rules) -> list[Row]:
     ]
 
 
+def timed_by_snapshots(raw: Iterable[Row], windows: Mapping[int, tuple[int, int]]) -> list[Row]:
+    """Rows of snapshots with their times, and one that deletes each key that the next snapshot lacks.
+
+    `windows`: start and end of each snapshot's window, by its label, those without rows too. A row's `label` names its
+    snapshot, and its `seq` is an order within it and the label. A key that was not there in the snapshot before, or was
+    deleted by its last row, has been there since that one; in the first snapshot, since its window's start. A delete
+    that another row of its snapshot follows counts for nothing.
+    """
+    shown: dict[int, dict[Any, list[Row]]] = {label: defaultdict(list) for label in windows}
+    for row in raw:
+        if not _lacks(row["key"]):
+            shown[row["label"]][row["key"]].append(row)
+    timed: list[Row] = []
+    before: set[Any] = set()
+    since = min(start for start, _ in windows.values())
+    for label in sorted(windows):
+        _, end = windows[label]
+        there = set()
+        for key, rows in shown[label].items():
+            is_gone = max(rows, key=lambda row: (row["seq"], not row["gone"]))["gone"]
+            there |= set() if is_gone else {key}
+            counting = [row for row in rows if is_gone or not row["gone"]]
+            timed += [{**row, "t": end if key in before else since, "seq": (label, row["seq"])} for row in counting]
+        timed += [{"key": key, "t": end, "seq": (label, ()), "gone": True} for key in before - shown[label].keys()]
+        before, since = there, end
+    return timed
+
+
 def _lives(rows: list[Row], rules: Rules) -> list[_Life]:
     lives, known = [_Life()], dict.fromkeys(rules.attributes)
     for row in sorted(rows, key=lambda row: _order(row, rules)):

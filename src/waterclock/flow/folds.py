@@ -39,6 +39,7 @@ class Temporal:
     whose changes make a version; empty, all do. NULL is missing and filled, but for the `values`, where it says "now
     empty"; `are_all_values`: for every attribute, as in a snapshot unless it says otherwise. `fills_back`: a life's
     first versions take its first known value. `untracked`: HIDDEN columns, whose changes make none where no TRACK does.
+    `is_of_snapshots`: each label has all keys that there are; one that is new began when the label before ended.
     """
 
     keys: tuple[str, ...]
@@ -51,6 +52,7 @@ class Temporal:
     are_all_values: bool = False
     fills_back: bool = True
     untracked: tuple[str, ...] = field(default=(), repr=False)
+    is_of_snapshots: bool = field(default=False, repr=False)
 
     def __str__(self) -> str:
         said = [
@@ -62,7 +64,8 @@ class Temporal:
             "NULLS VALUE" if self.are_all_values else f"NULLS VALUE ({', '.join(self.values)})" if self.values else "",
             "" if self.fills_back else "FILL FORWARD",
         ]
-        return " ".join(part for part in said if part)
+        lives = ", new keys since the snapshot before" if self.is_of_snapshots else ""
+        return " ".join(part for part in said if part) + lives
 
     def attributes(self, columns: Iterable[str]) -> tuple[str, ...]:
         """Return those of a row's columns that versions show."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlalchemy as sa
 
 from tests.tiny import Tiny, day, described
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.query.query import query
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.upkeep.rebuild import plan_rebuild, rebuild_table
+from waterclock.ledger.store.schema import tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from pyspark.sql import SparkSession
 
@@ -246,3 +249,100 @@ def test_a_date_of_a_query_becomes_no_instant_in_a_zone_that_nobody_said(tmp_pat
         "why  declared a TIMESTAMP it would become one in UTC, and a zone that nobody said is nobody's decision\n"
         "fix  declare it where it is collected, or convert it in the query in the zone it is meant in"
     )
+
+
+PRODUCTS = """
+COLLECT dim.product (sku STRING KEY, colour STRING) FROM shop.products EVERY DAY TEMPORAL;
+COLLECT fact.sale PARTITIONED (sale BIGINT, sku STRING REFERENCES dim.product AT sold, sold TIMESTAMP, came TIMESTAMP)
+  FROM shop.sales EVERY DAY BY DATA TIME came;
+TRANSFORM marts.sales PARTITIONED
+  EXPECT count_if(sku IS NOT NULL AND colour IS NULL) <= 0.4 * count(*) AS known_products ELSE WARN
+AS SELECT * FROM FLAT(fact.sale);
+"""
+
+
+SALES = "sale INTEGER, sku TEXT, sold TEXT, came TEXT"
+
+
+def test_facts_of_a_window_find_the_keys_that_came_within_it(tmp_path: Path, spark: SparkSession) -> None:
+    """Of the first snapshot, of the one of the next day, and of the first after an outage of two days."""
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(PRODUCTS)
+    told = [(1, "a", 1, 1), (2, "b", 2, 2), (3, "a", 2, 2), (4, "c", 3, 5), (5, "d", 4, 5), (6, "d", 5, 5)]
+    tiny.source(
+        "sales",
+        SALES,
+        [(*sale, f"2020-01-0{sold} 10:00:00", f"2020-01-0{came} 11:00:00") for *sale, sold, came in told],
+    )
+    for number, products in ((2, "a red"), (3, "a blue, b red"), (6, "a blue, b red, c red, d red")):
+        tiny.source("products", "sku TEXT, colour TEXT", [tuple(each.split()) for each in products.split(", ")])
+        outcome = tiny.run(day(number))
+        assert not outcome.failed, described(outcome)
+    # a change holds from its snapshot on: on the second day a is as it was known to be before
+    found = tiny.rows("SELECT sale, colour FROM marts.sales ORDER BY sale")
+    assert found == [(number, "red") for number in range(1, 7)]
+    since = "SELECT sku, colour, date_format(rec_eff_time, 'dd HH') FROM dim.product ORDER BY sku, rec_eff_time"
+    assert tiny.rows(since) == [
+        ("a", "red", "01 00"),
+        ("a", "blue", "03 00"),
+        ("b", "red", "02 00"),
+        ("c", "red", "03 00"),
+        ("d", "red", "03 00"),
+    ]
+
+
+def test_a_rule_warns_of_facts_without_a_parent_beyond_a_share(tmp_path: Path, spark: SparkSession) -> None:
+    """The first snapshot is of the second day: facts of the first are older than all that is known."""
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(PRODUCTS)
+    tiny.source("products", "sku TEXT, colour TEXT", [("a", "red")])
+    days = (("2020-01-01", "aa"), ("2020-01-02", "aaz"))
+    sales = [
+        (number, sku, f"{date} 10:00:00", f"{date} 11:00:00") for date, skus in days for number, sku in enumerate(skus)
+    ]
+    tiny.source("sales", SALES, sales)
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    reports = [report for report in tiny.heard.finished_ if report.group.table == "marts.sales"]
+    (warning,) = (warning for report in reports for warning in report.warnings)
+    assert warning.startswith("known_products: the batch is not (count_if(sku IS NOT NULL AND colour IS NULL) <= 0.4 *")
+    with tiny.ledger() as ledger:
+        batches = [row for row in ledger.past.rows("batches") if row["table"] == "marts.sales"]
+    counted = {row["timelabel"]: json.loads(row["measures"])["without parent"] for row in batches}
+    assert counted == {"20200101000000": {"dim.product": 2}, "20200102000000": {"dim.product": 1}}
+
+
+def test_keys_of_a_snapshot_begin_at_midnight_of_its_zone(tmp_path: Path, spark: SparkSession) -> None:
+    """The clocks of Berlin change on 29 March 2020: that day has 23 hours."""
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare("COLLECT dim.product (sku STRING KEY) FROM shop.products EVERY DAY ZONE 'Europe/Berlin' TEMPORAL;")
+    for number, products in ((29, "a"), (30, "ab"), (31, "a")):
+        tiny.source("products", "sku TEXT", [(sku,) for sku in products])
+        outcome = tiny.run(datetime(2020, 3, number, 23, tzinfo=UTC))
+        assert not outcome.failed, described(outcome)
+    shown = "date_format(rec_eff_time, 'dd HH'), date_format(rec_exp_time, 'dd HH')"
+    assert tiny.rows(f"SELECT sku, {shown} FROM dim.product ORDER BY sku") == [
+        ("a", "28 23", "31 00"),
+        ("b", "29 22", "31 22"),
+    ]
+
+
+def test_a_table_of_snapshots_from_an_older_release_is_refused_until_it_is_rebuilt(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(PRODUCTS)
+    tiny.source("products", "sku TEXT, colour TEXT", [("a", "red")])
+    tiny.source("sales", SALES)
+    assert not tiny.run(day(2)).failed
+    with tiny.ledger() as ledger, ledger._database.write() as write:
+        write.execute(sa.update(tables).where(tables.c.name == "dim.product").values(keys="ON (sku) NULLS VALUE"))
+    (failed, *_) = tiny.run(day(3)).failed
+    assert failed.error is not None
+    assert failed.error.code == "E405"
+    assert "is now ON (sku) NULLS VALUE, new keys since the snapshot before" in str(failed.error.why)
+    with tiny.opened() as work:
+        changes = plan_rebuild(work, ["dim.product"])
+        rebuild_table(work, "dim.product", changes["dim.product"])
+        apply_flow(work, day(3))
+    assert not tiny.run(day(3)).failed

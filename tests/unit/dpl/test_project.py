@@ -248,6 +248,17 @@ def test_each_part_of_temporal_counts(tmp_path: Path) -> None:
     assert len(found) == len(parts)
 
 
+def test_a_table_of_snapshots_is_another_than_one_of_changes(tmp_path: Path) -> None:
+    """Its keys begin at another time: the ledger keeps this text, and E405 refuses a table that was made by another."""
+    case = "".join(
+        f"COLLECT dim.{name} (id KEY, *) FROM landing.a EVERY DAY {by} TEMPORAL NULLS VALUE;"
+        for name, by in (("changes", "BY ARRIVAL TIME"), ("snapshots", ""))
+    )
+    tables = load(tmp_path, case).flow.tables
+    told = [str(tables[name].temporal) for name in ("dim.changes", "dim.snapshots")]
+    assert told == ["ON (id) NULLS VALUE", "ON (id) NULLS VALUE, new keys since the snapshot before"]
+
+
 MODEL = """
 TRANSFORM dim.city (code BIGINT KEY, since TIMESTAMP, city STRING) TEMPORAL AT since
 AS SELECT id AS code, at AS since, 'x' AS city FROM raw.orders;

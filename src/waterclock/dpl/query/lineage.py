@@ -159,7 +159,8 @@ class ColumnLineage:
         if table.temporal is None:
             return made
         said = {name.lower(): each for name, each in made.items()}
-        since = said.get((table.temporal.at or "").lower(), Made(note="when a row came, its window's end says"))
+        windows = "the windows of its snapshots say" if table.temporal.is_of_snapshots else "its window's end says"
+        since = said.get((table.temporal.at or "").lower(), Made(note=f"when a row came, {windows}"))
         return {name: made.get(name, since) for name in table.temporal.outputs(made)}
 
     def _trace_rows(self, table: Table) -> dict[str, Made]:

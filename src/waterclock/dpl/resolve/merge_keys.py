@@ -57,6 +57,7 @@ def settle_temporal(draft: Draft, said: ModeSaid, variables: Mapping[str, Any], 
         spelt(more.values),
         are_all_values=more.are_all_values or (_tells_all(draft) and not (more.values or more.are_all_missing)),
         fills_back=more.fills_back,
+        is_of_snapshots=_is_snapshot(draft),
     )
     errors.extend(_contradictions(draft, temporal, more))
 

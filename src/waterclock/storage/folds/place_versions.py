@@ -70,8 +70,8 @@ def place_slices(
     where delta-rs must not write, Spark merges what differs.
     Cost: a scan of the slices, a shuffle and sort of the touched keys' rows, and as `swap_rows`. Where the new slices
     are a quarter of all raw rows, the whole table is made again; so it is where a snapshot has other columns than the
-    one that it replaces or follows, and where `is_whole` says that a slice that is replaced is damaged and not among
-    `steps`.
+    one that it replaces or follows, or is put before others, whose new keys then begin later; and where `is_whole` says
+    that a slice that is replaced is damaged and not among `steps`.
 
     Raises  Killed where the claim was killed first
             E616, E617 where a slice does not fit the table
@@ -90,7 +90,7 @@ def place_slices(
     def make(keys: DataFrame | None) -> DataFrame:
         return with_all_columns(versions_of(spark, folder, slices, table, keys), schema)
 
-    is_whole = is_whole or (table.is_snapshot and _has_other_columns(among))
+    is_whole = is_whole or (table.is_snapshot and (_is_put_before_others(among) or _has_other_columns(among)))
     if is_whole or not look.live or among.most >= _WHOLE_FROM * sum(each.rows for each in slices):
         return commit_whole_state(folder, identity, make(None))
     with _keys_touched(spark, folder, table, among) as keys:
@@ -125,7 +125,9 @@ def versions_after(
     def make(keys: DataFrame | None) -> DataFrame:
         return with_all_columns(versions_of(spark, folder, among.slices, table, keys), schema)
 
-    is_whole = is_whole or (table.is_snapshot and (not among.rivals or _has_other_columns(among)))
+    is_whole = is_whole or (
+        table.is_snapshot and (not among.rivals or _is_put_before_others(among) or _has_other_columns(among))
+    )
     if is_whole or among.most >= _WHOLE_FROM * sum(each.rows for each in among.slices):
         return make(None)
     keys = _keys_changed(spark, folder, table, among) if table.is_snapshot else _keys_held(spark, folder, table, among)
@@ -157,7 +159,8 @@ def _among(
     rivals = tuple(old) or (_one_before(others, placed[0]) if table.is_snapshot else ())
     # rows of both are told apart in snapshots: those of the one before do not come on top
     most = sum(each.rows for each in (placed if table.is_snapshot else (*placed, *rivals)))
-    if not most and not rivals and not is_whole:
+    is_first_of_several = table.is_snapshot and bool(others)
+    if not most and not rivals and not is_whole and not is_first_of_several:
         return None
     return _Among(placed, tuple(sorted((*others, *placed), key=lambda each: each.label)), rivals, most)
 
@@ -166,6 +169,12 @@ def _has_other_columns(among: _Among) -> bool:
     """Tell whether a NULL of one snapshot may stand where another lacks the column: read together they look alike."""
     columns = fields_of(among.new[0].schema).keys()
     return any(fields_of(rival.schema).keys() != columns for rival in among.rivals)
+
+
+def _is_put_before_others(among: _Among) -> bool:
+    """Return whether a new snapshot, which replaces none, comes before another: keys may begin later in that one."""
+    label = among.new[-1].label
+    return label < among.slices[-1].label and all(rival.label != label for rival in among.rivals)
 
 
 def _one_before(others: Sequence[Manifest], manifest: Manifest) -> tuple[Manifest, ...]:

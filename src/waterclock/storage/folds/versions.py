@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 EFFECTIVE, EXPIRES, CURRENT = RECORD
 _LABEL, _GONE, _ORDER = "_waterclock_label", "_waterclock_gone", "_waterclock_order"
+_NUMBER, _SINCE = "_waterclock_number", "_waterclock_since"
 _NEXT, _NEXT_END = "_waterclock_next", "_waterclock_next_end"
+_WAS_THERE, _IS_THERE, _ENDS = "_waterclock_was_there", "_waterclock_is_there", "_waterclock_ends"
 _SAID = "waterclock_said"
 
 
@@ -157,9 +159,8 @@ def versions_of(
     """Return the versions that slices add up to, of some keys or of all, in the columns of the table.
 
     Rows of one key and time are ordered by ORDER BY, then by label. `timelabel` is that of the row which began the
-    version. Rows that have no place on a timeline (`lacking_sql`) are left out. Of snapshots, a key ends where the next
-    one lacks it.
-    Cost: a scan of the slices; one shuffle and sort of what is left of them.
+    version. Rows that have no place on a timeline (`lacking_sql`) are left out. Of snapshots, see `_with_lives`.
+    Cost: a scan of the slices; one shuffle and sort of what is left of them, of snapshots a sort more.
     """
     from waterclock.temporal import compute_temporal
 
@@ -171,15 +172,18 @@ def versions_of(
     lacking = _labels_lacking(raw, manifests)
     windows = None if temporal.at else _windows(spark, manifests, table)
     said = _said(rows if windows is None else rows.join(windows, TIMELABEL), raw, temporal, lacking)
-    if table.is_snapshot and windows is not None:
-        said = _with_ends(said, windows, temporal)
+    order = [f"{_ORDER}{at}" for at, _ in enumerate(temporal.order_by)]
+    sequence = [*order, _LABEL]
+    if temporal.is_of_snapshots and windows is not None:
+        said = _with_lives(said, windows, temporal.keys, order)
+        sequence = [_LABEL, *order]  # a life may begin at the instant at which the snapshot before ended one
     attributes = attributes_of(raw, temporal)
     whole = [name for name in _values(attributes, temporal) if not _may_be_missing(name, rows, lacking)]
     made = compute_temporal(
         said,
         temporal.keys,
         time=EFFECTIVE,
-        sequence=[*(f"{_ORDER}{at}" for at, _ in enumerate(temporal.order_by)), _LABEL],
+        sequence=sequence,
         nulls=dict.fromkeys(whole, "value"),
         delete_when=_GONE if _GONE in said.columns else None,
         track=temporal.track or tracked(attributes, temporal),
@@ -248,29 +252,53 @@ def _wrapped(name: str, labels_lacking: Mapping[str, Sequence[str]], *, has_mark
 
 
 def _windows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -> DataFrame:
-    """Return the end of each label's window, and of the next label that there is: few rows, of this process."""
+    """Return each label's number and its window's end, the end of the label before it and that of the one after it.
+
+    The first label has the start of its window in place of the end of one before. Few rows, of this process.
+    """
     labels = sorted({manifest.label for manifest in manifests})
     ends = [table.cadence.next(label) for label in labels]
     texts = [label_of(label) for label in labels]
-    rows = list(zip(texts, ends, [*texts[1:], None], [*ends[1:], None], strict=True))
-    schema = f"{TIMELABEL} string, {EFFECTIVE} timestamp, {_NEXT} string, {_NEXT_END} timestamp"
-    return F.broadcast(spark.createDataFrame(rows, schema))
+    begins = [*labels[:1], *ends[:-1]]
+    rows = list(zip(texts, ends, range(len(labels)), begins, [*texts[1:], None], [*ends[1:], None], strict=True))
+    schema = f"{TIMELABEL} string, {EFFECTIVE} timestamp, {_NUMBER} int, {_SINCE} timestamp, "
+    return F.broadcast(spark.createDataFrame(rows, f"{schema} {_NEXT} string, {_NEXT_END} timestamp"))
 
 
-def _with_ends(said: DataFrame, windows: DataFrame, temporal: Temporal) -> DataFrame:
-    """Add, for each key that the snapshot after one lacks, a row that deletes it as of that snapshot."""
+def _with_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], order: Sequence[str]) -> DataFrame:
+    """Let the lives of keys be as long as the snapshots allow.
+
+    A key is there in a snapshot that has a row of it whose last one does not delete it; deletes before that one count
+    for nothing. A life begins where the last snapshot without its key ends: the key came at some time after that, and
+    facts may refer to it from then on. The first lives begin with the first window. A life ends, where no row deletes
+    it, by one that is added, at the end of the first snapshot without the key.
+    """
     from pyspark.sql import Window
 
-    keys = list(map(quoted, temporal.keys))
-    order = Window.partitionBy(*keys).orderBy(TIMELABEL)
-    seen = said.select(*keys, TIMELABEL, F.lead(TIMELABEL).over(order).alias("_seen"))
-    gone = seen.join(windows, TIMELABEL).where(f"{_NEXT} IS NOT NULL AND (_seen IS NULL OR _seen > {_NEXT})")
-    deletes = gone.selectExpr(
-        *keys, f"{_NEXT_END} AS {EFFECTIVE}", f"{_NEXT} AS {_LABEL}", f"true AS {_GONE}", f"{_NEXT} AS {TIMELABEL}"
-    )
     if _GONE not in said.columns:
-        said = said.withColumn(_GONE, F.expr("false"))
-    return said.unionByName(deletes, allowMissingColumns=True)
+        said = said.withColumn(_GONE, F.lit(col=False))
+    snapshots = Window.partitionBy(*map(quoted, keys)).orderBy(_NUMBER)
+    before, same, after = (snapshots.rangeBetween(at, at) for at in (-1, 0, 1))
+    last_row = F.max(F.struct(*order, (~F.col(_GONE)).alias(_IS_THERE)))
+    is_last = (F.count(F.lit(1)).over(after) == 0) & F.col(_NEXT).isNotNull()
+    # a row that ends its life comes out twice: as it is, and as the one that ends it
+    twice = F.when(is_last, F.array(F.lit(col=False), F.lit(col=True))).otherwise(F.array(F.lit(col=False)))
+    lives = (
+        said.join(windows.drop(EFFECTIVE), TIMELABEL)
+        .withColumns(
+            {_WAS_THERE: last_row.over(before)[_IS_THERE], _IS_THERE: last_row.over(same)[_IS_THERE], _ENDS: twice}
+        )
+        .where(f"NOT ({_GONE} AND {_IS_THERE})")
+        .withColumn(_ENDS, F.explode(_ENDS))
+    )
+    begins = f"if(coalesce({_WAS_THERE}, false), {EFFECTIVE}, {_SINCE})"
+    return lives.withColumns(
+        {
+            EFFECTIVE: F.expr(f"if({_ENDS}, {_NEXT_END}, {begins})"),
+            _LABEL: F.expr(f"if({_ENDS}, {_NEXT}, {_LABEL})"),
+            _GONE: F.expr(f"{_ENDS} OR {_GONE}"),
+        }
+    ).select(*map(quoted, said.columns))
 
 
 def _field(name: str, kind: str) -> dict[str, Any]:

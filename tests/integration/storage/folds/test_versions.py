@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from tests.model.temporal_oracle import Rules, versions_of
+from tests.model.temporal_oracle import Rules, timed_by_snapshots, versions_of
 from tests.slices import PROJECT, hour, rows_in
 from waterclock.faults import striking
 from waterclock.flow.choices import Batching, Kind, Mode, TableType
@@ -78,7 +78,7 @@ def declared(temporal: Temporal, *, is_snapshot: bool = False) -> Table:
         mode=Mode.TEMPORAL,
         cadence=Cadence(parse_period("HOUR"), timedelta(0), "UTC"),
         place=place,
-        fold=temporal,
+        fold=replace(temporal, is_of_snapshots=is_snapshot),
         source=source,
     )
 
@@ -148,6 +148,7 @@ class Accounts:
                 "key": row[0],
                 "t": None if row[1] is None else micros(row[1]),
                 "seq": ((row[2] is not None, row[2] or 0), number),
+                "label": number,
                 "gone": bool(row[3]),
                 "a": row[4],
                 "b": row[5] if len(row) > 5 else None,
@@ -157,6 +158,9 @@ class Accounts:
             if number < before
             for row in rows
         ]
+        if self.table.is_snapshot:
+            windows = {number: (micros(hour(number)), micros(hour(number + 1))) for number in self.rows}
+            raw = timed_by_snapshots(raw, {number: windows[number] for number in windows if number < before})
         return sorted(((v["key"], v["eff"], v["exp"], v["a"], v["b"]) for v in versions_of(raw, rules)), key=repr)
 
 
@@ -253,22 +257,86 @@ def test_under_fill_forward_a_null_that_is_a_value_begins_no_version_that_looks_
 
 
 @pytest.mark.parametrize("road", ["made again", "copied"], indirect=True)
-def test_a_key_that_the_next_snapshot_lacks_ends_there(spark: SparkSession, tmp_path: Path) -> None:
+def test_lives_of_keys_are_as_long_as_snapshots_allow(spark: SparkSession, tmp_path: Path) -> None:
     table = declared(Temporal(("k",)), is_snapshot=True)
     accounts = Accounts(spark, tmp_path, table, schema="k STRING, a STRING, b INT")
     accounts.place(0, [("k1", "x", 1), ("k2", "y", 2)])
     accounts.place(1, [("k1", "x", 1)])
-    accounts.place(3, [("k1", None, 1), ("k2", "y", 2)])
-    ends = [micros(hour(number)) for number in (1, 2, 4)]
+    accounts.place(4, [("k1", "z", 1), ("k2", "y", 2)])
+    start, *ends = [micros(hour(number)) for number in (0, 1, 2, 5)]
     open_end = 253_402_214_400_000_000
-    # a snapshot's row says what is so at its window's end
+    # a life begins where the snapshot before it ends, the first ones at the start of the first window; a change and a
+    # life's end are at the end of the window of the snapshot that shows them
     assert accounts.found() == [
-        ("k1", ends[0], open_end, "x", 1),
-        ("k2", ends[0], ends[1], "y", 2),
-        ("k2", ends[2], open_end, "y", 2),
+        ("k1", start, ends[2], "x", 1),
+        ("k1", ends[2], open_end, "z", 1),
+        ("k2", start, ends[1], "y", 2),
+        ("k2", ends[1], open_end, "y", 2),
     ]
-    accounts.place(4, [])
-    assert [row[2] for row in accounts.found()] == [micros(hour(5)), ends[1], micros(hour(5))]
+    assert accounts.as_of(1) == [("k1", start, open_end, "x", 1), ("k2", start, open_end, "y", 2)]
+    accounts.place(5, [])
+    assert [row[2] for row in accounts.found()] == [ends[2], micros(hour(6)), ends[1], micros(hour(6))]
+
+
+FLAGGED = Temporal(("k",), order_by=("o",), delete_when="gone", consumed=("o", "gone"))
+SNAPSHOTS = {
+    "as values": (
+        replace(FLAGGED, are_all_values=True),
+        Rules(("a", "b"), frozenset(("a", "b")), frozenset(("a", "b"))),
+    ),
+    "filled": (FLAGGED, Rules(("a", "b"), frozenset(("a", "b")))),
+    "filled forward, tracked": (
+        replace(FLAGGED, track=("b",), fills_back=False),
+        Rules(("a", "b"), frozenset("b"), fill_back=False),
+    ),
+}
+
+
+def random_snapshot(dice: random.Random, keys: int) -> list[Row]:
+    """Rows of many keys: most are in it once, others twice or not at all, and some are marked as gone."""
+    return [
+        (
+            f"k{key}",
+            None,
+            dice.choice([None, 1, 2]),
+            dice.random() < 0.25,
+            dice.choice([None, "x"]),
+            dice.choice([1, 2]),
+        )
+        for key in range(keys)
+        for _ in range(dice.choice([0, 1, 1, 2]))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "road"),
+    [("as values", "written anew"), ("filled", "copied"), ("filled forward, tracked", "made again")],
+    indirect=["road"],
+)
+def test_snapshots_in_any_order_come_to_the_oracle_s_versions(
+    spark: SparkSession, tmp_path: Path, asked: str, *, is_long: bool
+) -> None:
+    temporal, rules = SNAPSHOTS[asked]
+    dice = random.Random(11)
+    accounts = Accounts(spark, tmp_path, declared(temporal, is_snapshot=True))
+    # after each other; after an outage; again with other rows; before all others and between two
+    for number in (2, 3, 6, 3, 2, 0, 7, 5) if is_long else (2, 3, 5, 3, 0, 4):
+        accounts.place(number, random_snapshot(dice, 100))
+        assert accounts.found() == accounts.wanted(rules), number
+    accounts.place(1, [])
+    assert accounts.found() == accounts.wanted(rules)
+    for number in (1, 3, 4):
+        assert accounts.as_of(number) == accounts.wanted(rules, before=number), number
+
+
+@pytest.mark.parametrize("road", ["made again", "copied"], indirect=True)
+def test_a_delete_that_a_row_of_its_snapshot_follows_begins_no_life_again(spark: SparkSession, tmp_path: Path) -> None:
+    """As of a row that was marked as gone, beside the one that took its place, in each snapshot anew."""
+    temporal, rules = SNAPSHOTS["as values"]
+    accounts = Accounts(spark, tmp_path, declared(temporal, is_snapshot=True))
+    for number in range(3):
+        accounts.place(number, [("k1", None, 1, True, "x", 1), ("k1", None, 2, False, "y", 1)])
+    assert accounts.found() == accounts.wanted(rules) == [("k1", micros(hour(0)), 253_402_214_400_000_000, "y", 1)]
 
 
 def test_a_slice_is_placed_once(spark: SparkSession, tmp_path: Path) -> None:
@@ -444,11 +512,12 @@ def test_a_null_after_a_snapshot_without_the_column_is_seen(
     accounts.place(0, [("k1", "x", 1), ("k2", "y", 1)])
     accounts.place(1, [("k1", 1), ("k2", 1)], "k STRING, b INT")
     accounts.place(2, [("k1", None, 1), ("k2", "y", 1)])
-    ends, open_end = [micros(hour(number)) for number in (1, 3)], 253_402_214_400_000_000
+    start, end = (micros(hour(number)) for number in (0, 3))
+    open_end = 253_402_214_400_000_000
     assert accounts.found() == [
-        ("k1", ends[0], ends[1], "x", 1),
-        ("k1", ends[1], open_end, None, 1),
-        ("k2", ends[0], open_end, "y", 1),
+        ("k1", start, end, "x", 1),
+        ("k1", end, open_end, None, 1),
+        ("k2", start, open_end, "y", 1),
     ]
 
 

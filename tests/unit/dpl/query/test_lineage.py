@@ -222,8 +222,13 @@ def test_versions_have_attributes_of_their_rows_and_a_record_of_the_time(tmp_pat
 
 
 def test_without_a_time_of_their_own_versions_begin_at_the_window_s_end(tmp_path: Path) -> None:
-    flow = flow_of(tmp_path, "TRANSFORM d.f (carrier KEY, *) TEMPORAL AS SELECT carrier, dep_delay FROM raw.flights;")
+    flow = flow_of(
+        tmp_path,
+        "TRANSFORM d.f (carrier KEY, *) TEMPORAL AS SELECT carrier, dep_delay FROM raw.flights;"
+        "COLLECT raw.t (id KEY, x) FROM landing.t EVERY DAY TEMPORAL;",
+    )
     assert ColumnLineage(flow).made(ColumnOf("d.f", "rec_eff_time")).note.endswith("its window's end says")
+    assert ColumnLineage(flow).made(ColumnOf("raw.t", "rec_eff_time")).note.endswith("the windows of its snapshots say")
     assert inputs(flow, "d.f", "dep_delay") == ["raw.flights.dep_delay"]
 
 
