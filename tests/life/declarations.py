@@ -465,7 +465,7 @@ class Declared:
         )
 
     def _publish(self) -> str:
-        return f"PUBLISH {self.of} (k, v) TO out.{self.name.partition('.')[2]};"
+        return f"PUBLISH {self.of} (k, v) TO {self.name};"
 
     def _was(self) -> str:
         return f" WAS {self.was}" if self.was else ""
@@ -499,9 +499,8 @@ class Declared:
             f" LEFT JOIN (SELECT k, sum(v) AS v FROM {self._from(read)} GROUP BY k) b{number} ON a.k = b{number}.k"
             for number, read in enumerate(more)
         )
-        return (
-            f"SELECT a.k, ({value} + {self.code}) % 997 AS v, {at} AS at FROM {self._from(first)} a{joins}"
-            + (" GROUP BY a.k" if self.groups else "")
+        return f"SELECT a.k, ({value} + {self.code}) % 997 AS v, {at} AS at FROM {self._from(first)} a{joins}" + (
+            " GROUP BY a.k" if self.groups else ""
         )
 
     def made_of(self, first: Rows, more: tuple[Rows, ...]) -> Rows:

@@ -1,4 +1,4 @@
-"""Draws the flow of a life: tables with the parts that `check` takes there, of many drawings that with the most new pairs."""
+"""Draws the flow of a life, of parts that `check` takes there; of several drawings the one with the most new pairs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _flow(random: Random) -> Flow:
         flow[table.name] = table
     for number in range(random.choice((0, 1, 1))):
         of = random.choice([*flow.values()])
-        flow[f"sent.p{number}"] = Declared("PUBLISH", f"sent.p{number}", of.mode, of=of.name)
+        flow[f"out.p{number}"] = Declared("PUBLISH", f"out.p{number}", of.mode, of=of.name)
     return flow
 
 
@@ -107,5 +107,3 @@ def _read(random: Random, u: Declared, *, is_first: bool) -> Read:
     kind = random.choice(kinds)
     days = {"PAST": random.choice((2, 3)), "UNTIL": 1}.get(kind, 0)
     return Read(kind, u.name, days)
-
-

@@ -1,4 +1,4 @@
-"""One life of a drawn flow, on the real engine or in the oracle alone: what happens to it, and what it must hold then."""
+"""One life of a drawn flow, on the real engine or in the oracle alone: what happens to it, and what holds then."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tests.life.declarations import BY_LABEL, DONE, FOLDS, HELD, Declared, Demands, Read, Refers, Report, Retire
+import pyarrow.parquet as pq
+
+from tests.life.declarations import BY_LABEL, DONE, FOLDS, HELD, Declared, Demands, Refers, Report, Retire
 from tests.life.drawing import Flow, Pair, drawn_flow, pairs_of
 from tests.life.oracle import Book, Oracle, Seen, Unexpected
 from tests.life.rows import DAY, Row, Rows, Version, instant, minute
@@ -30,8 +32,6 @@ from waterclock.planner.plan import Status
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
-
-import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +71,9 @@ class World:
     def fill(self, name: str, rows: list[Row], seen: dict[int, str]) -> None:
         """Make a source what it is now; `seen`: by a row's time, when it was changed last."""
         columns = "k INTEGER, v INTEGER, at TEXT, gone INTEGER, seen TEXT"
-        told = [(row.k, row.v, f"{instant(row.at):%F %T}", row.gone, seen[row.at]) for row in rows]
+        told: list[tuple[Any, ...]] = [
+            (row.k, row.v, f"{instant(row.at):%F %T}", row.gone, seen[row.at]) for row in rows
+        ]
         if rows and rows[0].old is not None:
             columns, told = columns + ", old INTEGER", [(*it, row.old) for it, row in zip(told, rows, strict=True)]
         self.tiny.source(self.flow[name].source, columns, told)
@@ -124,7 +126,9 @@ class World:
         gone = "gone" if table.kind == "COLLECT" else "0"
         old = "old" if table.has(Retire) else "CAST(NULL AS BIGINT)"
         if table.mode == "TEMPORAL":
-            found = query(work, f"SELECT k, v, rec_eff_time, rec_exp_time FROM {table.name}", limit=10_000, as_of=as_of).rows
+            found = query(
+                work, f"SELECT k, v, rec_eff_time, rec_exp_time FROM {table.name}", limit=10_000, as_of=as_of
+            ).rows
             made = [Version(k, v, minute(at), minute(until)) for k, v, at, until in found]
             return tuple(sorted(made, key=lambda it: (it.k, it.at)))
         is_by_label = table.mode in BY_LABEL and not table.is_snapshot
@@ -132,10 +136,10 @@ class World:
         rows = query(work, f"SELECT {label}, k, v, at, {gone}, {old} FROM {table.name}", limit=10_000, as_of=as_of).rows
         if not is_by_label:
             return tuple(sorted(Row(k, v, minute(at), *more) for _, k, v, at, *more in rows))
-        found: dict[int, list[Row]] = {}
+        by_label: dict[int, list[Row]] = {}
         for label, k, v, at, *more in rows:
-            found.setdefault(LABELS[label], []).append(Row(k, v, minute(at), *more))
-        return {label: tuple(sorted(each)) for label, each in found.items()}
+            by_label.setdefault(LABELS[label], []).append(Row(k, v, minute(at), *more))
+        return {label: tuple(sorted(each)) for label, each in by_label.items()}
 
     def as_of(self, tick: int) -> dict[str, Any]:
         """Ask all tables that keep their past as of a tick."""
@@ -175,7 +179,9 @@ class Life:
         self.oracle = Oracle(dict(self.flow), today=self.random.choice((3, 4)))
         self.pairs = pairs_of(self.flow)
         self.changed = {name: {} for name in self.flow}
-        self.brings_old = {name: True for name, it in self.flow.items() if it.has(Retire) and self.random.random() < 0.5}
+        self.brings_old = {
+            name: True for name, it in self.flow.items() if it.has(Retire) and self.random.random() < 0.5
+        }
 
     @property
     def sources(self) -> list[str]:
@@ -214,7 +220,9 @@ class Life:
         row = row._replace(old=row.v + 1000 if self.brings_old.get(name) else None)
         rows[:] = [it for it in rows if it.at != row.at] + [row]
         self.oracle.touched[name].add(row.day)
-        self.changed[name][row.at] = f"{instant(self.oracle.today * DAY - DAY):%F} 00:{len(self.changed[name]) % 60:02d}:00"
+        self.changed[name][row.at] = (
+            f"{instant(self.oracle.today * DAY - DAY):%F} 00:{len(self.changed[name]) % 60:02d}:00"
+        )
 
     def advance(self) -> None:
         """Let a day or two pass."""
@@ -275,8 +283,6 @@ class Life:
                 elif verb == "release":
                     decisions.request_release(name, at, who="ann", why="known")
                 elif verb == "skip":
-                    from waterclock.timelabel.window import Window
-
                     decisions.skip(name, [Window(day(label), day(label + 1))], who="ann", why="lost")
                 else:
                     decisions.request_restate(name, at, verb, who="ann")
@@ -370,7 +376,8 @@ class Life:
         runners = 2 if self.random.random() < 0.15 else 1
         self.story.append(
             f"run on day {self.oracle.today}"
-            + (f", struck at step {strike.after}" if strike else "") + (", two runners" if runners > 1 else "")
+            + (f", struck at step {strike.after}" if strike else "")
+            + (", two runners" if runners > 1 else "")
         )
         if strike or runners > 1:
             what = "op struck" if strike else "op two runners"
@@ -383,11 +390,9 @@ class Life:
                 self.world.fill(name, self.oracle.source[name], self.changed[name])
             outcome = self.world.run(self.oracle.today, strike, runners=runners)
             seen = self.world.seen()
+        self.oracle.begin()
         for name in self.flow:
-            if self.flow[name].kind == "PUBLISH":
-                continue
-            if name in self.paused:
-                self.oracle.stand_still(name)
+            if self.flow[name].kind == "PUBLISH" or name in self.paused:
                 continue
             released = [label for label, verb in self.oracle.books[name].asked.items() if verb == "release"]
             options = self.oracle.options(name)
@@ -475,7 +480,7 @@ class Life:
                     return
             seen = self.world.seen()
         for name, table in self.flow.items():
-            if table.kind != "PUBLISH":
+            if table.kind != "PUBLISH":  # `before` is that of the run before, which is as it is now
                 self.oracle.take(name, self.oracle.options(name), seen[name] if seen else None)
 
     def told(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import Any
 
 from tests.life.declarations import (
     BY_LABEL,
@@ -17,8 +18,8 @@ from tests.life.declarations import (
     FOLDS,
     HELD,
     SKIPPED,
-    Changed,
     ByTime,
+    Changed,
     Declared,
     Deletes,
     Demands,
@@ -58,7 +59,7 @@ class Option:
 
 @dataclass
 class Book:
-    """What is known of a table's labels. `late`: windows whose late rows a held batch has read, see `Oracle.release`."""
+    """What is known of a table's labels. `late`: windows whose late rows a held batch has read, `Oracle.released`."""
 
     status: dict[int, str] = field(default_factory=dict)
     shown: dict[int, Made] = field(default_factory=dict)
@@ -70,14 +71,10 @@ class Book:
         return Option(self.status.get(label), self.shown.get(label), self.held.get(label), self.asked.get(label))
 
     def take(self, label: int, option: Option) -> None:
-        for into, value in (
-            (self.status, option.status), (self.shown, option.shown),
-            (self.held, option.held), (self.asked, option.asked),
-        ):  # fmt: skip
-            if value is None:
-                into.pop(label, None)
-            else:
-                into[label] = value
+        _put(self.status, label, option.status)
+        _put(self.shown, label, option.shown)
+        _put(self.held, label, option.held)
+        _put(self.asked, label, option.asked)
 
     def slices(self, first: int, last: int) -> Slices:
         return {label: made.stay for label, made in sorted(self.shown.items()) if first <= label <= last}
@@ -109,7 +106,8 @@ class Oracle:
     touched: dict[str, set[int]] = field(default_factory=dict)
     """By source, the days of rows that were added or changed since the last look, as CHANGED BY finds them."""
     books: dict[str, Book] = field(default_factory=dict)
-    starts: dict[str, int] = field(default_factory=dict)
+    before: dict[str, Book] = field(default_factory=dict)
+    """The books as they were when the run began: in it a batch may go before what it reads is restated."""
 
     def __post_init__(self) -> None:
         for name in self.tables:
@@ -152,6 +150,13 @@ class Oracle:
 
     # a run
 
+    def begin(self) -> None:
+        """Begin a run: know what stood before it."""
+        self.before = {
+            name: Book(dict(it.status), dict(it.shown), dict(it.held), dict(it.asked))
+            for name, it in self.books.items()
+        }
+
     def options(self, name: str) -> dict[int, list[Option]]:
         """Return what each due label of a table may have come to by a run of now, the likeliest first."""
         table = self.tables[name]
@@ -171,39 +176,36 @@ class Oracle:
             for label, each in options.items():
                 book.take(label, each[0])
             return
-        legal = {
-            label: [it for it in each if it.status == seen.status.get(label)] for label, each in options.items()
-        }
+        legal = {label: [it for it in each if it.status == seen.status.get(label)] for label, each in options.items()}
         for label, each in legal.items():
             if not each:
                 allowed = sorted({str(it.status) for it in options[label]})
                 raise Unexpected(f"{name}@{label} is {seen.status.get(label)}, not {' or '.join(allowed)}")
         by_label = seen.slices if table.mode in FOLDS else seen.rows if table.mode in BY_LABEL else None
         if isinstance(by_label, Mapping):
-            stray = set(by_label) - {*options, *book.shown}
-            if stray:
-                raise Unexpected(f"{name} has rows of {sorted(stray)}, which are no labels of it")
-            for label, each in legal.items():
-                rows = by_label.get(label, ())
-                fits = [it for it in each if (it.shown.stay if it.shown else ()) == rows]
-                if not fits:
-                    allowed = " or\n  ".join(map(_told, each))
-                    raise Unexpected(f"{name}@{label} has {_short(rows)}, allowed\n  {allowed}\nbefore {book.option(label)}")
-                book.take(label, fits[0])
+            self._take_labels(name, legal, by_label)
             if self.visible(name) != seen.rows:
                 raise Unexpected(f"{name} has {seen.rows}, its slices make {self.visible(name)}")
             return
-        before = {label: book.option(label) for label in options}
         for chosen in product(*legal.values()):
             for label, option in zip(legal, chosen, strict=True):
                 book.take(label, option)
             if self.visible(name) == seen.rows:
                 return
-        allowed_now = self.visible(name)
-        for label, option in before.items():
-            book.take(label, option)
-        assert not isinstance(seen.rows, Mapping)
-        raise Unexpected(f"{name} has {_short(seen.rows)}, allowed for one {_short(allowed_now)}")
+        raise Unexpected(f"{name} has {_short(seen.rows)}, allowed for one {_short(self.visible(name))}")
+
+    def _take_labels(self, name: str, legal: Mapping[int, list[Option]], by_label: Mapping[int, Rows]) -> None:
+        book = self.books[name]
+        stray = set(by_label) - {*legal, *book.shown}
+        if stray:
+            raise Unexpected(f"{name} has rows of {sorted(stray)}, which are no labels of it")
+        for label, each in legal.items():
+            rows = by_label.get(label, ())
+            fits = [it for it in each if (it.shown.stay if it.shown else ()) == rows]
+            if not fits:
+                told = " or\n  ".join(map(_told, each))
+                raise Unexpected(f"{name}@{label} has {_short(rows)}, allowed\n  {told}\nbefore {book.option(label)}")
+            book.take(label, fits[0])
 
     def renamed(self, old: str, new: str) -> None:
         """Follow a table's new name in what others were made of."""
@@ -212,9 +214,6 @@ class Oracle:
                 for label, made in kept.items():
                     inputs = tuple((_other_name(read, old, new), of, rows) for read, of, rows in made.inputs)
                     kept[label] = replace(made, inputs=inputs)
-
-    def stand_still(self, name: str) -> None:
-        """Know of a paused table that no batch of it runs; what was asked of it stays."""
 
     def visible(self, name: str, until: int = 1 << 20) -> Rows | tuple[Version, ...] | dict[int, Rows]:
         """Return what `SELECT * FROM name` gives: of tables by label the rows of each label."""
@@ -231,9 +230,7 @@ class Oracle:
             return winners(slices, until, by_time=table.has(ByTime), deletes=table.has(Deletes))
         return versions(slices, until, deletes=table.has(Deletes))
 
-    def _judged(
-        self, table: Declared, label: int, came: Rows, past: Slices, inputs: Inputs = ()
-    ) -> tuple[str, Made]:
+    def _judged(self, table: Declared, label: int, came: Rows, past: Slices, inputs: Inputs = ()) -> tuple[str, Made]:
         stay, known = came, Known(label, self._keys(table, label))
         # the key is asked last: rows that another rule takes out have no say
         for part in sorted(table.parts, key=lambda part: bool(part.of_key)):
@@ -378,13 +375,28 @@ class Oracle:
         if is_new:
             made = self._outcome(*self._judged(table, label, rows, self._past(table, label), inputs), before)
             waits = Option(None, before.shown, None, before.asked)
-            return [made, waits] if settled == MAYBE or is_behind else [made]
+            early = self._early(table, label, before)
+            return [made, *early, waits] if settled == MAYBE or is_behind else [made, *early]
         again = self._made_again(table, label, before, rows, inputs)
         return again if settled == YES and not is_behind else [*again, before]
 
-    def _made_again(
-        self, table: Declared, label: int, before: Option, rows: Rows, inputs: Inputs
-    ) -> list[Option]:
+    def _early(self, table: Declared, label: int, before: Option) -> list[Option]:
+        """Return what a label came to that was made before what it reads was restated, and stays so.
+
+        That is where restatements are only reported, and where what was made then is refused.
+        """
+        now, own = self.books, self.books[table.name]
+        self.books = self.before | {table.name: own}
+        try:
+            inputs, settled, rows = self._inputs(table, label)
+            if settled == NO:
+                return []
+            early = self._outcome(*self._judged(table, label, rows, self._past(table, label), inputs), before)
+        finally:
+            self.books = now
+        return [early] if table.has(Report) or early.status != DONE else []
+
+    def _made_again(self, table: Declared, label: int, before: Option, rows: Rows, inputs: Inputs) -> list[Option]:
         assert before.shown is not None
         judged = self._judged(table, label, rows, self._past(table, label), inputs)
         again = self._outcome(*judged, before)
@@ -393,7 +405,7 @@ class Oracle:
         if inputs == before.shown.inputs:
             # the code may have changed: then slices that make no difference are seen in what it makes
             return [before] if table.code == before.shown.code else [before, again]
-        return [before] if table.has(Report) else [again]
+        return [before] if table.has(Report) else [again, *self._early(table, label, before)]
 
     def _replace(self, table: Declared) -> dict[int, list[Option]]:
         """Make the newest label; of older ones only what somebody reads counts, which is made of what is there."""
@@ -406,10 +418,9 @@ class Oracle:
             if label != due[-1]:
                 found[label] = [before, made] if settled else [before]
             elif settled == YES:
-                same = before.shown is not None and before.shown.inputs == inputs and not before.asked
-                found[label] = ([before] if same and table.code == before.shown.code else [before, made]) if (
-                    before.shown is not None and same
-                ) else [made]
+                is_same = before.shown is not None and before.shown.inputs == inputs and not before.asked
+                by_other_code = before.shown is not None and before.shown.code != table.code
+                found[label] = [before, *[made] * by_other_code] if is_same else [made]
             else:
                 found[label] = [before, made] if settled == MAYBE or before.shown else [before]
         return found
@@ -528,6 +539,13 @@ class Oracle:
             for label, status in sorted(book.status.items())
             if status in TROUBLED
         ]
+
+
+def _put(into: dict[int, Any], label: int, value: Any) -> None:
+    if value is None:
+        into.pop(label, None)
+    else:
+        into[label] = value
 
 
 def _other_name(read: str, old: str, new: str) -> str:

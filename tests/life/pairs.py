@@ -1,4 +1,4 @@
-"""Counts which two declarations, and which operation and declaration, meet in how many lives: `python -m tests.life.pairs 60`."""
+"""Counts the pairs of declarations, and of operations and declarations, that meet: `python -m tests.life.pairs 60`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ def main(lives: int) -> None:
     """Print the counts, and the pairs that do not meet."""
     legal = legal_pairs()
     met = met_before(lives) & legal
-    print(f"{len(legal)} legal pairs, {len(met)} met in {lives} lives ({100 * len(met) / len(legal):.1f} %)")
+    sys.stdout.write(
+        f"{len(legal)} legal pairs, {len(met)} met in {lives} lives ({100 * len(met) / len(legal):.1f} %)\n"
+    )
     for pair in sorted(legal - met):
-        print("not met:", " x ".join(pair))
+        sys.stdout.write(f"not met: {' x '.join(pair)}\n")
 
 
 if __name__ == "__main__":
