@@ -397,7 +397,7 @@ class Life:
             released = [label for label, verb in self.oracle.books[name].asked.items() if verb == "release"]
             options = self.oracle.options(name)
             self.oracle.take(name, options, seen[name] if seen else None)
-            self.oracle.touched.get(name, set()).clear()
+            self.oracle.looked(name)
             for label in released:
                 self.oracle.released(name, label)
         if outcome is not None:

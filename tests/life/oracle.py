@@ -267,7 +267,10 @@ class Oracle:
             before = book.option(label)
             options = [before]
             if before.status is None or before.asked in {"retry", "recollect"}:
-                made = self._outcome(*self._judged(table, label, came.get(label, ()), {}), before)
+                status, rows = self._judged(table, label, came.get(label, ()), {})
+                if before.asked != "recollect":
+                    status = self._worst(status, self._again(table, label, came).values())
+                made = self._outcome(status, rows, before)
                 options = [made, before] if is_behind and before.status is None else [made]
                 if before.status is None or before.asked == "retry":
                     new.append(label)
@@ -288,36 +291,46 @@ class Oracle:
         self, table: Declared, new: Iterable[int], found: dict[int, list[Option]], came: Mapping[int, Rows]
     ) -> None:
         """Let windows before new batches be read again: of batches that are shown surely, of others not."""
-        book, days = self.books[table.name], table.lookback_days
-        surely: set[int] = set()
-        perhaps: set[int] = set()
+        book = self.books[table.name]
+        surely: dict[int, Option] = {}
+        perhaps: dict[int, Option] = {}
+        reach: set[int] = set()
         for label in new:
-            reach = {window for window in range(label - days, label) if window in book.shown}
-            options = found[label]
-            if all(it.status == DONE for it in options):
-                surely |= reach
-            else:
-                perhaps |= reach
-        # asked for again for themselves, a batch looks back too
-        perhaps |= {
-            window
-            for label, asked in book.asked.items()
-            if asked == "recollect"
-            for window in range(label - days, label)
-            if window in book.shown
-        }
-        perhaps |= set(book.late)
-        for window in surely | perhaps:
-            before = book.option(window)
-            if before.status != DONE or before.asked:
-                continue
-            rows = self._read_again(table, before.shown, came.get(window, ()))
-            status, made = self._judged(table, window, rows, {})
-            again = self._outcome(status, made, before)
-            is_seen = not table.has(Changed) or window in self.touched[table.name]
-            found[window] = [again] if window in surely and is_seen else [before, again]
-        for window in [window for window in book.late if window in surely]:
+            is_shown = all(it.status == DONE for it in found[label])
+            (surely if is_shown else perhaps).update(self._again(table, label, came))
+            reach |= set(range(label - table.lookback_days, label)) if is_shown else set()
+        for label, asked in book.asked.items():
+            if asked == "recollect":  # asked for again for itself, a batch looks back too
+                perhaps |= self._again(table, label, came)
+        perhaps |= self._changed(table, book.late, came)
+        for window, again in (perhaps | surely).items():
+            found[window] = [again] if window in surely else [book.option(window), again]
+        for window in [window for window in book.late if window in reach]:
             del book.late[window]
+
+    def _again(self, table: Declared, label: int, came: Mapping[int, Rows]) -> dict[int, Option]:
+        """Return what the windows come to that a batch of this label finds changed."""
+        windows = set(range(label - table.lookback_days, label))
+        return self._changed(table, windows & self.touched[table.name] if table.has(Changed) else windows, came)
+
+    def _changed(self, table: Declared, windows: Iterable[int], came: Mapping[int, Rows]) -> dict[int, Option]:
+        found = {window: self._window_again(table, window, came) for window in windows}
+        return {window: again for window, again in found.items() if again}
+
+    def _window_again(self, table: Declared, window: int, came: Mapping[int, Rows]) -> Option | None:
+        """Return what a window that is done comes to where it is read again; None where it is as it was."""
+        before = self.books[table.name].option(window)
+        if before.status != DONE or before.asked or before.shown is None:
+            return None
+        rows = self._read_again(table, before.shown, came.get(window, ()))
+        status, made = self._judged(table, window, rows, {})
+        return None if made.stay == before.shown.stay else self._outcome(status, made, before)
+
+    @staticmethod
+    def _worst(own: str, windows: Iterable[Option]) -> str:
+        """Return what becomes of a batch: a window that it reads again, and that breaks a rule, stops it as well."""
+        every = {own, *(it.status for it in windows)}
+        return next((it for it in (FAILED, HELD) if it in every), DONE)
 
     @staticmethod
     def _read_again(table: Declared, shown: Made | None, came: Rows) -> Rows:
@@ -517,6 +530,17 @@ class Oracle:
                 book.status.pop(label)
                 return
         book.asked[label] = verb
+
+    def looked(self, name: str) -> None:
+        """Forget the changes of windows that are shown as the source has them; others are found by the next look."""
+        came: dict[int, list[Row]] = {}
+        for row in self.source[name]:
+            came.setdefault(row.day, []).append(row)
+        book = self.books[name]
+        for window in list(self.touched[name]):
+            shown = book.shown.get(window)
+            if shown is not None and shown.came == tuple(sorted(came.get(window, []))):
+                self.touched[name].discard(window)
 
     def skip(self, name: str, label: int) -> None:
         book = self.books[name]
