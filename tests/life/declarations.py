@@ -142,7 +142,7 @@ class Hold(Part):
 
 @dataclass(frozen=True)
 class Fail(Part):
-    """A batch that breaks a rule fails, and is tried again once somebody asks for it."""
+    """A batch that breaks a rule fails, and is made again by `retry`."""
 
     word = "ELSE FAIL"
 

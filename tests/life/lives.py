@@ -79,7 +79,7 @@ class World:
         self.tiny.source(self.flow[name].source, columns, told)
 
     def run(self, today: int, strike: Strike | None, *, runners: int = 1) -> Any:
-        """Run what is due; after a strike until nothing is left that another run does."""
+        """Run what is due; after a strike until another run would do nothing."""
         if runners > 1:
             with ThreadPoolExecutor(runners) as pool:
                 list(pool.map(lambda _: self.tiny.run(day(today)), range(runners)))
@@ -247,7 +247,7 @@ class Life:
             self._say(name, "corrected", row.day)
 
     def decide(self) -> None:
-        """Decide of a label that waits for somebody."""
+        """Decide on a label that failed or is held."""
         if troubles := self.oracle.troubles():
             self._decide(*self.random.choice(troubles))
 
@@ -423,7 +423,7 @@ class Life:
                 raise Unexpected(f"still due: {left}")
 
     def settle(self) -> None:
-        """Resume, decide of all that waits for somebody, and run until nothing is left."""
+        """Resume, decide on all labels that failed or are held, and run until none is left."""
         for name in sorted(self.paused):
             self.paused.discard(name)
             self._say(name, "resume")

@@ -65,7 +65,7 @@ class Book:
     shown: dict[int, Made] = field(default_factory=dict)
     held: dict[int, Made] = field(default_factory=dict)
     asked: dict[int, str] = field(default_factory=dict)
-    late: dict[int, int] = field(default_factory=dict)
+    late: set[int] = field(default_factory=set)
 
     def option(self, label: int) -> Option:
         return Option(self.status.get(label), self.shown.get(label), self.held.get(label), self.asked.get(label))
@@ -245,7 +245,7 @@ class Oracle:
         demand = table.part(Demands)
         if not isinstance(demand, Demands):
             return frozenset()
-        pieces, _ = self._read(table, Read("PLAIN", demand.parent), label)
+        pieces, _ = self._read(Read("PLAIN", demand.parent), label)
         return frozenset(row.k for _, rows in pieces for row in rows)
 
     def _outcome(self, status: str, made: Made, before: Option) -> Option:
@@ -305,8 +305,7 @@ class Oracle:
         perhaps |= self._changed(table, book.late, came)
         for window, again in (perhaps | surely).items():
             found[window] = [again] if window in surely else [book.option(window), again]
-        for window in [window for window in book.late if window in reach]:
-            del book.late[window]
+        book.late -= reach
 
     def _again(self, table: Declared, label: int, came: Mapping[int, Rows]) -> dict[int, Option]:
         """Return what the windows come to that a batch of this label finds changed."""
@@ -421,7 +420,7 @@ class Oracle:
         return [before] if table.has(Report) else [again, *self._early(table, label, before)]
 
     def _replace(self, table: Declared) -> dict[int, list[Option]]:
-        """Make the newest label; of older ones only what somebody reads counts, which is made of what is there."""
+        """Make the newest label; older ones are made where another table reads them."""
         book, due = self.books[table.name], list(self.due(table.name))
         found: dict[int, list[Option]] = {}
         for label in due:
@@ -450,7 +449,7 @@ class Oracle:
         settled, read_rows = YES, []
         own = table.reads_at(label)
         for place, read in enumerate(self._reads(table, label)):
-            pieces, sure = self._read(table, read, label)
+            pieces, sure = self._read(read, label)
             settled = min(settled, sure)
             inputs += [(f"{read.kind} {read.table}", of, rows) for of, rows in pieces]
             if place < len(own):
@@ -469,9 +468,7 @@ class Oracle:
             found.append(Row(row.k, row.v + (parent.v if parent else 0), row.at))
         return tuple(found)
 
-    def _read(
-        self, reader: Declared, read: Read, label: int
-    ) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
+    def _read(self, read: Read, label: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
         """Return what a reference means at a label: pieces by label, or one state; and whether they are settled."""
         u = self.tables[read.table]
         start = self.start(u.name)
@@ -488,7 +485,6 @@ class Oracle:
                 "UNTIL": (label - read.days, label + read.days),
             }[read.kind]
             return self._labels(u, max(first, start), last)
-        del reader
         at = label - 1 if read.kind == "PREVIOUS" else label
         if at < start and (read.kind == "PREVIOUS" or not u.is_snapshot):
             return [], YES
@@ -551,12 +547,10 @@ class Oracle:
     def released(self, name: str, label: int) -> None:
         """After a release late rows that the batch had read come by the next batch's LOOKBACK, or by themselves."""
         table, book = self.tables[name], self.books[name]
-        for window in range(label - table.lookback_days, label):
-            if window in book.shown:
-                book.late[window] = label
+        book.late |= {window for window in range(label - table.lookback_days, label) if window in book.shown}
 
     def troubles(self) -> list[tuple[str, int, str]]:
-        """Return the labels that wait for somebody."""
+        """Return the labels that failed or are held."""
         return [
             (name, label, status)
             for name, book in self.books.items()

@@ -160,7 +160,7 @@ def versions_of(
 
     Rows of one key and time are ordered by ORDER BY, then by label. `timelabel` is that of the row which began the
     version. Rows that have no place on a timeline (`lacking_sql`) are left out. Of snapshots, see `_with_lives`.
-    Cost: a scan of the slices; one shuffle and sort of what is left of them, of snapshots a sort more.
+    Cost: a scan of the slices; one shuffle and sort of the rows that remain, of snapshots a sort more.
     """
     from waterclock.temporal import compute_temporal
 
