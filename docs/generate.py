@@ -59,7 +59,7 @@ A unit is `supplier.source` or a glob, both below the connection's `path`:
 
 Formats are told by the ending: `csv`, `tsv`, `json`, `jsonl`, `ndjson`, `parquet`, `xml`, each also with `.gz`,
 `.bz2` or `.zst` where the format has it; `avro` and `xlsx`, `xlsm`, `xlsb`, `xls`, `ods`, which need
-`pip install 'waterclock[avro]'` and `'waterclock[excel]'`; `txt`, `dat` and `fwf` where their `positions` are declared;
+`pip install '.[avro]'` and `'.[excel]'`; `txt`, `dat` and `fwf` where their `positions` are declared;
 and `zip` around any of them. Names that begin with `.` or `_`, or end like a download in progress (`.part`, `.tmp`,
 ...), are not looked at. Misnamed, half-written and damaged files, and links, are left where they are and reported.
 
@@ -107,7 +107,7 @@ in place; from a partitioned table, and by APPEND, the destination has a column 
 the rows of that label alone. A table that is not there is made by the first delivery. Of one that is there
 [a value that its column cannot store](../howto/publish.md#values-that-a-column-cannot-store) is refused (E812).""",
     "duckdb": """\
-It needs a driver: `pip install 'waterclock[duckdb]'`, on the machines of a cluster's workers too.
+It needs a driver: `pip install '.[duckdb]'`, on the machines of a cluster's workers too.
 
 A unit is a table or view, with its schema where that is not `main`, or a query. One process writes a file, or several
 read it: a batch waits for as long as `timeout` says, and is tried again (E811). All that a batch reads is of one
@@ -124,7 +124,7 @@ Publishing brings rows as Arrow, with a row of `waterclock_deliveries`, in one t
 its types; [a value that they cannot store](../howto/publish.md#values-that-a-column-cannot-store) is refused
 (E812).""",
     "postgres": """\
-It needs a driver: `pip install 'waterclock[postgres]'`, on the machines of a cluster's workers too.
+It needs a driver: `pip install '.[postgres]'`, on the machines of a cluster's workers too.
 
 A unit is a table or view, `FROM ops.planes` or with a schema, `FROM ops.fleet.planes`; or a query. The source's clock
 is the server's. Windows are read by `t >= start AND t < end`, so that an index on the time is used; the time is a
@@ -156,7 +156,7 @@ made anew gets NUMERIC, TIMESTAMPTZ, BYTEA, arrays, JSONB for nested
 values; a name has 63 bytes at most. A claim that is taken over ends the connection that still works for it, so all
 runners connect as one user.""",
     "mysql": """\
-It needs a driver: `pip install 'waterclock[mysql]'`, on the machines of a cluster's workers too. It speaks to MariaDB
+It needs a driver: `pip install '.[mysql]'`, on the machines of a cluster's workers too. It speaks to MariaDB
 and to MySQL; its tests run on MariaDB.
 
 A unit is a table or view, with its database where that is another than the connection's; or a query. The source's clock
@@ -187,7 +187,7 @@ instants are DATETIME(6) in UTC, nested values JSON, texts LONGTEXT, those of ke
 counts. A claim that is taken over ends the connection that still works for it, so all runners connect as one user, who
 has the rights CREATE, ALTER, DROP, CREATE TEMPORARY TABLES, and CREATE VIEW where there are views.""",
     "kafka": """\
-It needs a client: `pip install 'waterclock[kafka]'`, on the machines of a cluster's workers too.
+It needs a client: `pip install '.[kafka]'`, on the machines of a cluster's workers too.
 
 A unit is a topic. Each label owns a range of offsets by partition, written down with its claim, up to the last stable
 offset of that moment; records that were not committed are never read. `raw` gives the columns key, value, headers
@@ -201,7 +201,7 @@ are `headers`; `text` is one column beside key and headers, `raw` takes the colu
 `headers`. With `ends` each partition is told where a label ends. What is secret is named and never written out
 (`E322`). [Collect from Kafka, and publish to it](../howto/collect-kafka.md) tells more.""",
     "rest": """\
-It needs a library: `pip install 'waterclock[rest]'`. Secrets are named and never written out (`E313`); what is said
+It needs a library: `pip install '.[rest]'`. Secrets are named and never written out (`E313`); what is said
 of pages on the connection holds for all that is collected from it, a COLLECT says otherwise for itself.
 
 A unit is a resource: `api.orders` is `<url>/orders`, `api.shop.orders` `<url>/shop/orders`, unless `path` says

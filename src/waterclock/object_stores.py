@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.extras import install_extra
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -183,7 +184,7 @@ def require_libraries(url: str) -> None:
             "object storage needs libraries that are not installed",
             where=url,
             why=f"there is no {' and no '.join(missing)}",
-            fix="install them: pip install 'waterclock[objects]'",
+            fix=f"install them: {install_extra('objects')}",
         )
 
 

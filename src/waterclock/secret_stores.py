@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.errors import WaterclockError
+from waterclock.extras import install_extra
 
 if TYPE_CHECKING:
     import hvac
@@ -175,5 +176,5 @@ def _not_installed(extra: str, error: ImportError) -> WaterclockError:
         "E921",
         f"secrets of {'the keyring' if extra == 'keyring' else 'Vault'} need a library that is not installed",
         why=str(error),
-        fix=f"install waterclock with it: pip install 'waterclock[{extra}]'",
+        fix=install_extra(extra),
     )

@@ -17,6 +17,7 @@ from tests import s3
 from tests.stores import fresh_bucket
 from waterclock import object_files
 from waterclock.errors import WaterclockError
+from waterclock.extras import install_extra
 from waterclock.filesystem import (
     at,
     copy_file,
@@ -231,4 +232,4 @@ def test_libraries_that_are_missing_are_told_with_the_extra_that_brings_them(mon
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(WaterclockError, match="E609 object storage needs libraries") as told:
         at("s3://never-asked-for/lake")
-    assert told.value.fix == "install them: pip install 'waterclock[objects]'"
+    assert told.value.fix == f"install them: {install_extra('objects')}"

@@ -19,11 +19,15 @@ FOLDS = frozenset({"MERGE", "TEMPORAL"})
 
 @dataclass(frozen=True)
 class Read:
-    """A reference to a table. `days`: how far PAST and UNTIL reach."""
+    """A reference to a table. `days`: how far PAST and UNTIL reach. `via`: a VIEW or a SHARED VIEW of the table.
+
+    Of LATEST `days` is the tick that a label keeps, by the day that begins there; in a declaration 0.
+    """
 
     kind: str
     table: str
     days: int = 0
+    via: str = ""
 
     @property
     def word(self) -> str:
@@ -31,10 +35,20 @@ class Read:
 
     @property
     def sql(self) -> str:
+        of = self.view or self.table
         if self.kind == "PLAIN":
-            return self.table
+            return of
         span = f", '{self.days} days'" if self.days else ""
-        return f"{self.kind}({self.table}{span})"
+        return f"{self.kind}({of}{span})"
+
+    @property
+    def view(self) -> str:
+        """The name of the view that is read, if any."""
+        names = {
+            "VIEW": f"view.{self.table.replace('.', '_')}",
+            "SHARED VIEW": f"shared.{self.table.replace('.', '_')}",
+        }
+        return names.get(self.via, "")
 
 
 @dataclass(frozen=True)
@@ -130,7 +144,9 @@ class Hold(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.mode in BY_LABEL | FOLDS and not of.is_snapshot and not of.has(Fail)
+        # at which tick of LATEST a batch was held is not seen
+        is_latest = any(read.kind == "LATEST" for read in of.all_reads)
+        return of.mode in BY_LABEL | FOLDS and not of.is_snapshot and not of.has(Fail) and not is_latest
 
     @property
     def clause(self) -> str:
@@ -284,7 +300,7 @@ class Deletes(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.kind == "COLLECT" and of.mode in FOLDS
+        return of.kind == "COLLECT" and of.mode in FOLDS and not of.is_snapshot
 
 
 @dataclass(frozen=True)
@@ -365,7 +381,7 @@ PARTS: tuple[type[Part], ...] = (
     Retire,
 )  # fmt: skip
 """What is drawn by chance; REFERENCES is drawn where a parent is there."""
-READS = ("PLAIN", "PAST", "HISTORY", "PREVIOUS", "UNTIL", "FLAT")
+READS = ("PLAIN", "PAST", "HISTORY", "PREVIOUS", "UNTIL", "FLAT", "LATEST")
 MODES = {
     "COLLECT": ("PARTITIONED", "PARTITIONED", "APPEND", "MERGE", "TEMPORAL"),
     "TRANSFORM": ("PARTITIONED", "PARTITIONED", "APPEND", "REPLACE", "MERGE", "TEMPORAL"),
@@ -403,6 +419,11 @@ class Declared:
         return found.days if isinstance(found, Lookback | Changed) else 0
 
     @property
+    def is_keyed(self) -> bool:
+        """Whether the source holds one row of each key: two of one key have no order in a snapshot."""
+        return self.is_snapshot and self.mode == "TEMPORAL"
+
+    @property
     def is_sequential(self) -> bool:
         own = any(read.table == self.name for read in self.all_reads)
         return own or self.mode in FOLDS or self.has(Sequential, KeyPast)
@@ -414,7 +435,8 @@ class Declared:
         first = {kind.get(self.kind, "TRANSFORM"), f"{self.mode} table"}
         own = {"PREVIOUS of itself" for read in self.all_reads if read.table == self.name}
         reads = {read.word for read in self.all_reads if read.table != self.name} | ({"WHEN"} if self.odd else set())
-        return frozenset(first | own | reads | {part.word for part in self.parts})
+        vias = {read.via for read in self.all_reads if read.via}
+        return frozenset(first | own | reads | vias | {part.word for part in self.parts})
 
     @property
     def all_reads(self) -> tuple[Read, ...]:
@@ -425,6 +447,16 @@ class Declared:
         return self.odd if self.odd and label % 2 else self.reads
 
     # its DPL
+
+    @property
+    def views(self) -> frozenset[str]:
+        """The statements of the views that it reads."""
+        return frozenset(
+            f"CREATE VIEW {read.view} {'SHARED ' * (read.via == 'SHARED VIEW')}AS SELECT k, v, "
+            f"{'rec_eff_time' if self.shapes[read.table] == 'TEMPORAL' else 'at'} AS at FROM {read.table};"
+            for read in self.all_reads
+            if read.via
+        )
 
     @property
     def dpl(self) -> str:
@@ -439,7 +471,8 @@ class Declared:
         return f"(k BIGINT {key}, v BIGINT, at TIMESTAMP{', gone BIGINT' if gone else ''}{more})"
 
     def _mode(self) -> str:
-        text = {"PARTITIONED": "", "REPLACE": "", "TEMPORAL": "TEMPORAL AT at"}.get(self.mode, self.mode)
+        at = "" if self.is_snapshot else " AT at"
+        text = {"PARTITIONED": "", "REPLACE": "", "TEMPORAL": f"TEMPORAL{at}"}.get(self.mode, self.mode)
         text += " ORDER BY at" if self.has(ByTime) else ""
         text += " DELETE WHEN gone = 1" if self.has(Deletes) else ""
         # `gone` is data where it deletes nothing, and no attribute of versions
@@ -478,7 +511,7 @@ class Declared:
     """The mode of each table that is read, to know the name of its time."""
 
     def _from(self, read: Read) -> str:
-        at = "rec_eff_time" if self.shapes[read.table] == "TEMPORAL" else "at"
+        at = "rec_eff_time" if self.shapes[read.table] == "TEMPORAL" and not read.via else "at"
         v = "v + coalesce(v_p, 0) AS v" if read.kind == "FLAT" else "v"
         return f"(SELECT k, {v}, {at} AS at FROM {read.sql})"
 

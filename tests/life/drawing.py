@@ -19,6 +19,12 @@ def drawn_flow(random: Random, met: Collection[Pair] = ()) -> Flow:
     return max(flows, key=lambda flow: len(pairs_of(flow) - set(met)))
 
 
+def statements(flow: Flow) -> str:
+    """Return the DPL of a flow, with the views that its tables read."""
+    views = sorted({view for table in flow.values() for view in table.views})
+    return "\n".join([*views, *(table.dpl for table in flow.values())])
+
+
 def pairs_of(flow: Flow) -> set[Pair]:
     """Return which two declarations meet: at one table, or at a table and one that it reads."""
     met: set[Pair] = set()
@@ -57,7 +63,7 @@ def _parts(random: Random, table: Declared) -> None:
 
 def _collect(random: Random, name: str, flow: Flow) -> Declared:
     if random.random() < 0.15:
-        table = Declared("COLLECT", name, "REPLACE", is_snapshot=True)
+        table = Declared("COLLECT", name, random.choice(("REPLACE", "TEMPORAL")), is_snapshot=True)
     else:
         table = Declared("COLLECT", name, random.choice(MODES["COLLECT"]))
     table.start = random.choice((1, 1, 2, 3))
@@ -76,9 +82,9 @@ def _transform(random: Random, name: str, flow: Flow) -> Declared:
     table = Declared("TRANSFORM", name, random.choice(MODES["TRANSFORM"]), groups=random.random() < 0.4)
     if table.mode == "MERGE":
         table.groups = True
-    table.reads = _reads(random, name, flow)
+    table.reads = _reads(random, name, flow, table.mode)
     if random.random() < 0.2:
-        odd = _reads(random, name, flow)
+        odd = _reads(random, name, flow, table.mode)
         if not any(read.kind == "UNTIL" for read in table.reads + odd):
             table.odd = odd
     table.shapes = {it.name: it.mode for it in flow.values()} | {name: table.mode}
@@ -89,10 +95,12 @@ def _transform(random: Random, name: str, flow: Flow) -> Declared:
     return table
 
 
-def _reads(random: Random, name: str, flow: Flow) -> tuple[Read, ...]:
+def _reads(random: Random, name: str, flow: Flow, mode: str) -> tuple[Read, ...]:
     reads = [_read(random, random.choice([*flow.values()]), is_first=True)]
     if random.random() < 0.45:
-        reads.append(_read(random, random.choice([*flow.values()]), is_first=False))
+        read = _read(random, random.choice([*flow.values()]), is_first=False)
+        # states that nobody sees keep ticks that nobody sees
+        reads.append(Read("LATEST", read.table) if mode != "REPLACE" and random.random() < 0.2 else read)
     if random.random() < 0.25:
         reads.append(Read("PREVIOUS", name))
     return tuple(dict.fromkeys(reads))
@@ -106,4 +114,5 @@ def _read(random: Random, u: Declared, *, is_first: bool) -> Read:
             kinds += ["FLAT"] * 4
     kind = random.choice(kinds)
     days = {"PAST": random.choice((2, 3)), "UNTIL": 1}.get(kind, 0)
-    return Read(kind, u.name, days)
+    via = random.choice(("", "", "", "VIEW", "SHARED VIEW")) if kind != "FLAT" else ""
+    return Read(kind, u.name, days, via)

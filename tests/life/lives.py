@@ -2,159 +2,31 @@
 
 from __future__ import annotations
 
-import sqlite3
-import time
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
-
-from tests.life.declarations import BY_LABEL, DONE, FOLDS, HELD, Declared, Demands, Refers, Report, Retire
-from tests.life.drawing import Flow, Pair, drawn_flow, pairs_of
-from tests.life.oracle import Book, Oracle, Seen, Unexpected
-from tests.life.rows import DAY, Row, Rows, Version, instant, minute
+from tests.life.declarations import DONE, HELD, Demands, Refers, Report, Retire
+from tests.life.drawing import Flow, Pair, drawn_flow, pairs_of, statements
+from tests.life.oracle import Oracle, Unexpected
+from tests.life.rows import DAY, Row, instant
+from tests.life.world import LEASE, Strike, World
 from tests.tiny import Tiny, day, described
-from waterclock.batches.facts import BEGINNING, FOREVER
-from waterclock.engine.query.query import query
-from waterclock.engine.query.ticks import AsOf
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.upkeep.rebuild_all import rebuild_all
 from waterclock.engine.upkeep.reset import prepare_reset, reset
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
 from waterclock.planner.plan import Status
-from waterclock.storage.slices.manifest import read_manifest
-from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LABELS = {label_of(day(number)): number for number in range(1, 32)}
 STEPS = 9
 LAST_DAY = 12
-LEASE = 2.0
-
-
-class Struck(Exception):
-    """What a life lets fail: worded as a passing reason, so that the run tries again."""
-
-
-@dataclass
-class Strike:
-    """Lets a run fail once, at the nth of the steps that it passes."""
-
-    after: int
-
-    def __call__(self, point: str) -> None:
-        self.after -= 1
-        if self.after == 0:
-            raise Struck(f"{point} is temporarily unavailable")
-
-
-@dataclass
-class World:
-    """The engine's side of a life: a project in a folder."""
-
-    tiny: Tiny
-    flow: Flow
-
-    def declare(self) -> None:
-        self.tiny.declare("\n".join(table.dpl for table in self.flow.values()))
-
-    def fill(self, name: str, rows: list[Row], seen: dict[int, str]) -> None:
-        """Make a source what it is now; `seen`: by a row's time, when it was changed last."""
-        columns = "k INTEGER, v INTEGER, at TEXT, gone INTEGER, seen TEXT"
-        told: list[tuple[Any, ...]] = [
-            (row.k, row.v, f"{instant(row.at):%F %T}", row.gone, seen[row.at]) for row in rows
-        ]
-        if rows and rows[0].old is not None:
-            columns, told = columns + ", old INTEGER", [(*it, row.old) for it, row in zip(told, rows, strict=True)]
-        self.tiny.source(self.flow[name].source, columns, told)
-
-    def run(self, today: int, strike: Strike | None, *, runners: int = 1) -> Any:
-        """Run what is due; after a strike until another run would do nothing."""
-        if runners > 1:
-            with ThreadPoolExecutor(runners) as pool:
-                list(pool.map(lambda _: self.tiny.run(day(today)), range(runners)))
-        if strike is not None:
-            with striking(strike):
-                self.tiny.run(day(today))
-        for _ in range(20):
-            outcome = self.tiny.run(day(today))
-            if not self.tiny.open_claims() and not (outcome.plan and outcome.plan.groups):
-                break
-            time.sleep(LEASE / 2)
-        return outcome
-
-    def seen(self) -> dict[str, Seen]:
-        """Look at all tables."""
-        with self.tiny.opened() as work:
-            status: dict[str, dict[int, str]] = {name: {} for name in self.flow}
-            for row in work.ledger.past.rows("batches"):
-                if row["status"] and row["table"] in status:
-                    status[row["table"]][LABELS[row["timelabel"]]] = row["status"]
-            return {
-                name: Seen(status[name], self._rows(work, table), self._slices(work, table))
-                for name, table in self.flow.items()
-                if table.kind != "PUBLISH"
-            }
-
-    @staticmethod
-    def _slices(work: Any, table: Declared) -> dict[int, Rows]:
-        """Return the raw rows of each label of a MERGE or TEMPORAL table."""
-        if table.mode not in FOLDS:
-            return {}
-        folder, found = work.folder(table), {}
-        for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER):
-            rows = [
-                Row(row["k"], row["v"], minute(row["at"]), row.get("gone") or 0)
-                for file in read_manifest(folder, piece.slice_path).files
-                for row in pq.read_table(Path(folder, file.path)).to_pylist()
-            ]
-            found[LABELS[label_of(piece.label)]] = tuple(sorted(rows))
-        return found
-
-    @staticmethod
-    def _rows(work: Any, table: Declared, as_of: AsOf | None = None) -> Any:
-        gone = "gone" if table.kind == "COLLECT" else "0"
-        old = "old" if table.has(Retire) else "CAST(NULL AS BIGINT)"
-        if table.mode == "TEMPORAL":
-            found = query(
-                work, f"SELECT k, v, rec_eff_time, rec_exp_time FROM {table.name}", limit=10_000, as_of=as_of
-            ).rows
-            made = [Version(k, v, minute(at), minute(until)) for k, v, at, until in found]
-            return tuple(sorted(made, key=lambda it: (it.k, it.at)))
-        is_by_label = table.mode in BY_LABEL and not table.is_snapshot
-        label = "timelabel" if is_by_label else "''"
-        rows = query(work, f"SELECT {label}, k, v, at, {gone}, {old} FROM {table.name}", limit=10_000, as_of=as_of).rows
-        if not is_by_label:
-            return tuple(sorted(Row(k, v, minute(at), *more) for _, k, v, at, *more in rows))
-        by_label: dict[int, list[Row]] = {}
-        for label, k, v, at, *more in rows:
-            by_label.setdefault(LABELS[label], []).append(Row(k, v, minute(at), *more))
-        return {label: tuple(sorted(each)) for label, each in by_label.items()}
-
-    def as_of(self, tick: int) -> dict[str, Any]:
-        """Ask all tables that keep their past as of a tick."""
-        with self.tiny.opened() as work:
-            moment = AsOf(tick=label_of(day(tick)))
-            tables = [it for it in self.flow.values() if it.kind != "PUBLISH" and it.mode != "REPLACE"]
-            return {table.name: self._rows(work, table, moment) for table in tables}
-
-    def delivered(self, name: str) -> list[tuple[int, int]]:
-        table = name.partition(".")[2]
-        with closing(sqlite3.connect(self.tiny.root / "out.sqlite")) as database:
-            try:
-                return sorted(database.execute(f"SELECT k, v FROM {table}"))
-            except sqlite3.OperationalError:
-                return []
 
 
 @dataclass
@@ -171,6 +43,9 @@ class Life:
     pairs: set[Pair] = field(default_factory=set)
     brings_old: dict[str, bool] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
+    exported: bool = False
+    copied: set[str] = field(default_factory=set)
+    """Tables of whose logs an older copy is kept."""
     is_past_whole: bool = True
     """Whether what the past held is what is there now up to a day: nothing was left as it was on purpose."""
 
@@ -202,9 +77,9 @@ class Life:
     def step(self) -> None:
         happenings = (
             self.advance, self.late, self.correct, self.decide, self.ask, self.code, self.begin_earlier,
-            self.pause, self.rename, self.reset,
+            self.pause, self.rename, self.reset, self.upkeep, self.lose_ledger, self.put_back,
         )  # fmt: skip
-        self.random.choices(happenings, (3, 2, 2, 3, 2, 1, 2, 1, 1, 1))[0]()
+        self.random.choices(happenings, (3, 2, 2, 3, 2, 1, 2, 1, 1, 1, 1, 1, 1))[0]()
         if self.random.random() < 0.8:
             self.run()
 
@@ -218,7 +93,8 @@ class Life:
     def _put(self, name: str, row: Row) -> None:
         rows = self.oracle.source[name]
         row = row._replace(old=row.v + 1000 if self.brings_old.get(name) else None)
-        rows[:] = [it for it in rows if it.at != row.at] + [row]
+        is_keyed = self.flow[name].is_keyed
+        rows[:] = [it for it in rows if it.at != row.at and not (is_keyed and it.k == row.k)] + [row]
         self.oracle.touched[name].add(row.day)
         self.changed[name][row.at] = (
             f"{instant(self.oracle.today * DAY - DAY):%F} 00:{len(self.changed[name]) % 60:02d}:00"
@@ -243,8 +119,12 @@ class Life:
         name = self.random.choice(self.sources)
         if rows := self.oracle.source[name]:
             row = self.random.choice(rows)
-            self._put(name, row._replace(v=self.random.randint(1, 400)))
-            self._say(name, "corrected", row.day)
+            if self.flow[name].is_snapshot and self.random.random() < 0.5:
+                rows.remove(row)
+                self._say(name, "vanished", row.day)
+            else:
+                self._put(name, row._replace(v=self.random.randint(1, 400)))
+                self._say(name, "corrected", row.day)
 
     def decide(self) -> None:
         """Decide on a label that failed or is held."""
@@ -336,6 +216,7 @@ class Life:
         for known in (self.oracle.tables, self.oracle.books, self.oracle.source, self.oracle.touched, self.changed):
             _rename(known, old, new)
         _rename(self.brings_old, old, new)
+        self.copied.discard(old)
         self.oracle.renamed(old, new)
         self.run()
         renamed.was = ""
@@ -347,7 +228,7 @@ class Life:
         if not self.oracle.books[name].status:
             return
         self._say(name, "reset")
-        self.oracle.books[name] = Book()
+        self.oracle.reset(name)
         self.is_past_whole = False
         if self.world is not None:
             self.world.declare()
@@ -355,6 +236,57 @@ class Life:
                 found = prepare_reset(work, name)
                 if found is not None:
                     reset(work, found, why="over")
+
+    def upkeep(self) -> None:
+        """Tidy all tables, or make one anew from its stage: neither changes an answer."""
+        if self.random.random() < 0.5:
+            self._say_of_all("maintain")
+            self.exported = True
+            if self.world is not None:
+                self.world.declare()
+                self.world.maintain()
+        elif names := self._tables_there():
+            name = self.random.choice(names)
+            self._say(name, "rebuild")
+            if self.world is not None:
+                self.world.declare()
+                self.world.rebuild(name)
+
+    def lose_ledger(self) -> None:
+        """Lose the ledger, just after it was exported, or where it never was."""
+        is_exported = self.exported or self.random.random() < 0.4
+        self._say_of_all(f"ledger lost, {'just' if is_exported else 'never'} exported")
+        self.exported = is_exported
+        if not is_exported:  # what left no trace in tables is not known again
+            self.paused.clear()
+            self.oracle.forget()
+        if self.world is not None:
+            self.world.declare()
+            if is_exported:
+                self.world.export()
+            self.world.lose_ledger()
+
+    def put_back(self) -> None:
+        """Copy a table's log, or put a copy back, as from an older backup, and rebuild the table."""
+        names = self._tables_there()
+        if copied := [name for name in self.copied if name in names]:
+            name = self.random.choice(copied)
+            self.copied.discard(name)
+            self._say(name, "older log put back, rebuild")
+            if self.world is not None:
+                self.world.declare()
+                self.world.put_back(name)
+                self.world.rebuild(name)
+        elif names:
+            name = self.random.choice(names)
+            self.copied.add(name)
+            self.story.append(f"copied the log of {name}")
+            if self.world is not None and not self.world.copy_log(name):
+                self.copied.discard(name)
+
+    def _tables_there(self) -> list[str]:
+        """Return the tables that have batches whose rows are shown."""
+        return [name for name, book in self.oracle.books.items() if self.flow[name].kind != "PUBLISH" and book.shown]
 
     def begin_earlier(self) -> None:
         """Move START of a collect back."""
@@ -369,31 +301,37 @@ class Life:
         if name:
             self.pairs |= {(f"op {what}", word) for word in self.flow[name].words}
 
+    def _say_of_all(self, what: str) -> None:
+        self.story.append(what)
+        self.pairs |= {(f"op {what}", word) for table in self.flow.values() for word in table.words}
+
     # runs
 
     def run(self, *, is_last: bool = False) -> None:
         strike = Strike(self.random.randint(1, 40)) if self.random.random() < 0.25 else None
         runners = 2 if self.random.random() < 0.15 else 1
-        self.story.append(
-            f"run on day {self.oracle.today}"
-            + (f", struck at step {strike.after}" if strike else "")
-            + (", two runners" if runners > 1 else "")
-        )
-        if strike or runners > 1:
-            what = "op struck" if strike else "op two runners"
-            self.pairs |= {(what, word) for table in self.flow.values() for word in table.words}
+        killed_after = self.random.randint(1, 60) if self.random.random() < 0.1 else 0
+        self.story.append(f"run on day {self.oracle.today}")
+        for what, step in (("struck", strike.after if strike else 0), ("killed", killed_after)):
+            if step:
+                self._say_of_all(what)
+                self.story[-1] += f" at step {step}"
+        if runners > 1:
+            self._say_of_all("two runners")
         seen = None
         outcome = None
         if self.world is not None:
             self.world.declare()
             for name in self.sources:
                 self.world.fill(name, self.oracle.source[name], self.changed[name])
-            outcome = self.world.run(self.oracle.today, strike, runners=runners)
+            outcome = self.world.run(self.oracle.today, strike, runners=runners, killed_after=killed_after)
             seen = self.world.seen()
         self.oracle.begin()
         for name in self.flow:
             if self.flow[name].kind == "PUBLISH" or name in self.paused:
                 continue
+            if seen:
+                self.oracle.pick(name, seen[name].ticks)
             released = [label for label, verb in self.oracle.books[name].asked.items() if verb == "release"]
             options = self.oracle.options(name)
             self.oracle.take(name, options, seen[name] if seen else None)
@@ -485,7 +423,7 @@ class Life:
 
     def told(self) -> str:
         """Return the flow and all that happened, to find out why it failed."""
-        return "\n".join([*(table.dpl for table in self.flow.values()), *self.story])
+        return "\n".join([statements(self.flow), *self.story])
 
 
 def lived(seed: int, root: Path | None = None, spark: SparkSession | None = None, met: Collection[Pair] = ()) -> Life:

@@ -29,7 +29,7 @@ from tests.life.declarations import (
     Refers,
     Report,
 )
-from tests.life.rows import Row, Rows, Slices, Version, in_effect, versions, winners
+from tests.life.rows import Row, Rows, Slices, Version, in_effect, versions, versions_of_snapshots, winners
 
 TROUBLED = frozenset({HELD, FAILED})
 Inputs = tuple[tuple[str, int, Rows | tuple[Version, ...]], ...]
@@ -84,12 +84,14 @@ class Book:
 class Seen:
     """What the engine shows of a table: the status of each label, and its rows, by label or as a whole.
 
-    `slices`: of MERGE and TEMPORAL tables what is sealed for each label.
+    `slices`: of MERGE and TEMPORAL tables what is sealed for each label. `ticks`: by label and table read the day that
+    begins at the tick which LATEST picked.
     """
 
     status: Mapping[int, str]
     rows: Mapping[int, Rows] | tuple[Row, ...] | tuple[Version, ...]
     slices: Mapping[int, Rows] = field(default_factory=dict)
+    ticks: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
 
 
 class Unexpected(AssertionError):
@@ -106,6 +108,8 @@ class Oracle:
     touched: dict[str, set[int]] = field(default_factory=dict)
     """By source, the days of rows that were added or changed since the last look, as CHANGED BY finds them."""
     books: dict[str, Book] = field(default_factory=dict)
+    ticks: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
+    """By table and label the ticks that LATEST has picked, by table read."""
     before: dict[str, Book] = field(default_factory=dict)
     """The books as they were when the run began: in it a batch may go before what it reads is restated."""
 
@@ -120,15 +124,13 @@ class Oracle:
         table = self.tables[name]
         if table.kind == "COLLECT":
             return table.start
-        starts = [self._start_of({it.table for it in self._reads(table, at)} - {name}) for at in (0, 1)]
+        read = [{it.table for it in self._reads(table, at) if it.kind != "LATEST"} - {name} for at in (0, 1)]
+        # beside other tables, in whichever query, the first snapshot stands for all days before
+        bounds = {it for each in read for it in each if not self.tables[it].is_snapshot} or read[0] | read[1]
+        starts = [max((self.start(it) for it in each & bounds), default=1) for each in read]
         # the first label from which on all that the query of each label reads is there
         late = [label for label in range(1, max(starts) + 1) if label < starts[label % 2]]
         return max(late) + 1 if late else 1
-
-    def _start_of(self, read: Iterable[str]) -> int:
-        """Return where all tables are there; the first snapshot stands for all days before, beside other tables."""
-        bounds = [it for it in read if not self.tables[it].is_snapshot] or list(read)
-        return max((self.start(it) for it in bounds), default=1)
 
     def due(self, name: str) -> range:
         """Return the labels of a table that are due."""
@@ -146,6 +148,8 @@ class Oracle:
         own = (Read("OWN", table.name, key.days),) if isinstance(key, KeyPast) else ()
         demand = table.part(Demands)
         asked = (Read("PLAIN", demand.parent),) if isinstance(demand, Demands) else ()
+        picked = self.ticks.get((table.name, label), {})
+        reads = tuple(replace(it, days=picked.get(it.table, 0)) if it.kind == "LATEST" else it for it in reads)
         return reads + parents + own + asked
 
     # a run
@@ -175,13 +179,17 @@ class Oracle:
         if seen is None:
             for label, each in options.items():
                 book.take(label, each[0])
+                latest = [it.table for it in table.reads_at(label) if it.kind == "LATEST"]
+                if latest and label in book.shown and (name, label) not in self.ticks:
+                    self.ticks[name, label] = {of: self._newest_ticks(of)[0] for of in latest}
             return
         legal = {label: [it for it in each if it.status == seen.status.get(label)] for label, each in options.items()}
         for label, each in legal.items():
             if not each:
                 allowed = sorted({str(it.status) for it in options[label]})
                 raise Unexpected(f"{name}@{label} is {seen.status.get(label)}, not {' or '.join(allowed)}")
-        by_label = seen.slices if table.mode in FOLDS else seen.rows if table.mode in BY_LABEL else None
+        is_fold = table.mode in FOLDS and not table.is_snapshot
+        by_label = seen.slices if is_fold else seen.rows if table.mode in BY_LABEL else None
         if isinstance(by_label, Mapping):
             self._take_labels(name, legal, by_label)
             if self.visible(name) != seen.rows:
@@ -209,6 +217,10 @@ class Oracle:
 
     def renamed(self, old: str, new: str) -> None:
         """Follow a table's new name in what others were made of."""
+        self.ticks = {
+            (new if name == old else name, label): {new if of == old else of: tick for of, tick in picked.items()}
+            for (name, label), picked in self.ticks.items()
+        }
         for book in self.books.values():
             for kept in (book.shown, book.held):
                 for label, made in kept.items():
@@ -220,7 +232,7 @@ class Oracle:
         table, book = self.tables[name], self.books[name]
         if table.mode in BY_LABEL and not table.is_snapshot:
             return {label: rows for label, rows in book.slices(0, until).items() if rows}
-        if table.mode == "REPLACE" or table.is_snapshot:
+        if table.mode == "REPLACE":
             return book.shown[max(book.shown)].stay if book.shown else ()
         return self._fold(table, until)
 
@@ -228,6 +240,8 @@ class Oracle:
         slices = self.books[table.name].slices(0, until)
         if table.mode == "MERGE":
             return winners(slices, until, by_time=table.has(ByTime), deletes=table.has(Deletes))
+        if table.is_snapshot:
+            return versions_of_snapshots(slices, until)
         return versions(slices, until, deletes=table.has(Deletes))
 
     def _judged(self, table: Declared, label: int, came: Rows, past: Slices, inputs: Inputs = ()) -> tuple[str, Made]:
@@ -369,6 +383,43 @@ class Oracle:
         return found
 
     def _label(self, table: Declared, label: int, before: Option, *, is_behind: bool) -> list[Option]:
+        """Return what a label may have come to; of a LATEST whose tick is not known at each that it may have picked."""
+        of = next((it.table for it in table.reads_at(label) if it.kind == "LATEST"), "")
+        key = table.name, label
+        if not of or self.ticks.get(key):
+            return self._label_at(table, label, before, is_behind=is_behind)
+        found: list[Option] = []
+        for tick in self._newest_ticks(of) or (0,):
+            self.ticks[key] = {of: tick}
+            found += self._label_at(table, label, before, is_behind=is_behind)
+        del self.ticks[key]
+        return list(dict.fromkeys(found))
+
+    def _newest_ticks(self, of: str) -> list[int]:
+        """Return the ticks that LATEST may pick in a run, newest first: older ones while newer labels are restated."""
+        u, found = self.tables[of], []
+        is_by_label = u.mode in {"PARTITIONED", "REPLACE"}
+        for label in self.due(of):
+            is_there = self._settled(u, label) != NO or (
+                u.is_snapshot and any(it >= label for it in self.books[of].shown)
+            )
+            if is_there:
+                found.append(label + 1)
+            elif not is_by_label:
+                break
+        return found[::-1]
+
+    def pick(self, name: str, ticks: Mapping[int, Mapping[str, int]]) -> None:
+        """Take the ticks that a table's labels are seen to have picked; they keep them from then on.
+
+        Raises  Unexpected where another one is seen, or one at which nothing is settled
+        """
+        for label, picked in ticks.items():
+            known = self.ticks.setdefault((name, label), dict(picked))
+            if known != picked:
+                raise Unexpected(f"{name}@{label} has LATEST at {picked}, and had it at {known}")
+
+    def _label_at(self, table: Declared, label: int, before: Option, *, is_behind: bool) -> list[Option]:
         if before.status == SKIPPED:
             return [before]
         if before.asked == "release":
@@ -472,6 +523,8 @@ class Oracle:
         """Return what a reference means at a label: pieces by label, or one state; and whether they are settled."""
         u = self.tables[read.table]
         start = self.start(u.name)
+        if read.kind == "LATEST":
+            return self._latest(u, read.days)
         if read.kind == "OWN":
             return self._labels(u, max(label + 1 - read.days, start), label - 1)
         if u.mode in BY_LABEL and not u.is_snapshot:
@@ -490,6 +543,14 @@ class Oracle:
             return [], YES
         return self._state(u, at)
 
+    def _latest(self, u: Declared, tick: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
+        """Return the slice that ends at a tick, or of a regular table its state there."""
+        if not tick:
+            return [], NO
+        if u.mode not in BY_LABEL or u.is_snapshot:
+            return self._state(u, tick - 1)
+        return self._labels(u, self.start(u.name) if u.mode == "APPEND" else tick - 1, tick - 1)
+
     def _labels(self, u: Declared, first: int, last: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
         book = self.books[u.name]
         settled = min((self._settled(u, label) for label in range(first, last + 1)), default=YES)
@@ -505,6 +566,8 @@ class Oracle:
         book = self.books[u.name]
         if u.is_snapshot:
             stands = min((label for label in book.shown if label >= at), default=None)
+            if u.mode == "TEMPORAL":
+                return [(0, self._fold(u, at))], YES if stands is not None else NO
             return ([(0, book.shown[stands].stay)], YES) if stands is not None else ([], NO)
         if u.mode == "REPLACE":
             inputs, settled, rows = self._inputs(u, at)
@@ -543,6 +606,21 @@ class Oracle:
         book.status[label] = SKIPPED
         book.held.pop(label, None)
         book.asked.pop(label, None)
+
+    def forget(self) -> None:
+        """Forget what left no trace in tables: failures, what is held, skips, and all that was asked for."""
+        for book in self.books.values():
+            for label, status in [*book.status.items()]:
+                if status != DONE:
+                    _put(book.status, label, DONE if label in book.shown else None)
+            book.held.clear()
+            book.asked.clear()
+        self.ticks = {(name, label): it for (name, label), it in self.ticks.items() if label in self.books[name].shown}
+
+    def reset(self, name: str) -> None:
+        """Forget all of a table."""
+        self.books[name] = Book()
+        self.ticks = {key: it for key, it in self.ticks.items() if key[0] != name}
 
     def released(self, name: str, label: int) -> None:
         """After a release late rows that the batch had read come by the next batch's LOOKBACK, or by themselves."""

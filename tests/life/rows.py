@@ -91,6 +91,29 @@ def versions(slices: Slices, until: int, *, deletes: bool) -> tuple[Version, ...
     return tuple(made)
 
 
+def versions_of_snapshots(slices: Slices, until: int) -> tuple[Version, ...]:
+    """Return the versions of a TEMPORAL table of snapshots: a key lives for as long as the snapshots allow.
+
+    It begins where the last snapshot without it ends, in the first snapshot where its window begins; it ends where the
+    first snapshot without it ends. Another `v` holds from the end of the snapshot that shows it.
+    """
+    labels = [label for label in sorted(slices) if label <= until]
+    made: list[Version] = []
+    for key in sorted({row.k for label in labels for row in slices[label]}):
+        told: Row | None = None
+        since, begin = 0, (labels[0] - 1) * DAY
+        for label in labels:
+            row = next((it for it in slices[label] if it.k == key), None)
+            if told is not None and (row is None or row.v != told.v):
+                made.append(Version(key, told.v, since, label * DAY))
+            if row is not None and (told is None or row.v != told.v):
+                since = begin if told is None else label * DAY
+            told, begin = row, label * DAY
+        if told is not None:
+            made.append(Version(key, told.v, since, OPEN_END))
+    return tuple(made)
+
+
 def in_effect(of: Iterable[Version], key: int, at: int) -> Version | None:
     """Return the version of a key that held at a minute."""
     return next((it for it in of if it.k == key and it.at <= at < it.until), None)

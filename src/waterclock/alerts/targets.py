@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.alerts.webhook import post
 from waterclock.batches.alerts import Telling
 from waterclock.errors import WaterclockError
+from waterclock.extras import install_extra
 from waterclock.flow.alerts import Target, TargetKind
 from waterclock.flow.declarations import Secret
 from waterclock.posting import NotDelivered
@@ -116,7 +117,7 @@ def _apprise(target: Target, address: str) -> Apprise:
                 "E915",
                 f"target {target.name} is reached by apprise, which is not installed",
                 why=str(error),
-                fix="install waterclock with it: pip install 'waterclock[alerts]'",
+                fix=install_extra("alerts"),
             ) from error
         asset = apprise.AppriseAsset(app_id="Waterclock", app_desc="Waterclock", storage_mode="memory")
         found = apprise.Apprise(asset=asset)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 
 from waterclock.errors import WaterclockError
+from waterclock.extras import install_extra, install_packages
 from waterclock.flow.capabilities import Capabilities
 
 
@@ -24,5 +25,5 @@ def require_driver(capabilities: Capabilities, connection: str, where: str | Non
             f"the connection {connection} needs a driver that is not installed",
             where=where or connection,
             why=f"connections of type {capabilities.type} use {driver.module}: {error}",
-            fix=f"pip install '{driver.package}'",
+            fix=install_extra(driver.extra) if driver.extra else install_packages(driver.package),
         ) from error

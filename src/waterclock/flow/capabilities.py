@@ -44,10 +44,14 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The Python module that a connector imports to reach its systems, and the package that installs it."""
+    """The Python module that a connector imports to reach its systems.
+
+    `package` installs it, or `extra` of Waterclock for its own connectors.
+    """
 
     module: str
-    package: str
+    package: str = ""
+    extra: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from urllib.parse import quote, quote_plus
 
 from waterclock.batches.facts import OpenClaim, Pause
 from waterclock.errors import WaterclockError, did_you_mean, nearest
+from waterclock.extras import install_extra
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def no_driver(url: sa.URL, error: ImportError) -> WaterclockError:
         "E424",
         f"the ledger {shown(url)} needs a driver that is not installed",
         why=str(error),
-        fix="install waterclock with it: pip install 'waterclock[postgres]'",
+        fix=install_extra("postgres"),
     )
 
 

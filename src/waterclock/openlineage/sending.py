@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
+from waterclock.extras import install_extra
 from waterclock.openlineage.sinks import deliver
 from waterclock.operations.words import count_words
 from waterclock.posting import LEASE, NotDelivered, wait_after
@@ -54,7 +55,7 @@ def sink_error(project: Project) -> WaterclockError | None:
     return WaterclockError(
         "E379",
         "events of lineage are made by openlineage-python, which is not installed",
-        fix="install waterclock with it: pip install 'waterclock[openlineage]'",
+        fix=install_extra("openlineage"),
     )
 
 

@@ -291,7 +291,7 @@ def test_without_the_library_check_says_how_to_get_it_and_a_run_goes_on(
 ) -> None:
     project = to_server(busy_shop, hook)
     monkeypatch.setattr(sending, "find_spec", lambda _: None)
-    assert "pip install 'waterclock[openlineage]'" in busy_shop.ask("check").output
+    assert "openlineage-python>=" in busy_shop.ask("check").output
     assert "E379" in busy_shop.ask("openlineage", "send").stderr
     notes: list[str] = []
     with open_workplace(project) as work:

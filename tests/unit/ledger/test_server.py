@@ -287,7 +287,7 @@ def test_a_driver_that_is_missing_is_told() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert ran.stdout.startswith("E424 ")
-    assert "waterclock[postgres]" in ran.stdout
+    assert "psycopg[binary]" in ran.stdout
 
 
 def test_a_server_that_is_away_for_a_while_is_waited_for(desk: Desk, outage: Server) -> None:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol, cast
 
 from waterclock.errors import WaterclockError
+from waterclock.extras import install_extra
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
@@ -67,7 +68,7 @@ def server_of(door: Door, address: socket.socket) -> EventServer:
             "E909",
             f"{asked} cannot serve the door",
             why="it is not installed" if asked == "granian" else f"{_ASKED} is uvicorn or granian",
-            fix="pip install 'waterclock[receiver]'" if asked == "granian" else f"leave {_ASKED} out",
+            fix=install_extra("receiver") if asked == "granian" else f"leave {_ASKED} out",
         )
     return _Uvicorn(door, address)
 

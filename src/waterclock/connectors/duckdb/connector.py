@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 CAPABILITIES = Capabilities(
     type="duckdb",
-    driver=Driver("duckdb", "waterclock[duckdb]"),
+    driver=Driver("duckdb", extra="duckdb"),
     connection_options={
         "path": Option(is_required=True, help="the database file"),
         "timeout": Option("number", help="seconds to wait while another process holds the file; 5"),

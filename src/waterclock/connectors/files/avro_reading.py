@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 from waterclock.connectors.column_matching import Found
 from waterclock.connectors.files.by_python import NUMBER
 from waterclock.errors import WaterclockError
+from waterclock.extras import install_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +91,7 @@ def _opened(file: IO[bytes]) -> Any:
             "E888",
             "Avro files need a library",
             why="fastavro is not installed",
-            fix="pip install 'waterclock[avro]', on the machines of a cluster's workers too",
+            fix=f"{install_extra('avro')}, on the machines of a cluster's workers too",
         ) from error
     return fastavro.reader(file)
 

@@ -8,6 +8,7 @@ from itertools import count
 from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.errors import WaterclockError
+from waterclock.extras import install_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +29,7 @@ def write_avro(file: IO[bytes], schema: pa.Schema, batches: Iterator[pa.RecordBa
             "E888",
             "Avro files need a library",
             why="fastavro is not installed",
-            fix="pip install 'waterclock[avro]'",
+            fix=install_extra("avro"),
         ) from error
     numbers = count(1)
     fields = [_field(field, numbers) for field in schema]

@@ -16,6 +16,7 @@ from waterclock.connectors.files.by_python import NUMBER
 from waterclock.connectors.files.formulas import left_out
 from waterclock.connectors.files.reading_options import Cells, Reading
 from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.extras import install_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -301,6 +302,6 @@ def _library() -> Any:
             "E888",
             "Excel files need a library",
             why="python-calamine is not installed",
-            fix="pip install 'waterclock[excel]', on the machines of a cluster's workers too",
+            fix=f"{install_extra('excel')}, on the machines of a cluster's workers too",
         ) from error
     return python_calamine

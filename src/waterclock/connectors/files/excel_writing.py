@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.sealed import base64_text
 from waterclock.errors import WaterclockError
+from waterclock.extras import install_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +40,7 @@ def write_workbook(
             "E888",
             "Excel files need a library",
             why="openpyxl is not installed",
-            fix="pip install 'waterclock[excel]'",
+            fix=install_extra("excel"),
         ) from error
     book = Workbook(write_only=True)
     sheet = book.create_sheet("data")

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 CAPABILITIES = Capabilities(
     type="mysql",
-    driver=Driver("pymysql", "waterclock[mysql]"),
+    driver=Driver("pymysql", extra="mysql"),
     connection_options={
         "url": Option(is_required=True, is_address=True, help="the database, as mysql://user@host:3306/database"),
         "password": Option(is_secret=True, help="its user's password, as a secret"),

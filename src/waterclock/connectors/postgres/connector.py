@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 CAPABILITIES = Capabilities(
     type="postgres",
-    driver=Driver("psycopg", "waterclock[postgres]"),
+    driver=Driver("psycopg", extra="postgres"),
     connection_options={
         "url": Option(is_required=True, is_address=True, help="the database, as postgresql://user@host:5432/database"),
         "password": Option(is_secret=True, help="its user's password, as a secret; else libpq's places are looked at"),

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 CAPABILITIES = Capabilities(
     type="rest",
-    driver=Driver("httpx2", "waterclock[rest]"),
+    driver=Driver("httpx2", extra="rest"),
     connection_options={**declared.OF_ADDRESS, **declared.OF_PAGES},
     collect_options={**declared.OF_COLLECT},
     publish_options={**declared.OF_PUBLISH},

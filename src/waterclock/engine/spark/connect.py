@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from waterclock.engine.spark.settings import SparkSettings
 from waterclock.errors import WaterclockError
+from waterclock.extras import install_extra
 from waterclock.storage.spark_settings import SESSION_CONFS
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def another(settings: SparkSettings) -> SparkSession:
             "Spark Connect needs a client that is not installed",
             where=where,
             why=str(error).partition("\n")[0],
-            fix="install it: pip install 'pyspark[connect]==4.2.0'",
+            fix=install_extra("connect"),
         ) from error
 
 

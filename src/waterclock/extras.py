@@ -1,0 +1,42 @@
+"""Builds the commands that install optional libraries where Waterclock is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+_OF_EXTRA = re.compile(r"^(?P<requirement>[^;]+?)\s*;\s*extra == ['\"](?P<extra>[^'\"]+)['\"]$")
+
+
+def install_extra(extra: str) -> str:
+    """Return the command that installs the libraries of an extra into the environment of this process.
+
+    The command names the libraries themselves, in the versions that this release needs. It never names Waterclock: a
+    package index may have another project of that name.
+    """
+    from importlib import metadata  # needed in errors only
+
+    try:
+        listed = metadata.requires("waterclock") or ()
+    except metadata.PackageNotFoundError:  # run from a folder of sources
+        return f"pip install '.[{extra}]' in the checkout of Waterclock"
+    found = map(_OF_EXTRA.match, listed)
+    return install_packages(*(each["requirement"] for each in found if each is not None and each["extra"] == extra))
+
+
+def install_packages(*requirements: str) -> str:
+    """Return the command that installs packages into the environment of this process, active in a shell or not."""
+    return f"{_installer()} {' '.join(map(shlex.quote, requirements))}"
+
+
+def _installer() -> str:
+    if importlib.util.find_spec("pip") is None:  # an environment made by uv
+        return f"uv pip install --python {shlex.quote(sys.prefix)}"
+    pip = shutil.which("pip")
+    if pip is not None and Path(pip).parent == Path(sys.executable).parent:
+        return "pip install"
+    return f"{shlex.quote(sys.executable)} -m pip install"

@@ -1,0 +1,42 @@
+"""Runs what is due in a process of its own, which is killed by SIGKILL at one of the steps that it passes.
+
+    python -m tests.life.killed FOLDER NOW AFTER
+
+works on the JVM whose gateway the environment names, which lives on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from datetime import datetime
+from pathlib import Path
+
+from tests.faults.killing import session_there
+from tests.life.world import LEASE
+from tests.tiny import Tiny
+from waterclock.engine.run_settings import RunSettings
+from waterclock.faults import striking
+
+
+def main(folder: str, now: str, after: str) -> None:
+    """Run, and die at the step of that number; where fewer are passed, end in peace."""
+    left = int(after)
+
+    def pass_by(point: str) -> None:
+        nonlocal left
+        del point
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    settings = RunSettings(threads=2, attempts=3, retry_wait=0.01, lease=LEASE, who="a life")
+    tiny = Tiny(Path(folder), session_there(), toml=None, settings=settings)
+    with striking(pass_by):
+        tiny.run(datetime.fromisoformat(now))
+    os._exit(0)  # the JVM is another's: nothing of it is to be closed
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,225 @@
+"""The engine's side of a life: a project in a folder, what is asked of it, and what befalls it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from tests.faults.killing import gateway_of, wait_for_leases
+from tests.life.declarations import BY_LABEL, FOLDS, Declared, Retire
+from tests.life.drawing import Flow, statements
+from tests.life.oracle import Seen
+from tests.life.rows import Row, Rows, Version, instant, minute
+from tests.tiny import Tiny, day
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.engine.ledger_export import export_ledger
+from waterclock.engine.opening import apply_flow
+from waterclock.engine.query.query import query
+from waterclock.engine.query.ticks import AsOf
+from waterclock.engine.upkeep import maintain
+from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
+from waterclock.engine.upkeep.rebuild import plan_rebuild, rebuild_table
+from waterclock.faults import striking
+from waterclock.storage.slices.manifest import read_manifest
+from waterclock.timelabel.label import label_of
+
+LABELS = {label_of(day(number)): number for number in range(1, 32)}
+LEASE = 2.0
+REPOSITORY = Path(__file__).parents[2]
+YEARS_LATER = timedelta(days=800)  # whatever is kept for a time may go
+
+
+class Struck(Exception):
+    """What a life lets fail: worded as a passing reason, so that the run tries again."""
+
+
+@dataclass
+class Strike:
+    """Lets a run fail once, at the nth of the steps that it passes."""
+
+    after: int
+
+    def __call__(self, point: str) -> None:
+        self.after -= 1
+        if self.after == 0:
+            raise Struck(f"{point} is temporarily unavailable")
+
+
+@dataclass
+class World:
+    """The engine's side of a life: a project in a folder."""
+
+    tiny: Tiny
+    flow: Flow
+    copies: dict[str, Path] = field(default_factory=dict)
+    """By table, the copy of its log that is kept to be put back."""
+
+    def declare(self) -> None:
+        self.tiny.declare(statements(self.flow))
+
+    def fill(self, name: str, rows: list[Row], seen: dict[int, str]) -> None:
+        """Make a source what it is now; `seen`: by a row's time, when it was changed last."""
+        columns = "k INTEGER, v INTEGER, at TEXT, gone INTEGER, seen TEXT"
+        told: list[tuple[Any, ...]] = [
+            (row.k, row.v, f"{instant(row.at):%F %T}", row.gone, seen[row.at]) for row in rows
+        ]
+        if rows and rows[0].old is not None:
+            columns, told = columns + ", old INTEGER", [(*it, row.old) for it, row in zip(told, rows, strict=True)]
+        self.tiny.source(self.flow[name].source, columns, told)
+
+    def run(self, today: int, strike: Strike | None, *, runners: int = 1, killed_after: int = 0) -> Any:
+        """Run what is due; after a strike until another run would do nothing.
+
+        `killed_after`: so many steps a runner in a process of its own passes before it is killed.
+        """
+        if killed_after:
+            self._run_and_kill(today, killed_after)
+        if runners > 1:
+            with ThreadPoolExecutor(runners) as pool:
+                list(pool.map(lambda _: self.tiny.run(day(today)), range(runners)))
+        if strike is not None:
+            with striking(strike):
+                self.tiny.run(day(today))
+        for _ in range(20):
+            outcome = self.tiny.run(day(today))
+            if not self.tiny.open_claims() and not (outcome.plan and outcome.plan.groups):
+                break
+            time.sleep(LEASE / 2)
+        return outcome
+
+    def _run_and_kill(self, today: int, after: int) -> None:
+        command = [sys.executable, "-m", "tests.life.killed", str(self.tiny.root), day(today).isoformat(), str(after)]
+        there = gateway_of(self.tiny.spark)
+        # it ends by SIGKILL, or with 0 where it passed fewer steps
+        ended = subprocess.run(command, cwd=REPOSITORY, env=os.environ | there, timeout=300, check=False)
+        assert ended.returncode in {0, -9}, f"a runner ended with {ended.returncode}"
+        wait_for_leases(self.tiny)
+
+    def seen(self) -> dict[str, Seen]:
+        """Look at all tables."""
+        with self.tiny.opened() as work:
+            status: dict[str, dict[int, str]] = {name: {} for name in self.flow}
+            for row in work.ledger.past.rows("batches"):
+                if row["status"] and row["table"] in status:
+                    status[row["table"]][LABELS[row["timelabel"]]] = row["status"]
+            ticks: dict[str, dict[int, dict[str, int]]] = {name: {} for name in self.flow}
+            for row in work.ledger.past.rows("inputs"):
+                if row["read"].startswith("LATEST(") and row["is_current"] and row["table"] in ticks:
+                    number = LABELS[row["timelabel"]]
+                    ticks[row["table"]].setdefault(number, {})[row["input"]] = LABELS[label_of(row["high"])]
+            return {
+                name: Seen(status[name], self._rows(work, table), self._slices(work, table), ticks[name])
+                for name, table in self.flow.items()
+                if table.kind != "PUBLISH"
+            }
+
+    @staticmethod
+    def _slices(work: Any, table: Declared) -> dict[int, Rows]:
+        """Return the raw rows of each label of a MERGE or TEMPORAL table."""
+        if table.mode not in FOLDS or table.is_snapshot:
+            return {}
+        folder, found = work.folder(table), {}
+        for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER):
+            rows = [
+                Row(row["k"], row["v"], minute(row["at"]), row.get("gone") or 0)
+                for file in read_manifest(folder, piece.slice_path).files
+                for row in pq.read_table(Path(folder, file.path)).to_pylist()
+            ]
+            found[LABELS[label_of(piece.label)]] = tuple(sorted(rows))
+        return found
+
+    @staticmethod
+    def _rows(work: Any, table: Declared, as_of: AsOf | None = None) -> Any:
+        gone = "gone" if table.kind == "COLLECT" else "0"
+        old = "old" if table.has(Retire) else "CAST(NULL AS BIGINT)"
+        if table.mode == "TEMPORAL":
+            found = query(
+                work, f"SELECT k, v, rec_eff_time, rec_exp_time FROM {table.name}", limit=10_000, as_of=as_of
+            ).rows
+            made = [Version(k, v, minute(at), minute(until)) for k, v, at, until in found]
+            return tuple(sorted(made, key=lambda it: (it.k, it.at)))
+        is_by_label = table.mode in BY_LABEL and not table.is_snapshot
+        label = "timelabel" if is_by_label else "''"
+        rows = query(work, f"SELECT {label}, k, v, at, {gone}, {old} FROM {table.name}", limit=10_000, as_of=as_of).rows
+        if not is_by_label:
+            return tuple(sorted(Row(k, v, minute(at), *more) for _, k, v, at, *more in rows))
+        by_label: dict[int, list[Row]] = {}
+        for label, k, v, at, *more in rows:
+            by_label.setdefault(LABELS[label], []).append(Row(k, v, minute(at), *more))
+        return {label: tuple(sorted(each)) for label, each in by_label.items()}
+
+    def as_of(self, tick: int) -> dict[str, Any]:
+        """Ask all tables that keep their past as of a tick."""
+        with self.tiny.opened() as work:
+            moment = AsOf(tick=label_of(day(tick)))
+            tables = [it for it in self.flow.values() if it.kind != "PUBLISH" and it.mode != "REPLACE"]
+            tables = [it for it in tables if not it.is_snapshot]  # before the first one a tick is refused
+            return {table.name: self._rows(work, table, moment) for table in tables}
+
+    def delivered(self, name: str) -> list[tuple[int, int]]:
+        table = name.partition(".")[2]
+        with closing(sqlite3.connect(self.tiny.root / "out.sqlite")) as database:
+            try:
+                return sorted(database.execute(f"SELECT k, v FROM {table}"))
+            except sqlite3.OperationalError:
+                return []
+
+    # upkeep and damage
+
+    def maintain(self) -> None:
+        """Tidy all tables as if years had passed: what is kept for a time alone goes."""
+        with self.tiny.opened() as work:
+            now = work.real_now() + YEARS_LATER
+            export_ledger(work.ledger, work.lake.root)
+            known = {record.name for record in work.ledger.reads.tables()}
+            found = maintain.look(work, [name for name in self.flow if name in known], now)
+            for each in found:
+                maintain.do(work, each, now)
+                assert not each.failed, each.failed
+
+    def export(self) -> None:
+        """Write the ledger to the storage."""
+        with self.tiny.opened() as work:
+            export_ledger(work.ledger, work.lake.root)
+
+    def lose_ledger(self) -> None:
+        """Lose the ledger, and rebuild it from the newest export and what was committed since."""
+        wait_for_leases(self.tiny)
+        rebuild_ledger(self.tiny.load(), settings=self.tiny.settings, force=True)
+
+    def rebuild(self, name: str) -> None:
+        """Make a table anew from its stage."""
+        with self.tiny.opened() as work:
+            rebuild_table(work, name, plan_rebuild(work, [name])[name])
+            apply_flow(work, work.real_now())
+
+    def log_of(self, name: str) -> Path:
+        """Return the folder of a table's Delta log."""
+        with self.tiny.opened() as work:
+            return Path(work.folder(work.flow.tables[name]), "_delta_log")
+
+    def copy_log(self, name: str) -> bool:
+        """Keep a copy of a table's log; return whether there is one."""
+        log = self.log_of(name)
+        if log.is_dir():
+            self.copies[name] = self.tiny.root / f"copy-{len(self.copies)}-{name}"
+            shutil.copytree(log, self.copies[name])
+        return log.is_dir()
+
+    def put_back(self, name: str) -> None:
+        """Put the kept copy of a log where the log is."""
+        log = self.log_of(name)
+        shutil.rmtree(log)
+        shutil.copytree(self.copies.pop(name), log)
