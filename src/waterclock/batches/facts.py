@@ -267,7 +267,7 @@ class LedgerSnapshot:
     def with_following(self, asked: Mapping[str, Collection[datetime]]) -> LedgerSnapshot:
         """Return this snapshot as if users had asked these done batches of REPLACE transforms, by table, to follow.
 
-        The result equals the ledger's own (`ledger.read.snapshot`, `asking`) if each of the batches is already a
+        The result equals the ledger's own (`ledger.reads.snapshot`, `asking`) if each of the batches is already a
         suspect.
         """
         tables = dict(self.tables)
