@@ -1,3 +1,3 @@
-"""Data classes for batches, their revisions and their audit trail, shared by ledger, planner and engine. Pure data."""
+"""Data classes for batches, their revisions and audit trail, shared by ledger, planner and engine. Pure data."""
 
 from __future__ import annotations

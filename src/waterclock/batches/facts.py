@@ -129,7 +129,7 @@ class Pause:
     is_of_all: bool = False
 
     def words(self, zone: str) -> str:
-        """Return a text of who paused, since when (in the given zone) and why."""
+        """Return a text that states who paused, since when (in the given zone) and why."""
         what = "all is paused" if self.is_of_all else "paused"
         return f"{what} by {self.who} since {local_text(self.at, zone)}: {self.why}"
 

@@ -162,10 +162,10 @@ class TableRecord:
 class Pin:
     """The resolution of a reference at one moment: the table's folder, the Delta version to read, and the content.
 
-    `version` is the table's newest for APPEND, and for REPLACE and MERGE the stored one of the state as of the
-    interval's end, `NO_VERSION` where the table keeps none (older REPLACE states are in its history; others are made
-    again). `content` is as in `facts.InputFact`. `slices` are those to read, by label: of APPEND all in the interval,
-    of REPLACE and MERGE the one that made the state. `changes` counts all changes of the table so far.
+    For APPEND, `version` is the table's newest. For REPLACE and MERGE it is the stored version of the state as of the
+    interval's end, or `NO_VERSION` where the table keeps none. (Older REPLACE states are in its history; others are
+    made again.) `content` is as in `facts.InputFact`. `slices` are those to read, by label: of APPEND all in the
+    interval, of REPLACE and MERGE the one that made the state. `changes` counts all changes of the table so far.
     """
 
     table: str

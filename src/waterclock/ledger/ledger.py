@@ -240,8 +240,8 @@ class Past(Section):
 class Ledger:
     """The durable record of a project, by its sections. No method keeps a transaction open.
 
-    Methods raise E415 (transient) where another process holds the database's lock, E416 where the database fails, E423
-    (transient) where its server is unavailable, E425 where the ledger was moved.
+    Methods raise E415 (transient) where another process holds the database's lock, and E416 where the database fails.
+    They raise E423 (transient) where its server is unavailable, and E425 where the ledger was moved.
     """
 
     def __init__(self, database: Database) -> None:

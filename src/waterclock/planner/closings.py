@@ -138,7 +138,7 @@ class Books:
         return bool(self.past.requested) or bool(self.pairs())
 
     def is_decided(self, boundary: datetime) -> bool:
-        """Return whether it is known for each window if it closed by a boundary, because all checks have passed it."""
+        """Return whether all checks have passed a boundary, so that it is known which windows had closed by then."""
         first, closes = self.first_open(), self.table.closes
         if first is None or closes is None:
             return True
@@ -276,7 +276,7 @@ def by_hand(books: Books, window: Window) -> datetime:
     """Return the boundary at which a window closes by hand: the newest before which all its inputs are settled.
 
     Raises  E266 where there is no such boundary, where the window is closed or cannot be closed by hand, or where an
-    earlier window is open
+            earlier window is open
     """
     table = books.table
     first, where = books.first_open(), f"{table.name}@{window.label}"

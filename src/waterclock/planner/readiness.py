@@ -310,7 +310,7 @@ class Judge:
         return self._found(node, window, past, Status.WAITING, reason, reads, ordered)
 
     def _instead(self, node: Node, window: Window, past: TableFacts) -> str:
-        """Return a hint which older state can be made meanwhile. It is not made automatically, as no batch needs it."""
+        """Return a hint about the older state that can be made meanwhile. It needs a request, as no batch reads it."""
         table, cadence, start = node.table, node.table.cadence, window.start
         if self.is_brief or not node.is_made_if_needed or window.end != cadence.last_due(self.facts.now):
             return ""

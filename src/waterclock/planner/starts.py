@@ -36,9 +36,9 @@ def starts_to_write(
 ) -> dict[str, datetime]:
     """Return the START of every collect that neither declares one nor has one in the ledger. The run records them.
 
-    It is the newest window that is due at `now` and over by the clock of its source (None where that has none), so that
-    the first run reads the existing data, however old it is. If labels are done (in a ledger that was rebuilt without
-    its export), it is the oldest of them.
+    It is the newest window that is due at `now` and over by the clock of its source (None where that has none). So the
+    first run reads the existing data, however old it is. If labels are done (in a ledger that was rebuilt without its
+    export), it is the oldest of them.
     """
     collects = (table for table in flow.tables.values() if begins_alone(table) and table.start is None)
     return {

@@ -1,7 +1,7 @@
 """Opens and upgrades the ledger's database, and writes to it in one transaction at a time.
 
 Every writing transaction starts by raising the ledger's sequence. The row that it updates is the lock that makes
-writers take turns on any database, and the number shows readers whether anything was written since their last read.
+writers take turns on any database. The number shows readers whether anything was written since their last read.
 
 If a server that was reached once becomes unavailable, the ledger waits for it. A transaction that broke is retried,
 since none of it was written. If the connection broke during the commit, the outcome is looked up first.
@@ -138,7 +138,7 @@ class Database:
         self._raise_moved = _RAISE.returning(*told)
 
     def say_names(self, names: Mapping[str, str], since: datetime | None = None) -> None:
-        """Replace stored names by other names in all reads and writes from now on (`names.say`); none ends that.
+        """Translate stored names in all later reads and writes (`names.say`), or end that if `names` is empty.
 
         `since` is when tables were renamed last, as known to the caller that chose the names. After further renames by
         another runner, the next transaction uses the names as stored.

@@ -4,8 +4,8 @@ Data that only grows (claims, revisions, inputs, events, ...) is exported since 
 current state is exported in full. So the newest export and the chain before it, in which each names its predecessor,
 make up the ledger.
 
-A line is the head, or `{"table", "columns"}` before the rows of a table, each an array of its columns as stored in the
-database, or, as the last line, `{"rows"}` with their count: an export without it was cut off.
+The first line is the head. A line `{"table", "columns"}` precedes the rows of each table, and each row is an array of
+its columns as stored in the database. The last line is `{"rows"}` with their count: an export without it was cut off.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ class OlderSchema(Exception):
 def look(url: str, ask: Callable[[Database], R]) -> R | None:
     """Query the ledger at a URL, in as many transactions as needed; None where there is none.
 
-    Raises  OlderSchema, E402 for a ledger of newer code, E415 where it changes during each read, and what `telling`
-    raises
+    Raises  OlderSchema, E402 for a ledger of newer code, E415 where it changes during each read, and the errors of
+            `telling`
     """
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":

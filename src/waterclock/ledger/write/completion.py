@@ -26,7 +26,7 @@ from waterclock.timelabel.intervals import IntervalSet
 
 _read = tables.alias()
 # The table and the earlier state of the labels. Also whether any batch may have read the changed data, and whether any
-# input of the claim has changed, so that further queries are skipped where neither is true.
+# input of the claim has changed: further queries run only where one of these is true.
 _BEFORE = (
     sa.select(
         tables.c.name,

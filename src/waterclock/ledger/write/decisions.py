@@ -138,9 +138,9 @@ def request_restate(
 
     `said` is the command that made the request, where its name differs from the verb.
 
-    `follow` makes a batch again only if its inputs have changed, `recompute` in any case, `recollect` from the source's
-    current data, `skip` without its rows, which are lost. Of two requests the stronger one stays, of equally strong
-    ones the newer one. A batch that is being made is made once more.
+    `follow` makes a batch again only if its inputs have changed, and `recompute` in any case. `recollect` makes it from
+    the source's current data, and `skip` without its rows, which are lost. Of two requests the stronger one stays, of
+    equally strong ones the newer one. A batch that is being made is made once more.
 
     Raises  E413 for a label that is not done, E412 for an unknown table
     """

@@ -164,8 +164,7 @@ def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
     Return the former name of each renamed table, by its new name. Cost: one statement for each column with table names;
     minutes for a ledger of millions of batches.
     Raises  E318 where there is nothing to rename, or both have data, or two were one table, or the flow uses a former
-            name again; E407
-            (transient) while a batch of one is running, E644 (transient) while all tables are rebuilt
+            name again; E407 (transient) while a batch of one is running, E644 (transient) while all tables are rebuilt
     """
     found = _former(write.connection)
     if not found.tables and not any(table.was for table in flow.tables.values()):
