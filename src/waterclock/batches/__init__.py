@@ -1,3 +1,3 @@
-"""What a batch, its revisions and its audit trail are, as data: what ledger, planner and engine speak of. Pure."""
+"""Data classes for batches, their revisions and audit trail, shared by ledger, planner and engine. Pure data."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Alerts as the ledger keeps them: root causes that somebody is told of, what each target was told, what waits."""
+"""Data classes for alerts as the ledger stores them: root causes, notifications sent to targets, pending messages."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from waterclock.flow.alerts import Severity
 from waterclock.timelabel.label import instant_of, label_of
 
 Batches = Mapping[str, frozenset[datetime]]
-"""By table, labels; an empty set where all of a table, or of the project (""), is meant."""
+"""Labels by table. An empty set means all labels of the table, or of the project where the table is ""."""
 
 LONGEST = 300
-"""How many characters of a text a root cause keeps: it is told on a line, and stands in full where the batch does."""
+"""The maximum length, in characters, of a root cause's texts. Messages need one line; the batch keeps the full text."""
 
 ACKNOWLEDGED = "alert acknowledged"
-"""The kind of event that says who knows of an alert, and why it may wait."""
+"""The kind of event that records who acknowledged an alert, and why it may wait."""
 
 
 class TroubleKind(StrEnum):
-    """What raises an alert: what stopped, what was said of rows, or what is late or silent."""
+    """The kinds of root cause that raise an alert: a stopped batch, a warning about rows, or late or silent data."""
 
     DAMAGED = "damaged"
     FAILED = "failed"
@@ -41,7 +41,7 @@ class TroubleKind(StrEnum):
 
     @property
     def severity(self) -> Severity:
-        """How loud it is."""
+        """The severity of this kind of root cause."""
         return _SEVERITIES.get(self, Severity.ERROR)
 
 
@@ -63,10 +63,11 @@ _SEVERITIES = {
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A root cause as one look finds it.
+    """A root cause as found by one check.
 
-    `key`: what tells one cause from another. `batches`: those that it stopped itself. `blocks`: by table, how many more
-    wait for these. `of_run`: the ledger alone does not tell it, a run's look does.
+    `key` identifies the cause. `batches` are the batches that the cause itself stopped. `blocks` counts, by table, the
+    other batches that wait for these. `of_run` is set where only a run can detect the cause, since the ledger alone
+    does not show it.
     """
 
     key: str
@@ -81,23 +82,23 @@ class Trouble:
 
     @property
     def severity(self) -> Severity:
-        """How loud it is."""
+        """The severity of the root cause."""
         return self.kind.severity
 
     @property
     def tables(self) -> frozenset[str]:
-        """The tables that it hits: those that it stopped, and those that wait for them."""
+        """The affected tables: those with stopped batches and those with batches that wait for them."""
         return frozenset((*self.batches, *self.blocks))
 
     def with_batches(self, more: Batches) -> Trouble:
-        """Return the same cause, of more batches."""
+        """Return the same cause with further batches added."""
         names = dict.fromkeys((*self.batches, *more))
         return replace(
             self, batches={name: self.batches.get(name, frozenset()) | more.get(name, frozenset()) for name in names}
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the root cause as a dictionary for JSON."""
         return {
             "key": self.key,
             "kind": str(self.kind),
@@ -113,7 +114,7 @@ class Trouble:
 
     @classmethod
     def of_dict(cls, said: Mapping[str, Any]) -> Trouble:
-        """Read what `to_dict` wrote."""
+        """Build a root cause from the dictionary that `to_dict` returned."""
         return cls(
             key=said["key"],
             kind=TroubleKind(said["kind"]),
@@ -128,13 +129,13 @@ class Trouble:
 
 
 def cause_key(*parts: str) -> str:
-    """Return the key of a root cause: the same parts are the same cause, at every look and for every runner."""
+    """Return the key of a root cause. Equal parts give the same key, in every check and for every runner."""
     return sha256("\n".join(map(str, parts)).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one target was told of an alert: when first and last, how often, and whether that it is over."""
+    """The notifications that one target has received about an alert: first, last, how often, and whether of its end."""
 
     first: datetime
     last: datetime
@@ -144,7 +145,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """That somebody knows of an alert: it is not repeated any more."""
+    """The acknowledgement of an alert by a user. An acknowledged alert is not repeated."""
 
     at: datetime
     who: str
@@ -153,9 +154,10 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A root cause since it was first seen, and who was told of it.
+    """A root cause since it was first detected, with the notifications sent about it.
 
-    `resolved`: when it was seen to be over. `is_finished`: it is over, and nobody is to be told of that any more.
+    `resolved` is the time at which the cause was found to be over. `is_finished` means that it is over and that no
+    further notifications of it are due.
     """
 
     number: int
@@ -168,12 +170,12 @@ class Alert:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not over."""
+        """Whether the root cause is still present."""
         return self.resolved is None
 
 
 class Telling(StrEnum):
-    """Why a message tells of an alert: it is new, still stands, is over, or came and went before it was told."""
+    """Why a message reports an alert: it is new, it persists, it is over, or it was over before its first report."""
 
     FIRING = "firing"
     REPEATED = "repeated"
@@ -182,13 +184,13 @@ class Telling(StrEnum):
 
     @property
     def is_of_end(self) -> bool:
-        """Whether it tells that the alert is over."""
+        """Whether the message reports that the alert is over."""
         return self in {Telling.RESOLVED, Telling.PASSED}
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one target is to be told at once: alerts as they stand, and why each is told."""
+    """One message to one target: the alerts in their current state, and why each is reported."""
 
     target: str
     alerts: tuple[tuple[Telling, Alert], ...]
@@ -196,7 +198,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message that waits in the ledger to be sent; `body` is what is told, whatever becomes of the alerts."""
+    """A message that waits in the ledger to be sent. `body` is sent as it is, even if the alerts change afterwards."""
 
     number: int
     target: str
@@ -209,10 +211,10 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class KnownAlerts:
-    """What the ledger knows of alerts at a look.
+    """The alerts in the ledger at the time of a check.
 
-    `alerts`: those that are not finished. `recent`: by target, when its newest messages were made. `waiting`: the
-    targets for which messages wait. `next_number`: of the next alert.
+    `alerts` are the alerts that are not finished. `recent` lists, by target, when its newest messages were written.
+    `waiting` contains the targets with unsent messages. `next_number` is the number of the next alert.
     """
 
     alerts: tuple[Alert, ...] = ()
@@ -223,19 +225,19 @@ class KnownAlerts:
 
 @dataclass(frozen=True, slots=True)
 class AlertsNow:
-    """What a look comes to: the alerts that changed, and what is to be told."""
+    """The result of a check: the alerts that changed, and the messages to send."""
 
     changed: tuple[Alert, ...] = ()
     messages: tuple[tuple[str, Mapping[str, Any]], ...] = ()
 
 
 Decide = Callable[[KnownAlerts, datetime], AlertsNow]
-"""What becomes of the alerts that are known, at an instant by the ledger's clock."""
+"""Decides how the known alerts change at an instant of the ledger's clock, and which messages are sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """What was said of the rows of a batch."""
+    """The warnings about the rows of a batch."""
 
     table: str
     label: datetime
@@ -244,9 +246,9 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class WarnedSince:
-    """What was said of rows since a look: `batches` recorded after the sequence `since`, up to `up_to`.
+    """The warnings since an earlier check: of the `batches` recorded after sequence `since`, up to sequence `up_to`.
 
-    `newest`: by table, of these and of others that were asked for, what was said of the newest batch.
+    `newest` has the warnings of each table's newest batch, for these tables and for others that the caller named.
     """
 
     since: int

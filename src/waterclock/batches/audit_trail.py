@@ -1,4 +1,4 @@
-"""What the ledger tells of a batch's past: how it stands, each attempt at it, what it was made of. Pure data."""
+"""Data classes for the history of a batch: its state, each attempt at it, and its inputs. Pure data."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from waterclock.batches.records import Input
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How one batch stands. `status` is None where nothing is stored of it: the planner derives it.
+    """The state of one batch. `status` is None where nothing about it is stored; the planner then derives it.
 
-    `rows`, `code` and `current_claim` are those of the revision that readers see, None where there is none; `claim` is
-    the newest attempt's.
+    `rows`, `code` and `current_claim` belong to the revision that readers see, and are None where there is none.
+    `claim` is the claim of the newest attempt.
     """
 
     table: str
@@ -36,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What is stored of the batches of a span: by table the labels that are done, ascending, and all other batches."""
+    """The stored states of a span's batches: by table the labels that are done, ascending, and all other batches."""
 
     done: Mapping[str, Sequence[datetime]] = field(default_factory=dict)
     others: tuple[Cell, ...] = ()
@@ -44,7 +44,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A batch that readers see: how many rows it holds, and all else that was counted of it, by name."""
+    """A batch that readers see, with its number of rows and its other measures by name."""
 
     label: datetime
     rows: int
@@ -53,7 +53,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What a committed claim made of one label."""
+    """The result of a committed claim for one label."""
 
     version: int
     rows: int
@@ -69,7 +69,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One claim of a label: who held it, with which code and inputs, and what came of it.
+    """One claim of a label: its owner, its code and inputs, and its outcome.
 
     `status` is open, done, failed, held or lost. `revision` is set where the claim committed this label.
     """
@@ -106,7 +106,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class RuleNote:
-    """What somebody wrote of a rule of a table: it holds until the next one."""
+    """A user's note on a rule of a table. It is in effect until the next note."""
 
     table: str
     rule: str
@@ -117,7 +117,7 @@ class RuleNote:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """All that is known of one batch, oldest first."""
+    """Everything the ledger has about one batch, oldest first."""
 
     cell: Cell
     attempts: tuple[Attempt, ...]
@@ -131,10 +131,10 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One batch on the way up or down from another, `depth` reads away, and the claim whose rows it is about.
+    """One batch upstream or downstream of another, `depth` reads away, and the claim that made its rows.
 
-    `is_replaced`, upwards: these rows were replaced by others since they were read. Downwards: the batch was made, be
-    it through others, of a revision that was replaced by other rows since.
+    `is_replaced`, upstream: other rows have replaced these since they were read. Downstream: the batch was made,
+    directly or through other batches, from a revision that other rows have replaced since.
     """
 
     depth: int
@@ -148,7 +148,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One call of the project: by whom, with which command, for which logical now."""
+    """One call of the project: its user, its command and its logical now."""
 
     run: str
     who: str
@@ -160,33 +160,33 @@ class Run:
 
 
 DECLARED = "declared"
-"""The kind of event that says by which statement a table is made from then on."""
+"""The kind of event that records the statement by which a table is made from then on."""
 
 RENAMED = "renamed"
-"""The kind of event that says what a table was called before."""
+"""The kind of event that records the former name of a table."""
 
 CLOSED = "closed"
-"""The kind of event that says who closed the books of a window by hand, where and why."""
+"""The kind of event that records who closed a window by hand, at which tick and why."""
 
 REOPENED = "reopened"
-"""The kind of event that says up to which tick late rows opened the books of windows again."""
+"""The kind of event that records up to which tick late rows reopened windows."""
 
 PAUSED, RESUMED = "paused", "resumed"
-"""The kinds of event that say when a table, or where none is named all, was paused, and when that was taken back."""
+"""The kinds of event that record when a pause began and ended: of one table, or of all where no table is named."""
 
 RESET = "reset"
-"""The kind of event that says who had a table started over, when and why."""
+"""The kind of event that records who reset a table, when and why."""
 
 BEGUN_ANEW = ("rebuilt", RESET)
-"""The kinds of event that may say that nothing counts any more of what a table had: where `is_recut` is set."""
+"""The kinds of event that can invalidate a table's whole earlier history. They do so where `is_recut` is set."""
 
 SPARK_PAGE = "spark page"
-"""The kind of event that says where the page of a run's Spark is."""
+"""The kind of event that records the address of the Spark UI of a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class PauseEvent:
-    """One pause of a table or of all, or that it was taken back: by whom, when by the ledger's clock, and why."""
+    """The start or the end of one pause, of a table or of all: by whom, when by the ledger's clock, and why."""
 
     at: datetime
     kind: str
@@ -197,10 +197,10 @@ class PauseEvent:
 
 @dataclass(frozen=True, slots=True)
 class CodeVersion:
-    """One code of a table: when and by whom it was declared, and which labels it made that readers see now.
+    """One version of a table's code: when and by whom it was declared, and which current labels it made.
 
-    `statement` and what stands before it are None where the ledger kept no text yet. `count` labels from `first` to
-    `last`, not without gaps.
+    `statement` and the fields before it are None where the ledger kept no text yet. `count` is the number of labels
+    from `first` to `last`; there may be gaps between them.
     """
 
     code: str
@@ -214,10 +214,11 @@ class CodeVersion:
 
 @dataclass(frozen=True, slots=True)
 class RunClaim:
-    """One claim of a run: `count` labels of a table from `first` to `last`, when it was had, and what came of it.
+    """One claim of a run: `count` labels of a table from `first` to `last`, its start and end, and its outcome.
 
-    `status` is open, done, failed, held or lost. `rows`: of what it committed, None where it committed nothing.
-    `seconds`: by step, of all of its labels together. `code`: the fingerprint that it ran under.
+    `status` is open, done, failed, held or lost. `rows` counts the committed rows, and is None where nothing was
+    committed. `seconds` is the time by step, summed over all labels of the claim. `code` is the fingerprint of the code
+    that the claim ran.
     """
 
     claim: int
@@ -236,7 +237,7 @@ class RunClaim:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """An open claim of a runner: labels of one table, since when, and until when its lease runs."""
+    """An open claim of a runner: labels of one table, the start of the claim, and the end of its lease."""
 
     claim: int
     table: str
@@ -247,10 +248,10 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class RunnerSeen:
-    """A runner that is at work, or left claims behind.
+    """A runner that is at work, or that left open claims.
 
-    `flow` is the fingerprint it works from. `seen_at` is None of one that only its claims tell of. `alive_until`: past
-    that instant, by the ledger's clock, it is taken for gone.
+    `flow` is the fingerprint of the flow that it runs. `seen_at` is None for a runner that is known only by its claims.
+    After `alive_until`, by the ledger's clock, the runner counts as gone.
     """
 
     runner: str
@@ -264,4 +265,4 @@ class RunnerSeen:
 
 
 RULE_NOTED = "rule noted"
-"""The kind of event that holds what somebody wrote of a rule: of its table, and of no label."""
+"""The kind of event that records a user's note on a rule. It belongs to a table and to no label."""

@@ -1,4 +1,4 @@
-"""Compares a table's new columns with the versions that are kept: what COMPATIBLE promises, and ends that were told."""
+"""Compares a table's new columns with its stored schema versions: COMPATIBLE promises and announced retirements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY, NOT_NULL, RETIRE = " KEY", " NOT NULL", " RETIRE "
 
 
 def table_schema(columns: Mapping[str, str]) -> TableSchema:
-    """Return columns as a version of a table's side keeps them: a type each, and KEY or NOT NULL behind it."""
+    """Build a schema from a stored version of a table: each column has its type, followed by KEY or NOT NULL."""
     keys = tuple(name for name, said in columns.items() if said.endswith(KEY))
     found = tuple(
         SchemaColumn(name, type_of(kind) or kind.lower(), is_nullable=_is_nullable(said))
@@ -29,12 +29,12 @@ def table_schema(columns: Mapping[str, str]) -> TableSchema:
 def broken_promises(
     table: Table, columns: Mapping[str, str], versions: Sequence[SchemaVersion], code: str
 ) -> list[tuple[Broken, WaterclockError]]:
-    """Return what COMPATIBLE forbids of a table's new columns, an error each."""
+    """Return an error for each change of a table's columns that COMPATIBLE forbids."""
     if table.compatible is None:
         return []
     kept = sorted((each for each in versions if each.side is Side.TABLE), key=lambda each: -each.number)
     broken = broken_by(table.compatible, table_schema(columns), [table_schema(each.columns) for each in kept])
-    newest = {(each.misfit, each.reads_old): each for each in reversed(broken)}  # of many versions the newest tells
+    newest = {(each.misfit, each.reads_old): each for each in reversed(broken)}  # report the newest of several
     return [(each, _refusal(table, each, kept[each.back], code)) for each in reversed(newest.values())]
 
 
@@ -59,7 +59,7 @@ _FIX = "leave it as it was, let it be null, or make another table of the new col
 
 
 def retirement_of(columns: Mapping[str, str], column: str) -> date | None:
-    """Return the day on which a version says that a column ends; None where it does not."""
+    """Return the day on which a column ends according to a schema version; None if the version has no such day."""
     said = next((said for name, said in columns.items() if name.lower() == column.lower()), "")
     _, _, day = said.partition(RETIRE)
     return date.fromisoformat(day) if day else None
@@ -70,7 +70,7 @@ def retirement_in_the_past(
 ) -> WaterclockError | None:
     """Return an error if a column's day has come at `now` and the table has batches, none of which announced it.
 
-    A table without batches has no readers to tell. `check` and each batch of the table use this one rule.
+    A table without batches has no readers to inform. `check` and each batch of the table use this one rule.
     """
     ends = column.ends
     if ends is None or ends.at(table.cadence.zone) > now:
@@ -88,7 +88,7 @@ def retirement_in_the_past(
 
 
 def type_of_version(said: str) -> str:
-    """Return the type alone of what a version says of a column."""
+    """Return the type from a column's entry in a schema version, without KEY, NOT NULL and RETIRE."""
     return said.partition(RETIRE)[0].removesuffix(KEY).removesuffix(NOT_NULL)
 
 

@@ -1,7 +1,7 @@
-"""What the planner is told of the past: an immutable snapshot of the ledger, without a database behind it.
+"""The planner's view of the past: an immutable snapshot of the ledger, without a database behind it.
 
-Intervals are of instants (aware UTC). A label is written as the start of its window (an instant); its text form is
-made only for people. `BEGINNING` and `FOREVER` bound what has no bound.
+Intervals are of instants (aware UTC). A label is represented by the start of its window (an instant); its text form is
+made only for display. `BEGINNING` and `FOREVER` replace missing bounds.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ from waterclock.timelabel.zone import local_text
 if TYPE_CHECKING:
     from waterclock.batches.links import LinkFacts
 
-# The verb of a request to make a done label again only where what it read has changed, though nobody needs it.
+# The verb of a request to make a done label again only if its inputs have changed, even if no other batch needs it.
 FOLLOW = "follow"
-# The verb of a request to make a done label again, whatever has changed.
+# The verb of a request to make a done label again in any case.
 RECOMPUTE = "recompute"
-# The verb of a request to make a label that is not done, though nobody needs it.
+# The verb of a request to make a label that is not done, even if no other batch needs it.
 BACKFILL = "backfill"
-# The verb of a request to make a batch again because rows came for it after its books were closed.
+# The verb of a request to make a batch again because rows arrived for it after its window was closed.
 REOPEN = "reopen"
-# The verb of a request to show a batch that a rule holds back, as it was sealed.
+# The verb of a request to publish a held batch as it was sealed.
 RELEASE = "release"
-# The verb of a request to ask the source of a MERGE or TEMPORAL table for rows of a done label that came late.
+# The verb of a request to query the source of a MERGE or TEMPORAL table for late rows of a done label.
 LOOK_AGAIN = "look again"
 # Of two requests for one batch the stronger one counts.
 STRENGTH = {BACKFILL: 0, FOLLOW: 0, RELEASE: 0, REOPEN: 1, RECOMPUTE: 1, LOOK_AGAIN: 2, "recollect": 3, "skip": 3}
-# what a request to release took the place of, written behind it: it counts again once nothing is released
+# The earlier request that a release request replaced, written after it. It counts again once there is nothing to
+# release.
 _ELSE = f"{RELEASE}, else "
-# so many of the spans that a batch lacks are named
+# The maximum number of missing spans that a text lists.
 _TOLD = 3
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
@@ -53,13 +54,13 @@ class BatchStatus(StrEnum):
     SKIPPED = "skipped"
 
 
-# The code of the error with which a batch is HELD, and not FAILED: it was sealed, and a rule keeps it from being shown.
+# The error code of a batch that is HELD and not FAILED: it was sealed, and a rule prevents its publication.
 HELD_BACK = "E755"
 
 
 @dataclass(frozen=True, slots=True)
 class InputFact:
-    """What a batch read of one table, and what would be read there now.
+    """The content that a batch read from one table, and the content that it would read there now.
 
     `content` is the sum over the slices in `[low, high)` of a hash of (label, digest): two equal contents are equal
     data. For a REPLACE table the interval is the one window whose state was read.
@@ -74,22 +75,22 @@ class InputFact:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What a batch was made without: windows of a table in `[low, high)` that were not settled then."""
+    """A missing input of a batch: windows of a table in `[low, high)` that were not settled when the batch was made."""
 
     table: str
     low: datetime
     high: datetime
 
     def to_dict(self) -> dict[str, str]:
-        """Return it for JSON."""
+        """Return the missing input as a dictionary for JSON."""
         return {"table": self.table, "low": f"{self.low:%Y-%m-%dT%H:%M:%SZ}", "high": f"{self.high:%Y-%m-%dT%H:%M:%SZ}"}
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A batch whose last claim did not commit, or whose audit said no. `due_again` is set where a retry is timed.
+    """A batch whose last claim did not commit, or whose audit failed. `due_again` is set where a retry is scheduled.
 
-    `is_outdated`: what a held batch had read has changed since, so that it cannot be released.
+    `is_outdated`: the inputs of a held batch have changed since, so it cannot be released.
     """
 
     status: BatchStatus
@@ -103,9 +104,9 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class OpenClaim:
-    """A claim that is not closed: who holds it, and until when by the ledger's real clock.
+    """A claim that is not closed, with its runner and the end of its lease by the ledger's real clock.
 
-    `left`: what is to be said of it where its runner is known to be gone, so that nobody makes its labels now.
+    `left` is a notice for users where the runner is known to be gone, so that no runner is making the labels now.
     """
 
     claim: int
@@ -117,7 +118,7 @@ class OpenClaim:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A decision that no new batch is claimed, of one table or, where it `is_of_all`, of any; it stands until resumed.
+    """A decision that no new batch is claimed: of one table, or of any where `is_of_all`. It applies until a resume.
 
     `at` is by the ledger's real clock.
     """
@@ -128,28 +129,29 @@ class Pause:
     is_of_all: bool = False
 
     def words(self, zone: str) -> str:
-        """Say who paused, since when, in a zone, and why."""
+        """Return a text that states who paused, since when (in the given zone) and why."""
         what = "all is paused" if self.is_of_all else "paused"
         return f"{what} by {self.who} since {local_text(self.at, zone)}: {self.why}"
 
     def to_dict(self) -> dict[str, str]:
-        """Return the pause for JSON."""
+        """Return the pause as a dictionary for JSON."""
         return {"since": f"{self.at:%Y-%m-%dT%H:%M:%SZ}", "by": self.who, "why": self.why}
 
 
 CONDITION, BY_HAND, AT_LAST, LATE_ROWS = "condition", "by hand", "partial", "late rows"
-"""Why the books of a window are closed where they are: its condition held, somebody said so, nobody waits longer, or
-rows that came late have opened it again up to there."""
+"""Why a window is closed at its tick: its condition was TRUE, a user closed it, PARTIAL AFTER ended the wait, or
+late rows reopened it up to that tick.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """What is known of the books of a window: the tick at which they were closed, None while they are open.
+    """The state of closing a window (CLOSE WHEN): the tick at which it was closed, None while it is open.
 
-    `looked`: the newest boundary at which the condition did not hold, `asked` which condition that was. `reason`: why
-    they are closed. `behind`: what the condition waited for when it was looked at, as far as that could be told. `who`
-    looked or closed them, and `at` which instant of the ledger's clock; `why` somebody closed them by hand. `first`:
-    where they were closed at first, before late rows opened them again up to `tick`.
+    `looked` is the newest boundary at which the condition was not TRUE, and `asked` is that condition. `reason` is why
+    the window is closed. `behind` lists, as far as known, the data that the condition waited for when it was checked.
+    `who` checked or closed the window, at the instant `at` of the ledger's clock; `why` is the reason given for closing
+    by hand. `first` is the original tick, before late rows reopened the window up to `tick`.
     """
 
     tick: datetime | None = None
@@ -164,18 +166,18 @@ class Closing:
 
     @property
     def in_order(self) -> datetime | None:
-        """Where they were closed at first: windows are closed in order, and late rows open them in none."""
+        """The tick at which the window was first closed. Windows close in order; late rows reopen them in any order."""
         return self.first or self.tick
 
     @classmethod
     def of_dict(cls, said: Mapping[str, str | None]) -> Closing:
-        """Read what `to_dict` wrote."""
+        """Build a closing from the dictionary that `to_dict` returned."""
         tick, looked, at, first = (datetime.fromisoformat(it) if (it := said.get(name)) else None for name in _INSTANTS)
         texts = {name: said.get(name) or "" for name in ("behind", "who", "why")}
         return cls(tick, looked, said.get("reason"), at=at, first=first, **texts)
 
     def to_dict(self) -> dict[str, str | None]:
-        """Return it for JSON."""
+        """Return the closing as a dictionary for JSON."""
         said = {name: getattr(self, name) for name in _INSTANTS}
         instants = {name: None if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}" for name, at in said.items()}
         texts = {"reason": self.reason, "behind": self.behind, "who": self.who, "why": self.why}
@@ -187,10 +189,11 @@ _INSTANTS = ("tick", "looked", "at", "first")
 
 @dataclass(frozen=True, slots=True)
 class ClosedSince:
-    """Which windows of a table were closed when: of those before `high`, the tick of each that was closed after `at`.
+    """The windows of a table that were closed, and when. `later` has the ticks, after `at`, of windows before `high`.
 
-    `first`: the oldest window that was ever looked at, None where none was. `covered`: the windows that are done or
-    given up, `skipped` the latter. `closed`: those that are neither, and closed.
+    `first` is the oldest window that was ever checked, None where there is none. `covered` has the windows that are
+    done or skipped, `skipped` those that are skipped. `closed` has the windows that are closed, but neither done nor
+    skipped.
     """
 
     first: datetime | None
@@ -202,20 +205,20 @@ class ClosedSince:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """One table's past.
+    """The past of one table.
 
-    `covered`: done, skipped or stood for. `suspects`: done batches whose recorded inputs may differ from what is
-    there now, or that stand on such batches, with their inputs (an upper bound; the planner compares). `requested`:
-    done batches that somebody asked to make again, by `recompute` or `recollect`, or to give up, by `skip`.
-    `following`: done batches that somebody asked to follow what they read: they are made again where it has
-    changed, though nobody needs them. `wanted`: labels that are not done, and that somebody asked to be made.
-    `latest`: the tick that LATEST picked at a label's first run, by read table. `codes`: how many done labels ran
-    under which fingerprint. `stands`: from when on a snapshot label that is requested or claimed stands.
-    `dropped_before`: what RETAIN has dropped on disk; no window before it can be read. `partial`: what done batches
-    were made without. `paused`: the table's own pause. `closings`: by label, of windows that are not done, of done ones
-    that may be made again, and of the last before each gap, up to where their books go (CLOSE WHEN); `closings_from`:
-    with all that were closed from that tick on, where another table holds the open windows. `refused`: E405 where its
-    batches would mean something else by what is declared now, so that none is made.
+    `covered`: done, skipped or covered by a later snapshot. `suspects`: done batches with their inputs, where the
+    recorded inputs may differ from the current ones, or where the batch rests on such batches (an upper bound; the
+    planner compares). `requested`: done batches that a user asked to make again, by `recompute` or `recollect`, or to
+    give up, by `skip`. `following`: done batches that a user asked to follow their inputs: they are made again if their
+    inputs have changed, even if no other batch needs them. `wanted`: labels that are not done and that a user asked
+    for. `latest`: the tick that LATEST picked at a label's first run, by read table. `codes`: the number of done labels
+    by fingerprint of their code. `stands`: for a requested or claimed snapshot label, the start of the period that it
+    covers. `dropped_before`: the bound before which RETAIN has dropped data on disk; no window before it can be read.
+    `partial`: the missing inputs of done batches. `paused`: the table's own pause. `closings`: the closing of each
+    window that is not done, of done ones that may be made again, and of the last one before each gap (CLOSE WHEN).
+    `closings_from`: from this tick on, `closings` has every closed window, for tables of open windows. `refused`: the
+    error E405 where the current declaration would change the meaning of the table's batches, so that none is made.
     """
 
     start: datetime | None = None
@@ -240,11 +243,11 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class LedgerSnapshot:
-    """The past of all tables of a flow at one moment; `flow` is the fingerprint of the applied flow.
+    """The past of all tables of a flow at one moment. `flow` is the fingerprint of the applied flow.
 
-    `sequence` rises with everything written to the ledger: a snapshot of the same sequence is the same. `paused`: the
-    pause of all tables, those too that the ledger has not seen. `links`: of tables that collect from other projects,
-    how far these have come.
+    `sequence` rises with every write to the ledger: two snapshots with the same sequence are equal. `paused` is the
+    pause of all tables, including those that the ledger does not know yet. `links` has the progress of the upstream
+    tables for tables that collect from other projects.
     """
 
     tables: Mapping[str, TableFacts] = field(default_factory=dict)
@@ -254,17 +257,18 @@ class LedgerSnapshot:
     links: Mapping[str, LinkFacts] = field(default_factory=dict)
 
     def of(self, table: str) -> TableFacts:
-        """Return the facts of `table`; empty ones for a table the ledger has not seen."""
+        """Return the facts of `table`; empty ones for a table that the ledger does not know."""
         return self.tables.get(table, _NOTHING)
 
     def pause_of(self, table: str) -> Pause | None:
-        """Return what keeps batches of `table` from being claimed: its own pause, else that of all."""
+        """Return the pause that applies to `table`: its own, otherwise that of all tables."""
         return self.of(table).paused or self.paused
 
     def with_following(self, asked: Mapping[str, Collection[datetime]]) -> LedgerSnapshot:
-        """Return this past as if these done batches of REPLACE transforms, by table, had been asked to follow.
+        """Return this snapshot as if users had asked these done batches of REPLACE transforms, by table, to follow.
 
-        The same as the ledger tells (`ledger.reads.snapshot`, `asking`) where each is among the suspects already.
+        The result equals the ledger's own (`ledger.reads.snapshot`, `asking`) if each of the batches is already a
+        suspect.
         """
         tables = dict(self.tables)
         for name, labels in asked.items():
@@ -279,7 +283,7 @@ _NOTHING = TableFacts()
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One revision of a batch: recorded `at`, it stands for `[low, high)`; `weight` is its part of a content."""
+    """One revision of a batch, recorded `at`, that covers `[low, high)`. `weight` is its part of a content sum."""
 
     claim: int
     at: datetime
@@ -290,11 +294,11 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class TableHistory:
-    """How one table has changed since an instant.
+    """The changes of one table since an instant.
 
-    `covered`: done, skipped or stood for, as of now. `made`: by label, in order, the revisions recorded since then,
-    oldest first, after the one that held before; no other label has changed. `read`: by label and claim, what the
-    revisions read that may have rested on something else than what lay there at some time since then.
+    `covered`: done, skipped or covered by a later snapshot, as of now. `made`: by label, the revisions recorded since
+    then, oldest first, after the one that was current before; no other label has changed. `read`: by label and claim,
+    the inputs of revisions whose inputs may at some time since then have differed from the current content.
     """
 
     mode: Mode
@@ -305,50 +309,50 @@ class TableHistory:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """How tables have changed since an instant by the ledger's clock."""
+    """The changes of tables since an instant of the ledger's clock."""
 
     since: datetime
     tables: Mapping[str, TableHistory]
 
 
 def releasing(before: str | None) -> str:
-    """Write a request to release a batch, of which something else was asked before, such as to recollect it."""
+    """Return a request to release a batch that keeps an earlier request, such as to recollect it."""
     if before is None or is_release(before):
         return before or RELEASE
     return _ELSE + before
 
 
 def is_release(requested: str | None) -> bool:
-    """Tell whether a request, as the ledger keeps it, is one to release a batch."""
+    """Return whether a stored request asks for the release of a batch."""
     return requested is not None and (requested == RELEASE or requested.startswith(_ELSE))
 
 
 def before_release(requested: str | None) -> str | None:
-    """Return what was asked of a batch before its release was asked for; what is no such request is as it was."""
+    """Return the request that was stored before a release request. Return any other request unchanged."""
     if not is_release(requested) or requested is None:
         return requested
     return requested.removeprefix(_ELSE) if requested.startswith(_ELSE) else None
 
 
 def content_text(high: int, low: int) -> str:
-    """Write the sums of what some slices weigh as `InputFact` has them."""
+    """Return the text form of a content sum, as in `InputFact`."""
     return f"{int(high):x}.{int(low):x}"
 
 
 def content_sums(text: str) -> tuple[int, int]:
-    """Read what `content_text` wrote."""
+    """Parse a content sum from the text that `content_text` returned."""
     high, _, low = text.partition(".")
     return int(high, 16), int(low, 16)
 
 
 def missing_of(noted: Iterable[Mapping[str, str]]) -> tuple[Missing, ...]:
-    """Read what a batch lacks, as `Missing.to_dict` wrote it."""
+    """Build the missing inputs of a batch from the dictionaries that `Missing.to_dict` returned."""
     instant = datetime.fromisoformat
     return tuple(Missing(it["table"], instant(it["low"]), instant(it["high"])) for it in noted)
 
 
 def lacking(missing: Collection[Missing]) -> str:
-    """Say what a batch is made without."""
+    """Return a text that lists the missing inputs of a batch."""
     said = [f"{it.table} {label_of(it.low)}..{label_of(it.high)}" for it in missing]
     more = f" and {len(said) - _TOLD} more" if len(said) > _TOLD else ""
     return f"without {', '.join(said[:_TOLD])}{more}"

@@ -1,4 +1,4 @@
-"""What tables, and their code, were called before they were renamed; where the data of these lies. Pure data."""
+"""Maps former names of renamed tables and code to current ones, and tables to their data folders. Pure data."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 
 from waterclock.batches.records import ClaimRequest, Input
 
-_NAMED_WHOLE = re.compile(r"(?<![\w.])\w+\.\w+")  # as the ledger's names of tables are: a schema and a name
+_NAMED_WHOLE = re.compile(r"(?<![\w.])\w+\.\w+")  # the form of table names in the ledger: a schema and a name
 
 
 @dataclass(frozen=True, slots=True)
 class FormerNames:
-    """What was renamed: tables and codes by the names they had, and by table the folder, where a name tells another.
+    """Renamed tables and codes by their former names, and the folders of tables where these differ from the name.
 
-    What was written to a storage keeps the names of its time: the folder says which table it is of.
+    Files in a storage keep the names of their time; the folder identifies the table.
     """
 
     tables: Mapping[str, str] = field(default_factory=dict)
@@ -23,14 +23,14 @@ class FormerNames:
     folders: Mapping[str, str] = field(default_factory=dict)
 
     def code(self, code: str, own: str = "") -> str:
-        """Return a code as it is named now; `own` is the one of the table that it is of.
+        """Return the current form of a code. `own` is the code of the table itself.
 
-        Who reads a new table under an old name has the code that readers of the renamed one had.
+        A reader of a new table under an old name has the same code as the former readers of the renamed table.
         """
         return code if code == own else self.codes.get(code, code)
 
     def request(self, request: ClaimRequest, table: str, own: str = "") -> ClaimRequest:
-        """Return what a claim of `table`, whose code is `own` now, asked for, in the names of now."""
+        """Return the request of a claim of `table`, whose code is now `own`, with the current names."""
         if not (self.folders or self.tables or self.codes):
             return request
         by_folder = {folder: name for name, folder in self.folders.items()}
@@ -41,18 +41,18 @@ class FormerNames:
         return replace(request, table=table, code=self.code(request.code, own), inputs=inputs)
 
     def _of(self, read: Input) -> str:
-        """Return what a table is called that lies where its name tells; it may have had another one meanwhile."""
+        """Return the current name of an input's table. Keep its name if the folder does not match the renamed table."""
         now = self.tables.get(read.table, read.table)
         return now if read.location == folder_of(now) else read.table
 
 
 def folder_of(table: str) -> str:
-    """Return the folder that a table's name tells, relative to the storage."""
+    """Return the folder that follows from a table's name, relative to the storage."""
     return f"tables/{table.replace('.', '/')}"
 
 
 def renamed_in(text: str, names: Mapping[str, str]) -> str:
-    """Return a text in which tables are called by other names, wherever they are named whole; two may change places.
+    """Return a text with whole table names replaced by other names. Two names may be swapped.
 
     Cost: one pass over the text, however many names there are.
     """

@@ -1,4 +1,4 @@
-"""What became of each attempt at a batch, and of runs, as a tool of lineage is told. Pure data."""
+"""Data classes for the outcomes of attempts and runs, as reported to lineage tools. Pure data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.timelabel.label import label_of
 
 
 class What(StrEnum):
-    """What happened: the words of the ledger's events, and `left` for a label that a committed claim did not make."""
+    """The kinds of happening: those of the ledger's events, and `left` for a label that its claim did not make."""
 
     RUN_BEGAN = "run began"
     RUN_ENDED = "run ended"
@@ -26,12 +26,12 @@ class What(StrEnum):
 
 
 LEFT_OUT = "left out of lineage"
-"""The kind of the ledger's event that keeps what a server of lineage refused, and why."""
+"""The kind of ledger event that records what a lineage server rejected, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeRows:
-    """What a done batch came to. `location` is the table's folder in the storage; `measures` as with its revision."""
+    """The result of a done batch. `location` is the table's folder in the storage; `measures` are the revision's."""
 
     end: datetime
     version: int
@@ -43,9 +43,9 @@ class MadeRows:
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """One thing that happened. `number` is its event's; of a run's begin and end there is no table, label or claim.
+    """One happening. `number` is the number of its event; the start and end of a run have no table, label or claim.
 
-    `code` is the fingerprint of the table's code at its claim; `word` the run's command, or how it ended.
+    `code` is the fingerprint of the table's code at its claim. `word` is the command of the run, or its outcome.
     """
 
     number: int
@@ -64,13 +64,16 @@ class Happening:
 
     @property
     def place(self) -> str:
-        """The batch that it befell, or the run."""
+        """The batch or the run that the happening belongs to."""
         return f"run {self.run}" if self.label is None else f"{self.table}@{label_of(self.label)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """Some of what happened, in order; `up_to`: the event behind which the next begin. `is_all`: there are no more."""
+    """A page of happenings, in order.
+
+    `up_to` is the event after which the next page starts. `is_all` means that there are no more happenings.
+    """
 
     found: tuple[Happening, ...]
     up_to: int
@@ -79,9 +82,10 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class OpenLineageState:
-    """How far what happened was sent: `waiting` events are not yet. `error`: why the last try was lost.
+    """How far happenings have been sent: `waiting` events are not sent yet. `error` is why the last attempt failed.
 
-    `left_out` events of what was sent were refused, though those behind them were taken; `refusal`: why the last was.
+    The server rejected `left_out` of the sent events although it accepted later ones. `refusal` is why it rejected the
+    last of these.
     """
 
     waiting: int

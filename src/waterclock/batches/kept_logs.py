@@ -1,4 +1,4 @@
-"""How what a source keeps of its log for a collect stands, and of how much of that somebody is told. Pure."""
+"""State of the log that a source database retains for a collect, and the limit above which it is reported. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LIMIT = 10 * _GB
 
 
 class Stands(StrEnum):
-    """How what a source keeps for a collect stands: safe, soon to be lost, lost, or not there at all."""
+    """The state of the log retained for a collect: safe, about to be lost, lost, or missing."""
 
     SAFE = "safe"
     LOSING = "losing"
@@ -26,9 +26,10 @@ class Stands(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a source keeps under a name: bytes of its log, all that it cannot let go of, and how many were not taken.
+    """The log that a source retains under a name: `held` bytes that it cannot discard, of which `behind` were not read.
 
-    `most`: it lets go of what is more than that, whether it was taken or not; None where it keeps whatever comes.
+    `most` is the limit in bytes above which the source discards log, whether it was read or not. It is None where the
+    source has no limit.
     """
 
     stands: Stands
@@ -37,17 +38,17 @@ class Kept:
     most: int | None = None
 
     def noted(self, name: str) -> dict[str, Any]:
-        """Return what the ledger keeps of it."""
+        """Return the entry that the ledger stores."""
         return {"name": name, "stands": self.stands.value, "held": self.held, "behind": self.behind, "most": self.most}
 
 
 def kept_of(noted: Mapping[str, Any]) -> Kept:
-    """Read what the ledger keeps."""
+    """Build the state from the ledger's entry."""
     return Kept(Stands(noted["stands"]), int(noted["held"]), int(noted["behind"]), noted["most"])
 
 
 def is_followed(table: Table, connection: str | None = None) -> bool:
-    """Tell whether a table is collected BY CHANGES, from a connection where one is named."""
+    """Return whether a table is collected BY CHANGES, optionally only from the given connection."""
     source = table.source
     if source is None or source.batching is not Batching.CHANGES:
         return False
@@ -55,7 +56,10 @@ def is_followed(table: Table, connection: str | None = None) -> bool:
 
 
 def limit_of(table: Table | None, most: int | None) -> int:
-    """Return of how many bytes that a source holds back somebody is told; unsaid, at most half of what it keeps."""
+    """Return the number of retained bytes above which a warning is due.
+
+    The default is at most half of the source's limit.
+    """
     said = None if table is None or table.source is None else table.source.unit.options.get(LOG_LIMIT)
     if said is not None:
         return int(float(str(said)) * _GB)

@@ -1,4 +1,4 @@
-"""What another project says of a table of its own that is collected here: as data, without its ledger behind it."""
+"""Data classes for an upstream table of another project that is collected here, without its ledger behind it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from waterclock.timelabel.intervals import IntervalSet
 
 @dataclass(frozen=True, slots=True)
 class LinkFacts:
-    """How far a table of another project has come.
+    """The progress of a table of another project.
 
     `upstream` is its name here, `connection.schema.table`. `cadence` is None where that project has not run yet, or
-    where there is a `problem` with it. `settled`: what may be read there. `past`: the facts of the table, which say why
-    the rest may not. `circle`: a table of ours that it waits for in turn. `changed`: by label of ours, what it read
-    there and what it would read now, where these differ. `sequence` rises with all that is written to that ledger.
+    where there is a `problem` with it. `settled` has the windows that may be read there. `past` has the facts of the
+    table, which explain why the others may not be read. `circle` is a table of this project that the upstream table
+    waits for in turn. `changed` has, by label of this project, the recorded and the current input where these differ.
+    `sequence` rises with every write to that ledger.
     """
 
     upstream: str
@@ -36,5 +37,5 @@ class LinkFacts:
 
     @property
     def begins(self) -> datetime | None:
-        """The oldest instant of which it holds anything; None before its first batch."""
+        """The oldest instant for which the upstream table has data; None before its first batch."""
         return next((low for low, _ in self.past.covered), None)

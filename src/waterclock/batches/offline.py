@@ -1,4 +1,4 @@
-"""What a job of its own measures of a table: when it looked, what it found of each label, and of spans of them."""
+"""Data classes and schedule of offline measurements of a table: when they ran, and their results by label and span."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The newest look at a table: as of when, under which declaration, and what came of it.
+    """The newest offline measurement of a table: its instant, the declaration it used, and its outcome.
 
-    `labels`: how many it measured; `error`: why it could not. `taken_until`: while somebody is at it.
+    `labels` is how many labels it measured. `error` is why it failed. `taken_until` is set while a runner is measuring.
     """
 
     code: str
@@ -33,7 +33,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class KeptLabel:
-    """Of which claim's rows, and under which declaration, a label was measured; whether it can still be merged."""
+    """The claim and the declaration under which a label was measured, and whether its states can still be merged."""
 
     claim: int
     code: str
@@ -42,7 +42,7 @@ class KeptLabel:
 
 @dataclass(frozen=True, slots=True)
 class LabelFound:
-    """What was measured of a label as a claim showed it, and the states that spans are put together of."""
+    """The measurements of a label as a claim made it, and the partial states from which spans are merged."""
 
     label: datetime
     claim: int
@@ -52,7 +52,7 @@ class LabelFound:
 
 @dataclass(frozen=True, slots=True)
 class SpanFound:
-    """What all labels in `[low, high)` come to together, as far as `labels` of them were there."""
+    """The merged measurements of all labels in `[low, high)`, of which `labels` were present."""
 
     low: datetime
     high: datetime
@@ -68,30 +68,30 @@ def cadence_of(table: Table) -> Cadence:
 
 
 def merges(table: Table) -> bool:
-    """Tell whether labels are put together: where a span has several, and each holds rows of its own."""
+    """Return whether labels are merged into spans: where a span has several labels, each with rows of its own."""
     is_several = table.offline is not None and cadence_of(table).period != table.cadence.period
     return is_several and table.mode is not Mode.REPLACE and not table.is_snapshot
 
 
 def next_look(table: Table, look: Look | None) -> datetime:
-    """Return the instant from which a table is to be measured again; `NEVER` where it is to be at once."""
+    """Return the instant from which a table is to be measured again; `NEVER` if a measurement is due at once."""
     if table.offline is None or look is None or look.looked_at == NEVER or look.code != table.offline.code:
         return NEVER
     return cadence_of(table).next(cadence_of(table).floor(look.looked_at))
 
 
 def is_due(table: Table, look: Look | None, now: datetime) -> bool:
-    """Tell whether a table is to be measured."""
+    """Return whether an offline measurement of a table is due."""
     return table.offline is not None and next_look(table, look) <= now
 
 
 def to_measure(
     table: Table, current: Mapping[datetime, int], kept: Mapping[datetime, KeptLabel], most: int
 ) -> list[datetime]:
-    """Return the labels to measure, newest first: those of which the rows that are shown were not measured yet.
+    """Return the labels to measure, newest first: those whose current rows have not been measured yet.
 
-    `current` are the claims that are shown. Beside at most so many come those of their spans that cannot be merged any
-    more.
+    `current` are the claims whose rows are current. The result has at most `most` labels, plus labels of the same spans
+    whose states can no longer be merged.
     """
     code = table.offline.code if table.offline else ""
     known = {label for label, it in kept.items() if (it.claim, it.code) == (current.get(label), code)}
@@ -104,5 +104,5 @@ def to_measure(
 
 
 def spans_of(table: Table, labels: Iterable[datetime]) -> set[datetime]:
-    """Return where the spans begin that labels lie in."""
+    """Return the starts of the spans that contain the labels."""
     return set(map(cadence_of(table).floor, labels))

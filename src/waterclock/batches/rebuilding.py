@@ -1,4 +1,4 @@
-"""Who makes all tables anew, and until when nobody else may claim a batch. Pure data, kept as JSON in the ledger."""
+"""State of a `rebuild --all`: its owner, and until when it blocks all claims. Pure data, kept as JSON in the ledger."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _INSTANTS = ("at", "until")
 
 @dataclass(frozen=True, slots=True)
 class Rebuilding:
-    """A `rebuild --all` at work: it holds every claim back from the cut of the stage on.
+    """A running `rebuild --all`. It blocks every claim from the moment at which the stage was cut.
 
-    `token` tells one from another. While the new tables are made, the hold lasts `until` the lease is out; once it
-    `is_moving`, some tables may show the new set already, and the hold stands until all do, whoever sees to that.
-    One that `is_done` holds nothing. `standing` is the
-    token of the set before it that was moved in. Instants are of the ledger's real clock.
+    `token` identifies the rebuild. While the new tables are made, the lock lasts `until` the end of the lease. Once it
+    `is_moving`, some tables may show the new set already, and the lock lasts until all of them do, whichever runner
+    finishes the move. A rebuild that `is_done` locks nothing. `standing` is the token of the previous set that was
+    moved in. Instants are of the ledger's real clock.
     """
 
     token: str
@@ -31,7 +31,7 @@ class Rebuilding:
     standing: str | None = None
 
     def holds(self, now: datetime) -> bool:
-        """Tell whether nothing may be claimed at `now`."""
+        """Return whether all claims are blocked at `now`."""
         return self.is_moving or (self.until >= now and not self.is_done)
 
     @property
@@ -40,17 +40,17 @@ class Rebuilding:
         return self.token if self.is_done else self.standing
 
     def pause(self) -> Pause:
-        """Return it as what keeps batches from being claimed, in the words of a pause."""
+        """Return the rebuild as a pause of all tables, with a pause's texts."""
         what = "is moving the new tables in" if self.is_moving else "makes every table anew"
         return Pause(self.at, self.who, f"`rebuild --all` {what} ({self.runner})", is_of_all=True)
 
     def to_json(self) -> str:
-        """Write it as the ledger keeps it."""
+        """Return the JSON that the ledger stores."""
         return json.dumps(asdict(self), default=lambda instant: instant.isoformat())
 
 
 def read_rebuilding(text: str | None) -> Rebuilding | None:
-    """Read what `to_json` wrote; None where nothing is at work."""
+    """Parse the JSON that `to_json` returned; return None if no rebuild is running."""
     if not text:
         return None
     said = json.loads(text)
@@ -58,12 +58,12 @@ def read_rebuilding(text: str | None) -> Rebuilding | None:
 
 
 def is_moving(known: Rebuilding | None) -> bool:
-    """Tell whether some tables may show a new set, and others the old one."""
+    """Return whether some tables may show a new set while others show the old one."""
     return known is not None and known.is_moving
 
 
 def is_of_one_set(before: Rebuilding | None, after: Rebuilding | None) -> bool:
-    """Tell whether what was read between two looks is all of one set: no new one was moved in, begun or ended so."""
+    """Return whether all reads between two checks saw one set: no rebuild started or finished moving in between."""
     return _set_of(before) == _set_of(after)
 
 

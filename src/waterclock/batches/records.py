@@ -1,4 +1,4 @@
-"""What is written to the ledger: claims with their pinned inputs, and what came of them. Pure data."""
+"""Records written to the ledger: claims with their pinned inputs, and their results. Pure data."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from datetime import datetime
 from typing import Any
 
 QUARANTINED = "quarantined"
-"""The measure of a batch that counts its rows which were set aside."""
+"""The measure of a batch that counts its quarantined rows."""
 INPUTS_FOUND = "input_rules"
-"""The measure of a batch that says by table what became of the rows that it read, before its query saw them."""
+"""The measure of a batch that has, by table, the results of the rules on its inputs, applied before its query."""
 MISSING = "missing"
-"""What of a batch's source says which inputs it was made without."""
+"""The entry of a batch's source that lists its missing inputs."""
 WARNINGS = "warnings"
-"""The measure of a batch that lists what was said of its rows, a text each."""
+"""The measure of a batch that lists the warnings about its rows, one text each."""
 
 
 def warnings_of(measures: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what was said of a batch's rows, out of the measures that are kept with its revision."""
+    """Return the warnings about a batch's rows from the measures of its revision."""
     return tuple(map(str, measures.get(WARNINGS, ())))
 
 
 def rows_aside(measures: Mapping[str, Any]) -> int:
-    """Return how many rows of a batch are in its quarantine: of what it made, and of what it read."""
+    """Return the number of rows in a batch's quarantine, both of its own rows and of its inputs."""
     own = int(measures.get(QUARANTINED) or 0)
     return own + sum(int(of.get(QUARANTINED) or 0) for of in measures.get(INPUTS_FOUND, {}).values())
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One reference of one batch, pinned: interval `[low, high)` of `table`, read at a Delta version.
+    """One pinned reference of one batch: interval `[low, high)` of `table`, read at a Delta version.
 
     `kind` is 'slices' (rows by timelabel) or 'state' (the table as of `high`). `location` is the Delta table's folder
-    relative to the storage, `version` its version at claim; `content` as in `facts.InputFact`. `changes` is the pin's:
-    where it still holds at the claim, nothing was changed between the two.
+    relative to the storage, `version` its version at claim. `content` is as in `facts.InputFact`. `changes` is taken
+    from the pin: if it is still the same at the claim, the table has not changed in between.
     """
 
     table: str
@@ -50,17 +50,17 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """Asks for the right to commit `labels` (window starts) of `table`, once.
+    """A request for the right to commit `labels` (window starts) of `table`, once.
 
     `inputs` are by label. `now` is the logical now of the run; `lease_seconds` runs on the ledger's real clock.
     `target_version` is the table's Delta version known to the ledger (-1 before its first commit): verification walks
-    the log forward from it. `restates` says why done labels are made again that nobody requested and whose inputs did
-    not change: late rows within a LOOKBACK. `run` names the run, where there is one. `pool` is the table's, with how
-    many batches of it may run side by side, whoever runs them. `seen`: done labels that are restated only where the
-    claim that made them is still this one. `closed`: where the books of windows were closed, as it was planned.
-    `held`: labels that are released, which must be held still, each with the claim that sealed what is held; one
-    that `restates` nothing is asked for still. `owned`: by label, the items of a log that belong to it from this claim
-    on, whatever becomes of it: JSON objects with a `name`.
+    the log forward from it. `restates` is why done labels are made again that no user requested and whose inputs did
+    not change: late rows within a LOOKBACK. `run` names the run, where there is one. `pool` is the table's pool, with
+    how many of its batches may run at once, on any runner. `seen`: done labels that are restated only if the claim that
+    made them is still this one. `closed`: the planned closing ticks of windows. `held`: labels to release, each with
+    the claim that sealed it; they must still be held. Where `restates` is None, the release must still be requested.
+    `owned`: by label, the log entries that belong to the label from this claim on, whatever its outcome: JSON objects
+    with a `name`.
     """
 
     table: str
@@ -84,7 +84,7 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to commit given labels of one table, once. Numbers rise for ever, above the clock in milliseconds."""
+    """The right to commit given labels of one table, once. Numbers always rise, above the clock in milliseconds."""
 
     number: int
     request: ClaimRequest
@@ -93,11 +93,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What one label of a committed claim came to.
+    """The result of one label of a committed claim.
 
     `slice_path` is the sealed slice's folder relative to the table's. `stands_from` is set for snapshots: the batch
-    covers `[stands_from, end)`. `digest` is 'rows:high:low' (None where it must be made by a scan later).
-    `measures` holds EXPECT counts and set-aside rows; `timings` seconds by step; `source` positions in the source.
+    covers `[stands_from, end)`. `digest` is 'rows:high:low' (None where a later scan must compute it). `measures` has
+    EXPECT counts and quarantined rows; `timings` has seconds by step; `source` has positions in the source.
     """
 
     label: datetime
@@ -131,7 +131,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """One slice that a claim committed, current or not: at which version, and since when it is known."""
+    """One slice that a claim committed, current or not, with its version and the time at which it was recorded."""
 
     label: datetime
     claim: int
@@ -143,7 +143,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
-    """What the ledger keeps of a table beside its batches: what may not change, and where its head is."""
+    """The ledger's record of a table itself: the properties that may not change, and the position of its head."""
 
     name: str
     kind: str
@@ -160,12 +160,12 @@ class TableRecord:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What binds a reference at one moment: where the table is, which Delta version to read, what the interval holds.
+    """The resolution of a reference at one moment: the table's folder, the Delta version to read, and the content.
 
-    `version` is the table's newest for APPEND, and for REPLACE and MERGE the stored one of the state as of the
-    interval's end, `NO_VERSION` where the table keeps none (older REPLACE states lie in its history; others are made
-    again). `content` is as in `facts.InputFact`. `slices` are those to read, by label: of APPEND all in the interval,
-    of REPLACE and MERGE the one that made the state. `changes` counts what was ever changed in the table.
+    For APPEND, `version` is the table's newest. For REPLACE and MERGE it is the stored version of the state as of the
+    interval's end, or `NO_VERSION` where the table keeps none. (Older REPLACE states are in its history; others are
+    made again.) `content` is as in `facts.InputFact`. `slices` are those to read, by label: of APPEND all in the
+    interval, of REPLACE and MERGE the one that made the state. `changes` counts all changes of the table so far.
     """
 
     table: str
@@ -185,9 +185,9 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What recording a claim changed.
+    """The changes made by recording a claim.
 
-    `changed`: the labels whose content is another than before. `suspects`: how many batches that made suspect.
+    `changed` has the labels whose content differs from before. `suspects` is how many batches became suspect.
     """
 
     changed: tuple[datetime, ...]

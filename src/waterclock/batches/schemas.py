@@ -1,4 +1,4 @@
-"""Versions of the columns that a source had as it was collected, and that a table has. Pure data."""
+"""Versions of the columns of a source, as it was collected, and of a table. Pure data."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from enum import StrEnum
 
 from waterclock.flow.schema_changes import SchemaChange, change_between
 
-SCHEMA = "schema"  # under which a batch's source notes the columns that it brought, where they are new
+SCHEMA = "schema"  # key in a batch's source for the delivered columns, where they are new
 
 
 class Side(StrEnum):
-    """Whose columns a version is: those of what was collected, or the table's own."""
+    """Which columns a version describes: those of the collected source, or the table's own."""
 
     SOURCE = "source"
     TABLE = "table"
@@ -21,7 +21,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaVersion:
-    """Columns with their types, as the batch of a claim first brought them; `label` is the first it brought them for.
+    """Columns with their types, first delivered by the batch of a claim. `label` is the first label that has them.
 
     Numbers of a table's side rise from 1, in the order in which batches were recorded.
     """
@@ -40,7 +40,7 @@ def newest_of(versions: Iterable[SchemaVersion], side: Side) -> SchemaVersion | 
 
 
 def in_force(versions: Iterable[SchemaVersion], side: Side, label: datetime) -> SchemaVersion | None:
-    """Return the version that held at a label: the last one of those that came with it or with labels before it."""
+    """Return the version in effect at a label: the last one that was added with that label or an earlier one."""
     known = [each for each in versions if each.side is side and each.label <= label]
     return max(known, key=lambda each: (each.label, each.number), default=None)
 
@@ -48,9 +48,9 @@ def in_force(versions: Iterable[SchemaVersion], side: Side, label: datetime) -> 
 def known_as(
     versions: Sequence[SchemaVersion], side: Side, label: datetime, columns: Mapping[str, str]
 ) -> SchemaVersion | None:
-    """Return the version that columns are: what the label had, or what the last batch brought; None if they are new.
+    """Return the version with these columns: that of the label, or the newest. Return None if the columns are new.
 
-    So a backfill of old labels notices nothing, whether its source keeps old columns with old rows or has new ones.
+    So a backfill of old labels records no change, whether its source returns old columns for old rows or new ones.
     """
     for each in (newest_of(versions, side), in_force(versions, side, label)):
         if each is not None and not change_between(each.columns, columns):
@@ -61,13 +61,13 @@ def known_as(
 def change_at(
     versions: Sequence[SchemaVersion], side: Side, label: datetime, columns: Mapping[str, str]
 ) -> SchemaChange | None:
-    """Say how columns differ from the version that holds at a label; None for the first that there are."""
+    """Return how columns differ from the version in effect at a label; None if there is no version yet."""
     before = in_force(versions, side, label) or newest_of(versions, side)
     return None if before is None else change_between(before.columns, columns)
 
 
 def changes_of(versions: Sequence[SchemaVersion]) -> list[tuple[SchemaVersion, SchemaChange | None]]:
-    """Return each version of one side, oldest first, with how it differs from the one before; None for the first."""
+    """Return each version of one side, oldest first, with its difference to the previous one; None for the first."""
     ordered = sorted(versions, key=lambda each: each.number)
     before: list[SchemaVersion | None] = [None, *ordered]
     return [

@@ -1,4 +1,4 @@
-"""What the ledger tells of how far tables have come, and how long that took. Pure data."""
+"""Data classes for the progress of tables and the time it took. Pure data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class AtWork:
-    """A claim that is not closed: of how many labels, from the oldest on, and since when by the ledger's real clock."""
+    """A claim that is not closed: its number of labels, the oldest label, and when it started by the ledger's clock."""
 
     table: str
     claim: int
@@ -21,8 +21,8 @@ class AtWork:
 class MadeLabel:
     """A label that readers see.
 
-    `rows`: of its current revision, those that were set aside among them. `done`: when it was done for the first time,
-    by the clock that runs plan by; `took`: its part of what the claim took that did it.
+    `rows` counts the rows of its current revision, including quarantined ones. `done` is when it was first done, by the
+    logical clock of runs. `took` is the label's share of the duration of that claim.
     """
 
     label: datetime
@@ -34,7 +34,7 @@ class MadeLabel:
 
 @dataclass(frozen=True, slots=True)
 class LabelRows:
-    """How many rows a label holds that readers see, those that were set aside among them."""
+    """The number of rows of a label that readers see, including quarantined rows."""
 
     label: datetime
     rows: int

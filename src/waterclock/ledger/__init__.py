@@ -1,6 +1,6 @@
 """The durable record of every batch: claims, revisions, inputs, events. An index over commit records.
 
-Opening a ledger imports SQLAlchemy; the facts and records that the planner and the engine speak do not.
+Opening a ledger imports SQLAlchemy. The facts and records that planner and engine exchange do not need it.
 """
 
 from __future__ import annotations

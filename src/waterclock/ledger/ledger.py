@@ -1,4 +1,4 @@
-"""The ledger as the rest of the project uses it: one object over one database, safe to share between threads."""
+"""The ledger's public interface: one object over one database, safe to share between threads."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ R = TypeVar("R")
 
 
 class Declared(Section):
-    """What was declared last."""
+    """The last applied declarations."""
 
     apply = on_its_database(applying.apply)
     applied = on_its_database(applying.applied)
@@ -72,7 +72,7 @@ class Declared(Section):
 
 
 class Claims(Section):
-    """Rights to commit, and how they end."""
+    """Rights to commit, and their outcomes."""
 
     take = on_its_database(claims.claim)
     renew = on_its_database(claim_endings.renew)
@@ -83,7 +83,7 @@ class Claims(Section):
 
 
 class Runners(Section):
-    """Who is at work."""
+    """The runners at work."""
 
     register = on_its_database(runners.register)
     see = on_its_database(runners.see)
@@ -92,7 +92,7 @@ class Runners(Section):
 
 
 class Decisions(Section):
-    """What people ask for."""
+    """Requests and decisions of users."""
 
     skip = on_its_database(decisions.record_skipped)
     retry = on_its_database(decisions.retry)
@@ -114,7 +114,7 @@ class Decisions(Section):
 
 
 class Reads(Section):
-    """What batches and queries are bound to."""
+    """The data to which batches and queries are bound."""
 
     snapshot = on_its_database(snapshot)
     find_table = on_its_database(current.find_table)
@@ -153,7 +153,7 @@ class Reads(Section):
 
 
 class Alerts(Section):
-    """Root causes that people are told of, and what waits to be told."""
+    """Root causes that are reported to users, and the messages waiting to be sent."""
 
     record_look = on_its_database(alerts.record_look)
     acknowledge = on_its_database(alerts.acknowledge)
@@ -166,14 +166,14 @@ class Alerts(Section):
 
 
 class Lineage(Section):
-    """What the columns of Python transforms are made of."""
+    """The column lineage of Python transforms."""
 
     of_code = on_its_database(known_lineage.code_lineages)
     note_code = on_its_database(code_lineage.note_code)
 
 
 class OfflineMeasures(Section):
-    """What jobs of their own measured, and when they looked."""
+    """Results of offline measurements, and when they ran."""
 
     looks = on_its_database(past_offline.looks)
     kept_labels = on_its_database(past_offline.kept_labels)
@@ -185,7 +185,7 @@ class OfflineMeasures(Section):
 
 
 class OpenLineage(Section):
-    """What became of each attempt at a batch, in order, for a tool of lineage; and how far that was told."""
+    """The outcomes of attempts and runs, in order, for lineage tools, and how far they have been sent."""
 
     happened_after = on_its_database(happenings.happened_after)
     state = on_its_database(happenings.openlineage_state)
@@ -198,7 +198,7 @@ class OpenLineage(Section):
 
 
 class Past(Section):
-    """What is told of batches, runs and events."""
+    """The history of batches, runs and events."""
 
     grid = on_its_database(status.grid)
     newest = on_its_database(status.newest)
@@ -240,8 +240,8 @@ class Past(Section):
 class Ledger:
     """The durable record of a project, by its sections. No method keeps a transaction open.
 
-    Methods raise E415 (transient) where another process holds the database's lock, E416 where the database fails, E423
-    (transient) where its server stays away, E425 where the ledger was moved.
+    Methods raise E415 (transient) where another process holds the database's lock, and E416 where the database fails.
+    They raise E423 (transient) where its server is unavailable, and E425 where the ledger was moved.
     """
 
     def __init__(self, database: Database) -> None:
@@ -266,10 +266,10 @@ class Ledger:
     def open(cls, url: str, *, create: bool, clock: Clock | None = None) -> Ledger | None: ...
     @classmethod
     def open(cls, url: str, *, create: bool = True, clock: Clock | None = None) -> Ledger | None:
-        """Open the ledger at a SQLAlchemy URL, of the newest schema.
+        """Open the ledger at a SQLAlchemy URL, and upgrade it to the newest schema.
 
-        `sqlite:///path`, `sqlite://` in memory, or `postgresql://user@host/database?schema=name`. Without `create`,
-        a ledger that does not exist gives None and leaves no trace. `clock` is for tests.
+        `sqlite:///path`, `sqlite://` in memory, or `postgresql://user@host/database?schema=name`. Without `create`, the
+        result is None for a ledger that does not exist, and nothing is created. `clock` is for tests.
         Raises  E401 for a database that is no ledger, E402 for one of newer code, E403 for an unknown kind of URL,
                 E422 for a damaged file, E423 where its server does not answer, E424 where its driver is missing
         """
@@ -278,7 +278,7 @@ class Ledger:
 
     @classmethod
     def look(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
-        """Ask something of another project's ledger, of which nothing is ever written; None where there is none.
+        """Query another project's ledger without ever writing to it; return None where there is none.
 
         Raises  as `looking.look`
         """
@@ -295,21 +295,21 @@ class Ledger:
         self.close()
 
     def answers(self) -> bool:
-        """Tell whether the database answers now; one that is away is not waited for."""
+        """Return whether the database answers now, without waiting for an unavailable one."""
         return self._database.answers()
 
     def tell(self, said: Callable[[str], None]) -> None:
-        """Have it said when the ledger's server is waited for."""
+        """Set the function that receives a message when the ledger waits for its server."""
         self._database.tell = said
 
     def log_in_by(self, url: Callable[[], str]) -> None:
-        """Take user and password of each new connection from a URL that is read then; of a server's ledger alone."""
+        """Set a function that returns the URL with user and password for each new connection; only for servers."""
         self._database.log_in_by(url)
 
     def now(self) -> datetime:
-        """Return the ledger's real clock, which leases and event times go by: the server's, where there is one."""
+        """Return the ledger's real clock, used for leases and event times: the server's, where there is one."""
         return self._database.clock()
 
     def sequence(self) -> int:
-        """Return a number that rises with everything written: snapshots of the same number are the same."""
+        """Return a number that rises with every write: snapshots with the same number are equal."""
         return self._database.sequence()

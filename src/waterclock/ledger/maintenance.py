@@ -1,4 +1,4 @@
-"""How a ledger is kept: exported, made again from what is at rest, and told of what maintenance did."""
+"""Maintains a ledger: export, rebuild from stored data, and records of completed maintenance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waterclock.ledger.write import redeclare as redeclaring
 
 
 class Keeping(Section):
-    """What keeps a ledger; every method is one transaction."""
+    """The maintenance of a ledger; every method is one transaction."""
 
     export_lines = on_its_database(export.export_lines)
     moment = on_its_database(export.moment)
@@ -53,8 +53,8 @@ class Keeping(Section):
     seed_past = on_its_database(whole_set.seed_past)
 
     def load(self, exports: Iterable[Iterable[str]]) -> int:
-        """Fill an empty ledger from a chain of exports; gives how many batches it knows of then.
+        """Fill an empty ledger from a chain of exports. Return how many batches it has afterwards.
 
-        Not tried anew where it breaks off, for what was read of them is gone.
+        The transaction is not retried when it breaks, since the exports are read only once.
         """
         return export.load(self.database, exports)

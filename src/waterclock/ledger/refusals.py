@@ -1,4 +1,4 @@
-"""Makes the errors with which the ledger refuses, in the one shape of all errors."""
+"""Builds the errors with which the ledger refuses a request, in the common format of all errors."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 REOPENED_SINCE = "E456"
-"""The code of a claim that was planned before late rows opened its window again."""
+"""The code of a claim that was planned before late rows reopened its window."""
 
 
 class ClaimRefused(WaterclockError):
-    """The right to commit was not given. `holder` is who has it, where somebody has."""
+    """The right to commit was refused. `holder` is the claim in the way, if there is one."""
 
     holder: OpenClaim | None = None
 
 
 class ClaimClosed(WaterclockError):
-    """The claim is no longer open: nothing was recorded under it. `is_done`: its work was recorded before."""
+    """The claim is no longer open, so nothing was recorded under it. `is_done`: its work was recorded before."""
 
     is_done: bool = False
 
 
 def more_than(most: int) -> WaterclockError:
-    """Refuse to look at more batches than somebody who waits for an answer can be told of."""
+    """Build the error for a request over more batches than an interactive answer can cover."""
     return WaterclockError(
         "E525",
         f"that is more than {most:,} batches",
@@ -53,7 +53,7 @@ _ESCAPES = "signs of a user or a password such as / ? # @ % and blanks are writt
 
 
 def no_ledger(url: sa.URL, detail: str) -> WaterclockError:
-    """Refuse a database that is something else."""
+    """Build the error for a database that is something else."""
     return WaterclockError(
         "E401",
         f"{shown(url)} is not a ledger",
@@ -63,7 +63,7 @@ def no_ledger(url: sa.URL, detail: str) -> WaterclockError:
 
 
 def lost(url: str, tables: Sequence[str], others: Sequence[str] = ()) -> WaterclockError:
-    """Refuse a storage with tables and without a ledger; `others` are schemas that hold one of the project."""
+    """Build the error for a storage with tables but no ledger. `others` are schemas with a ledger of the project."""
     named = f"{', '.join(tables[:3])}{', …' if len(tables) > 3 else ''}"
     there = f"{named} and no ledger" if tables else "its exports alone"
     return WaterclockError(
@@ -86,7 +86,7 @@ def _where_else(url: str, others: Sequence[str]) -> str:
 
 
 def damaged(url: sa.URL, error: Exception) -> WaterclockError:
-    """Refuse a file that is no database, or a damaged one."""
+    """Build the error for a file that is damaged or no database."""
     return WaterclockError(
         "E422",
         f"the ledger {shown(url)} is damaged",
@@ -97,7 +97,7 @@ def damaged(url: sa.URL, error: Exception) -> WaterclockError:
 
 
 def newer(url: sa.URL, found: str, known: str) -> WaterclockError:
-    """Refuse a ledger that newer code has changed."""
+    """Build the error for a ledger that newer code has changed."""
     return WaterclockError(
         "E402",
         f"{shown(url)} was written by a newer version of waterclock",
@@ -107,7 +107,7 @@ def newer(url: sa.URL, found: str, known: str) -> WaterclockError:
 
 
 def no_driver(url: sa.URL, error: ImportError) -> WaterclockError:
-    """Refuse a server that nothing here can speak to."""
+    """Build the error for a server without an installed driver."""
     return WaterclockError(
         "E424",
         f"the ledger {shown(url)} needs a driver that is not installed",
@@ -117,7 +117,7 @@ def no_driver(url: sa.URL, error: ImportError) -> WaterclockError:
 
 
 def pool_full(table: str, label: datetime, pool: str, size: int) -> ClaimRefused:
-    """Refuse a batch beyond what its pool holds."""
+    """Build the error for a batch that exceeds its pool's size."""
     return ClaimRefused(
         "E427",
         f"the pool {pool} is full",
@@ -129,7 +129,7 @@ def pool_full(table: str, label: datetime, pool: str, size: int) -> ClaimRefused
 
 
 def read_since(table: str, label: datetime, claim: int | None) -> ClaimRefused:
-    """Refuse to collect a past window again that somebody has collected since its source was looked at."""
+    """Build the error for collecting a past window that another runner has collected since its source was checked."""
     return ClaimRefused(
         "E828",
         "another runner has collected a past window meanwhile",
@@ -141,7 +141,7 @@ def read_since(table: str, label: datetime, claim: int | None) -> ClaimRefused:
 
 
 def owned_by_another(table: str, label: datetime, other: datetime) -> ClaimRefused:
-    """Refuse a range of a log that became another label's since it was looked up."""
+    """Build the error for a log range that was assigned to another label since it was looked up."""
     return ClaimRefused(
         "E850",
         "another runner has taken what comes next",
@@ -153,7 +153,7 @@ def owned_by_another(table: str, label: datetime, other: datetime) -> ClaimRefus
 
 
 def is_paused(table: str, label: datetime, pause: Pause) -> ClaimRefused:
-    """Refuse a batch of what somebody has paused."""
+    """Build the error for a batch of a paused table."""
     which = "" if pause.is_of_all else f" {table}"
     return ClaimRefused(
         "E429",
@@ -166,12 +166,12 @@ def is_paused(table: str, label: datetime, pause: Pause) -> ClaimRefused:
 
 
 def no_pause(what: str, *, why: str, fix: str | None = None) -> WaterclockError:
-    """Refuse a pause that stands already, or to resume what is not paused."""
+    """Build the error for pausing twice, or for resuming without a pause."""
     return WaterclockError("E430", what, why=why, fix=fix)
 
 
 def moved(url: sa.URL, to: str) -> WaterclockError:
-    """Refuse to write a ledger that was moved."""
+    """Build the error for writing to a ledger that was moved."""
     return WaterclockError(
         "E425",
         f"the ledger {shown(url)} was moved",
@@ -181,7 +181,7 @@ def moved(url: sa.URL, to: str) -> WaterclockError:
 
 
 def in_use(url: sa.URL, holders: Sequence[OpenClaim]) -> WaterclockError:
-    """Refuse to move a ledger under which batches run."""
+    """Build the error for moving a ledger while batches run."""
     runners = sorted({holder.runner for holder in holders})
     return WaterclockError(
         "E426",
@@ -192,7 +192,7 @@ def in_use(url: sa.URL, holders: Sequence[OpenClaim]) -> WaterclockError:
 
 
 def opened_again(url: sa.URL) -> WaterclockError:
-    """Refuse to go on with a move beside another."""
+    """Build the error for continuing a move while another one ended."""
     return WaterclockError(
         "E426",
         f"the ledger {shown(url)} is in use",
@@ -202,9 +202,9 @@ def opened_again(url: sa.URL) -> WaterclockError:
 
 
 def unknown_url(url: str) -> WaterclockError:
-    """Refuse a URL that names no known kind of database, or cannot be read. Nothing of it is shown but a known scheme.
+    """Build the error for a URL of an unknown kind, or an invalid one. It shows nothing of the URL but a known scheme.
 
-    What is malformed may be a secret as a whole, or hold a piece of one anywhere.
+    A malformed URL may be a secret as a whole, or contain one anywhere.
     """
     kind = url.partition("://")[0].partition("+")[0].lower()
     is_kind = kind in _KINDS and "://" in url
@@ -220,7 +220,7 @@ def unknown_url(url: str) -> WaterclockError:
 
 
 def unknown_option(url: sa.URL, name: str, known: Iterable[str]) -> WaterclockError:
-    """Refuse a URL with an option that neither a ledger nor its driver knows."""
+    """Build the error for a URL option that neither the ledger nor its driver knows."""
     return WaterclockError(
         "E403",
         f"{shown(url)}: there is no option {name}"
@@ -232,7 +232,7 @@ def unknown_option(url: sa.URL, name: str, known: Iterable[str]) -> WaterclockEr
 
 
 def other_project(found: str, asked: str) -> WaterclockError:
-    """Refuse a flow of another project."""
+    """Build the error for a flow of another project."""
     return WaterclockError(
         "E404",
         f"the ledger belongs to project {found}, not {asked}",
@@ -242,7 +242,7 @@ def other_project(found: str, asked: str) -> WaterclockError:
 
 
 def needs_rebuild(table: str, changes: Iterable[tuple[str, str, str]], where: str) -> WaterclockError:
-    """Refuse a declaration whose labels would mean something else than those that are done."""
+    """Build the error for a declaration that would change the meaning of done labels."""
     differs = list(changes)
     told = "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in differs)
     parts = {what for what, _, _ in differs}
@@ -258,7 +258,7 @@ def needs_rebuild(table: str, changes: Iterable[tuple[str, str, str]], where: st
 
 
 def not_applied(asked: str, applied: str | None) -> ClaimRefused:
-    """Refuse a claim of a runner that works from another flow than the applied one."""
+    """Build the error for a claim of a runner whose flow is not the applied one."""
     return ClaimRefused(
         "E406",
         "this runner's flow is not the applied one",
@@ -268,7 +268,7 @@ def not_applied(asked: str, applied: str | None) -> ClaimRefused:
 
 
 def held(table: str, label: datetime | None, holder: OpenClaim) -> ClaimRefused:
-    """Refuse a second open claim."""
+    """Build the error for a second open claim."""
     what = table if label is None else f"{table}@{label_of(label)}"
     error = ClaimRefused(
         "E407",
@@ -288,7 +288,7 @@ def _of_labels(labels: Sequence[datetime]) -> str:
 
 
 def already_done(table: str, label: datetime, claim: int) -> ClaimRefused:
-    """Refuse to make a batch again that nobody asked to restate and whose inputs did not change."""
+    """Build the error for making a batch again that no user requested and whose inputs did not change."""
     return ClaimRefused(
         "E408",
         f"{table}@{label_of(label)} is done already",
@@ -298,7 +298,7 @@ def already_done(table: str, label: datetime, claim: int) -> ClaimRefused:
 
 
 def is_skipped(table: str, label: datetime) -> ClaimRefused:
-    """Refuse to make a batch that somebody decided to leave out."""
+    """Build the error for a batch that a user skipped."""
     return ClaimRefused(
         "E409",
         f"{table}@{label_of(label)} was skipped",
@@ -308,7 +308,7 @@ def is_skipped(table: str, label: datetime) -> ClaimRefused:
 
 
 def closing_changed(table: str, label: datetime) -> ClaimRefused:
-    """Refuse a claim on a window that late rows have opened again since it was planned."""
+    """Build the error for a claim on a window that late rows have reopened since it was planned."""
     return ClaimRefused(
         REOPENED_SINCE,
         f"the books of {table}@{label_of(label)} were opened again while it was being claimed",
@@ -319,7 +319,7 @@ def closing_changed(table: str, label: datetime) -> ClaimRefused:
 
 
 def inputs_changed(table: str, label: datetime, read: str) -> ClaimRefused:
-    """Refuse a claim whose pinned inputs are no longer what is there."""
+    """Build the error for a claim whose pinned inputs have changed."""
     return ClaimRefused(
         "E410",
         f"{read} changed while {table}@{label_of(label)} was being claimed",
@@ -330,7 +330,7 @@ def inputs_changed(table: str, label: datetime, read: str) -> ClaimRefused:
 
 
 def closed(claim: int, status: str | None) -> ClaimClosed:
-    """Refuse to record under a claim that is not open."""
+    """Build the error for recording under a claim that is not open."""
     error = ClaimClosed(
         "E411",
         f"claim {claim} is {'unknown' if status is None else f'no longer open: {status}'}",
@@ -341,7 +341,7 @@ def closed(claim: int, status: str | None) -> ClaimClosed:
 
 
 def unknown_table(table: str, known: Iterable[str]) -> WaterclockError:
-    """Refuse a table that no applied flow has declared."""
+    """Build the error for a table that no applied flow has declared."""
     return WaterclockError(
         "E412",
         f"the ledger knows no table {table}",
@@ -351,7 +351,7 @@ def unknown_table(table: str, known: Iterable[str]) -> WaterclockError:
 
 
 def unknown_batch(table: str, label: datetime) -> WaterclockError:
-    """Refuse a batch that was never claimed nor skipped, or never done where its rows are asked for."""
+    """Build the error for a batch that was never claimed or skipped, or never done where its rows are needed."""
     return WaterclockError(
         "E412",
         f"the ledger knows no rows of {table}@{label_of(label)}",
@@ -362,14 +362,14 @@ def unknown_batch(table: str, label: datetime) -> WaterclockError:
 
 
 def impossible(table: str, label: datetime, what: str, *, why: str, fix: str | None = None) -> WaterclockError:
-    """Refuse a decision that does not fit the batch."""
+    """Build the error for a decision that does not fit the batch's state."""
     return WaterclockError(
         "E413", f"{table}@{label_of(label)} {what}", where=f"{table}@{label_of(label)}", why=why, fix=fix
     )
 
 
 def closed_already(table: str, label: datetime, tick: datetime) -> WaterclockError:
-    """Refuse to close the books of a window that are closed."""
+    """Build the error for closing a window that is already closed."""
     where = f"{table}@{label_of(label)}"
     return WaterclockError(
         "E266",
@@ -381,12 +381,12 @@ def closed_already(table: str, label: datetime, tick: datetime) -> WaterclockErr
 
 
 def nothing_to_withdraw(where: str, *, why: str, fix: str | None) -> WaterclockError:
-    """Refuse to take back what nobody asked for, or what a runner has begun."""
+    """Build the error for withdrawing a request that does not exist, or that a runner has already started."""
     return WaterclockError("E428", "there is nothing to take back", where=where, why=why, fix=fix)
 
 
 def taken_twice(table: str, label: datetime, item: str, other: datetime) -> WaterclockError:
-    """Refuse an item that another batch holds."""
+    """Build the error for an item that belongs to another batch."""
     return WaterclockError(
         "E414",
         f"{item} was taken by {table}@{label_of(other)} already",
@@ -397,7 +397,7 @@ def taken_twice(table: str, label: datetime, item: str, other: datetime) -> Wate
 
 
 def ledger_there(place: str, *, may_force: bool = True) -> WaterclockError:
-    """Refuse to make a ledger where one is."""
+    """Build the error for creating a ledger where one exists."""
     return WaterclockError(
         "E417",
         "a ledger is there",
@@ -408,7 +408,7 @@ def ledger_there(place: str, *, may_force: bool = True) -> WaterclockError:
 
 
 def ledger_elsewhere(place: str, project: str, others: Sequence[str]) -> WaterclockError:
-    """Refuse to make a ledger beside another of the same project, which a misspelt schema would do."""
+    """Build the error for creating a second ledger of a project, for example after a misspelt schema name."""
     return WaterclockError(
         "E417",
         f"a ledger of {project} is there, in another schema",
@@ -419,7 +419,7 @@ def ledger_elsewhere(place: str, project: str, others: Sequence[str]) -> Watercl
 
 
 def unusable_export(what: str, why: str) -> WaterclockError:
-    """Refuse an export that was cut off, damaged or written by newer code."""
+    """Build the error for an export that was cut off, damaged or written by newer code."""
     return WaterclockError(
         "E418",
         f"the export cannot be used: {what}",
@@ -429,7 +429,7 @@ def unusable_export(what: str, why: str) -> WaterclockError:
 
 
 def nothing_to_export(url: str) -> WaterclockError:
-    """Refuse to export a ledger that is not there."""
+    """Build the error for exporting a ledger that does not exist."""
     return WaterclockError(
         "E419",
         "there is no ledger to export",
@@ -439,7 +439,7 @@ def nothing_to_export(url: str) -> WaterclockError:
 
 
 def cause_of(error: BaseException, url: sa.URL) -> str:
-    """Return what a database said, in its own words, without the credentials of the URL."""
+    """Return a database's own error message, without the credentials of the URL."""
     text = str(getattr(error, "orig", None) or error)
     for secret in sorted(_secrets_of(url), key=len, reverse=True):
         text = text.replace(secret, "***")
@@ -447,7 +447,7 @@ def cause_of(error: BaseException, url: sa.URL) -> str:
 
 
 def shown(url: sa.URL) -> str:
-    """Return a ledger's URL as it may be shown: without its password, and of its options those that are known."""
+    """Return a ledger's URL for display, without its password and with known options only."""
     options = {name: value for name, value in url.query.items() if name in _SHOWN_OPTIONS}
     options |= {name: "***" for name in _HIDDEN_OPTIONS if name in url.query}
     return url.set(query=options).render_as_string(hide_password=True).replace("%2A%2A%2A", "***")

@@ -1,4 +1,4 @@
-"""Builds the errors for a ledger's database that does not do what it is asked to."""
+"""Builds the errors for a ledger's database that fails or is unavailable."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class LedgerAway(WaterclockError):
-    """The ledger's server is away; with `may_repeat`, nothing was written, and it can be tried anew."""
+    """The ledger's server is unavailable. With `may_repeat`, nothing was written, and the call can be repeated."""
 
     may_repeat: bool = False
 
 
 def busy(url: sa.URL, error: Exception) -> WaterclockError:
-    """Report a lock that did not come free; the same may succeed later."""
+    """Build the error for a lock that was not released in time. The same call may succeed later."""
     return WaterclockError(
         "E415",
         f"the ledger {shown(url)} is busy",
@@ -29,7 +29,7 @@ def busy(url: sa.URL, error: Exception) -> WaterclockError:
 
 
 def failed(url: sa.URL, error: Exception) -> WaterclockError:
-    """Report what the database itself refused."""
+    """Build the error for an operation that the database refused."""
     is_file = url.get_backend_name() == "sqlite"
     return WaterclockError(
         "E416",
@@ -42,7 +42,7 @@ def failed(url: sa.URL, error: Exception) -> WaterclockError:
 
 
 def not_let_in(url: sa.URL, error: Exception) -> WaterclockError:
-    """Report a server that does not accept the login."""
+    """Build the error for a server that does not accept the login."""
     return WaterclockError(
         "E416",
         f"the server of the ledger {shown(url)} does not let us in",
@@ -53,7 +53,7 @@ def not_let_in(url: sa.URL, error: Exception) -> WaterclockError:
 
 
 def no_database(url: sa.URL, error: Exception) -> WaterclockError:
-    """Report a server that does not have the ledger's database."""
+    """Build the error for a server that does not have the ledger's database."""
     return WaterclockError(
         "E416",
         f"the database of the ledger {shown(url)} does not exist",
@@ -64,7 +64,7 @@ def no_database(url: sa.URL, error: Exception) -> WaterclockError:
 
 
 def away(url: sa.URL, error: Exception, *, may_repeat: bool) -> LedgerAway:
-    """Report a server that does not answer, or broke the connection off."""
+    """Build the error for a server that does not answer or that closed the connection."""
     found = LedgerAway(
         "E423",
         f"the ledger {shown(url)} does not answer",

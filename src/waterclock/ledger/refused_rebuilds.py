@@ -1,4 +1,4 @@
-"""What no rebuild can make of a table, each as an error."""
+"""Builds the errors for declarations that no rebuild can follow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from waterclock.errors import WaterclockError
 
 
 def cannot_recut(table: str, changes: Iterable[tuple[str, str, str]], where: str) -> WaterclockError:
-    """Refuse to rebuild a table in other windows than its slices have."""
+    """Build the error for rebuilding a table with other windows than its slices have."""
     told = "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in changes)
     return WaterclockError(
         "E420",
@@ -20,7 +20,7 @@ def cannot_recut(table: str, changes: Iterable[tuple[str, str, str]], where: str
 
 
 def cannot_sort(table: str, changes: Iterable[tuple[str, str, str]], where: str, *, why: str) -> WaterclockError:
-    """Refuse new windows for what was collected, where nobody knows which rows lie in which."""
+    """Build the error for new windows of a collect where the window of its collected rows cannot be determined."""
     return WaterclockError(
         "E431",
         f"what {table} has collected cannot be cut into these windows",
@@ -33,7 +33,7 @@ def cannot_sort(table: str, changes: Iterable[tuple[str, str, str]], where: str,
 def cannot_follow(
     table: str, changes: Iterable[tuple[str, str, str]], where: str, *, why: str, is_publish: bool = False
 ) -> WaterclockError:
-    """Refuse a declaration that no rebuild can follow."""
+    """Build the error for a declaration that no rebuild can follow."""
     over = "give it another name and destination" if is_publish else f"start it over with `waterclock reset {table}`"
     return WaterclockError(
         "E432",
@@ -45,7 +45,7 @@ def cannot_follow(
 
 
 def not_whole(where: str, why: str) -> WaterclockError:
-    """Refuse to move a new set in that lacks what the old one has."""
+    """Build the error for a new set that is missing data of the old one."""
     return WaterclockError(
         "E433",
         "the new set is not whole: the old tables stand",

@@ -1,4 +1,4 @@
-"""Makes the errors with which the ledger refuses to rename a table (WAS)."""
+"""Builds the errors with which the ledger refuses to rename a table (WAS)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 
 
 def both_have_data(table: str, was: str, where: str) -> WaterclockError:
-    """Refuse to rename a table to one that has batches of its own."""
+    """Build the error for renaming a table to one that has batches of its own."""
     return WaterclockError(
         "E318",
         f"{was} cannot become {table}: both have data",
@@ -20,7 +20,7 @@ def both_have_data(table: str, was: str, where: str) -> WaterclockError:
 
 
 def both_were(table: str, other: str, was: str, where: str) -> WaterclockError:
-    """Refuse two tables that say names of which both are one table's, of other times."""
+    """Build the error for two tables that both declare a former name of the same table."""
     return WaterclockError(
         "E318",
         f"{table} and {other} both were {was}",
@@ -31,7 +31,7 @@ def both_were(table: str, other: str, was: str, where: str) -> WaterclockError:
 
 
 def never_there(table: str, was: str, gone: Sequence[str], where: str) -> WaterclockError:
-    """Refuse to begin a table anew whose history may lie under another name than the one that is said."""
+    """Build the error for a new table whose history may exist under another name than the declared one."""
     near = did_you_mean(was, gone)
     return WaterclockError(
         "E318",
@@ -44,7 +44,7 @@ def never_there(table: str, was: str, gone: Sequence[str], where: str) -> Waterc
 
 
 def renamed_since(table: str, now: str, where: str) -> WaterclockError:
-    """Refuse an older flow, by which a table that was renamed would begin anew."""
+    """Build the error for an older flow, which would make a renamed table from the start again."""
     return WaterclockError(
         "E318",
         f"{table} was renamed to {now}, with all that it has",
@@ -55,7 +55,7 @@ def renamed_since(table: str, now: str, where: str) -> WaterclockError:
 
 
 def renamed_at_work(table: str, holder: OpenClaim) -> WaterclockError:
-    """Refuse to rename a table, or what it is read by, in the middle of a batch."""
+    """Build the error for renaming a table, or its readers, while a batch runs."""
     return WaterclockError(
         "E407",
         f"{table} is at work, and nothing is renamed meanwhile",

@@ -1,4 +1,4 @@
-"""What the sections of a ledger are made of: functions of its database, as methods."""
+"""Base of the ledger's sections: turns functions of its database into methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class on_its_database(Generic[P, R]):  # noqa: N801 - it reads as what it is: a method that is a function of a database
-    """A method of a section of the ledger: a function whose first argument is the ledger's database."""
+    """A method of a ledger section: a function whose first argument is the ledger's database."""
 
     def __init__(self, function: Callable[Concatenate[Database, P], R]) -> None:
         self._function = function
@@ -23,7 +23,7 @@ class on_its_database(Generic[P, R]):  # noqa: N801 - it reads as what it is: a 
 
 
 class Section:
-    """Some of what a ledger is asked and told. Each method is one transaction, tried anew where it broke."""
+    """One group of the ledger's methods. Each call is one transaction, retried where it broke."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

@@ -1,3 +1,3 @@
-"""Says which batches are due, which are ready and why the others wait: pure, of (flow, ledger snapshot, now)."""
+"""Plans batches: which are due, which are ready and why the others wait. Pure: from flow, ledger snapshot and now."""
 
 from __future__ import annotations

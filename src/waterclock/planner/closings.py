@@ -1,11 +1,12 @@
-"""Where the books of a window are closed (CLOSE WHEN): at which boundaries to look, and what was found there. Pure.
+"""Decides at which tick each window closes (CLOSE WHEN), and at which boundaries its condition is checked. Pure.
 
     c(L) = the first boundary b >= e(L) of what UNTIL reads at which the condition holds, and c(L) >= c(L-1)
 
-Windows close in order: a window is open as long as the one before it is. A boundary is looked at once, when all slices
-before it are settled; with PARTIAL AFTER p the first at e + p or later closes the books whatever the condition says.
-Where the condition has changed since, all of them are looked at anew; closed windows stay so.
-Which rows come too late for them, and which windows those open again, is `late_rows`.
+Windows close in order: a window stays open as long as the one before it is open. Each boundary is checked once, when
+all slices before it are settled. With PARTIAL AFTER p the first boundary at e + p or later closes the window whatever
+the condition's value. If the condition's definition changes, all boundaries of open windows are checked again; closed
+windows stay closed. The rows that are too late for their windows, and the windows that they reopen, are determined by
+`late_rows`.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import local_text
 
 MOST_PAIRS = 48
-"""How many boundaries are looked at together, of all windows: each takes the rows that it sees once more."""
+"""The maximum number of boundaries in one check, over all windows. Each of them reads its rows once more."""
 _OF_OPEN, _OF_NEW = 24, 4
-"""Of a window that was open at the last look, and of one that may well be closed at its first boundaries."""
+"""The same for one window: one that was open at the last check, and a new one, which may close at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A window and a boundary at which its books may be closed."""
+    """A window and a boundary at which it may close."""
 
     window: Window
     boundary: datetime
@@ -45,9 +46,9 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """All by which the books of one table's windows are closed, at one moment.
+    """The state that decides when the windows of one table close, at one moment.
 
-    `missing`: the windows that are to be made. `settled` is that of the tables that are read.
+    `missing` are the windows still to be made. `settlement` is that of the tables that are read.
     """
 
     table: Table
@@ -60,21 +61,21 @@ class Books:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """The references that are read until the books are closed."""
+        """The references that are read until the window closes."""
         return until_reads(self.table)
 
     @property
     def cadence(self) -> Cadence:
-        """The cadence of what UNTIL reads: books are closed at its boundaries."""
+        """The cadence of the table that UNTIL reads; windows close at its boundaries."""
         return self.flow.tables[until_reads(self.table)[0].table].cadence
 
     @property
     def asked(self) -> str:
-        """What is asked at a boundary, in short: what was seen of another condition tells nothing of this one."""
+        """A short hash of the condition checked at a boundary. Results of another condition do not count for it."""
         return sha256(repr((self.table.closes, str(self.table.partial_after))).encode()).hexdigest()[:12]
 
     def last(self, window: Window) -> datetime | None:
-        """Return the boundary at which a window's books are closed whatever the condition says; None for never."""
+        """Return the boundary at which a window closes whatever its condition's value; None if there is none."""
         after = self.table.partial_after
         return None if after is None else self.cadence.ceil(after.after(window.end, self.table.cadence.zone))
 
@@ -83,27 +84,27 @@ class Books:
         return (window for low, high in self.missing for window in self.table.cadence.windows(low, high))
 
     def before(self, window: Window) -> datetime | None:
-        """Return where the books before a window's were closed; None where that bounds nothing.
+        """Return the tick at which the window before this one closed; None where there is no such bound.
 
-        Windows that were skipped have none: they are passed over.
+        Skipped windows have no closing tick and are passed over.
         """
         known = self.past.closings.items()
         closed = [(label, it.in_order) for label, it in known if label < window.start and it.in_order is not None]
         return max(closed)[1] if closed else None
 
     def first_open(self) -> Window | None:
-        """Return the oldest window whose books are open."""
+        """Return the oldest open window."""
         return next((window for window in self.windows() if not self.is_closed(window)), None)
 
     def is_closed(self, window: Window) -> bool:
-        """Tell whether a window's books are closed."""
+        """Return whether a window is closed."""
         closing = self.past.closings.get(window.start)
         return closing is not None and closing.tick is not None
 
     def settled_up_to(self, window: Window) -> datetime | None:
-        """Return the newest boundary before which all that a window reads is settled; None where none is.
+        """Return the newest boundary before which all inputs of a window are settled; None where there is none.
 
-        What has come after `now` is not seen: a replay of the past closes where the past did.
+        Slices after `now` are ignored, so a replay of the past closes windows at the same ticks as the past did.
         """
         ends = [self._settled(read, window) for read in until_reads(self.table)]
         known = [end for end in ends if end is not None]
@@ -123,7 +124,7 @@ class Books:
         return closing.looked is not None and closing.asked == self.asked
 
     def begins(self, window: Window, *, is_first: bool) -> datetime:
-        """Return the first boundary of a window to look at; c(L-1) is known of the oldest open one alone."""
+        """Return the first boundary of a window to check. c(L-1) is known only for the oldest open window."""
         closing = self.past.closings.get(window.start, Closing())
         bounds = [self.cadence.ceil(window.end)]
         if closing.looked is not None and self._was_looked_at(window):
@@ -133,25 +134,26 @@ class Books:
 
     @property
     def is_to_be_looked_at(self) -> bool:
-        """Whether there are boundaries to look at, or windows that are asked for, which take their late rows in."""
+        """Whether there are boundaries to check, or requested windows, which take in their late rows."""
         return bool(self.past.requested) or bool(self.pairs())
 
     def is_decided(self, boundary: datetime) -> bool:
-        """Tell whether it is known of each window if it was closed by a boundary: looks have gone beyond it."""
+        """Return whether all checks have passed a boundary, so that it is known which windows had closed by then."""
         first, closes = self.first_open(), self.table.closes
         if first is None or closes is None:
             return True
         begins = self.begins(first, is_first=True)
-        if not closes.is_asked:  # who closes by hand does so behind all that has come
+        if not closes.is_asked:  # closing by hand happens after all data that has arrived
             last = self.last(first)
             return last is None or max(begins, last) > boundary
         return begins > boundary
 
     def pairs(self) -> tuple[Pair, ...]:
-        """Return where to look, windows oldest first; none where nothing new can be found.
+        """Return the pairs to check, oldest window first; empty where a check can find nothing new.
 
-        Of a window that was open at the last look its own new boundaries alone: what others would tell counts once it
-        is closed, and where it stays open for long, they would be asked the same at every boundary.
+        If the oldest open window was checked before, only its own new boundaries are checked. The results of later
+        windows count only after it closes. If it stays open for long, they would be checked at every boundary with the
+        same result.
         """
         first = self.first_open()
         limit = None if first is None else self.settled_up_to(first)
@@ -173,7 +175,7 @@ class Books:
         boundary, last = self.begins(window, is_first=is_first), self.last(window)
         if last is not None:
             limit = min(limit, max(last, boundary))
-        if self.table.closes is not None and not self.table.closes.is_asked:  # by hand alone: there is nothing to see
+        if self.table.closes is not None and not self.table.closes.is_asked:  # only by hand: no condition to check
             if last is None:
                 return
             boundary = max(boundary, last)
@@ -182,7 +184,7 @@ class Books:
             boundary = self.cadence.next(boundary)
 
     def found(self, pairs: Sequence[Pair], holds: Mapping[Pair, bool]) -> list[tuple[Window, Closing]]:
-        """Return what a look at `pairs` tells: the windows that close, and how far it went of one that does not."""
+        """Return the result of checking `pairs`: the windows that close, and how far the next open one was checked."""
         told: list[tuple[Window, Closing]] = []
         before: datetime | None = None
         for window, run in groupby(pairs, key=lambda pair: pair.window):
@@ -213,12 +215,12 @@ class Books:
 
 
 def until_reads(table: Table) -> tuple[Read, ...]:
-    """Return the references of a table that are read until its books are closed."""
+    """Return the references of a table that are read until its windows close."""
     return tuple(read for read in table.reads if read.kind is ReadKind.UNTIL)
 
 
 def open_words(books: Books, window: Window) -> str:
-    """Say of an open window how far it was looked at, and what it waits for."""
+    """Return a text that states how far an open window was checked, and what it waits for."""
     closes, closing = books.table.closes, books.past.closings.get(window.start, Closing())
     if closes is None:
         raise AssertionError(f"{books.table.name} closes no books")
@@ -230,7 +232,7 @@ def open_words(books: Books, window: Window) -> str:
 
 
 def part_words(behind: str) -> str:
-    """Name the part that is furthest behind, by its columns."""
+    """Return a text that names the part that is furthest behind, by its columns."""
     try:
         columns = json.loads(behind)
     except ValueError:
@@ -239,7 +241,7 @@ def part_words(behind: str) -> str:
 
 
 def closed_words(closing: Closing, zone: str, written: Callable[[datetime, str], str] = local_text) -> str:
-    """Say of a closed window where its books were closed, and why."""
+    """Return a text that states where a closed window closed, and why."""
     if closing.tick is None:
         raise AssertionError("its books are open")
     told = f": {closing.why}" if closing.why else ""
@@ -250,7 +252,7 @@ def closed_words(closing: Closing, zone: str, written: Callable[[datetime, str],
 
 
 def newest_closed(past: TableFacts, cadence: Cadence) -> datetime | None:
-    """Return the end of the newest window whose books are known to be closed, or that is done."""
+    """Return the end of the newest window that is known to be closed or that is done."""
     ends = [cadence.next(label) for label, closing in past.closings.items() if closing.tick is not None]
     return max([*ends, *(high for _, high in past.covered)], default=None)
 
@@ -262,7 +264,7 @@ def closed_windows(past: TableFacts, cadence: Cadence) -> IntervalSet:
 
 
 def refuse_by_hand(table: Table) -> None:
-    """Refuse to close windows of a table by hand that says nothing of that, E266."""
+    """Raise E266 if the table does not allow closing its windows by hand."""
     closes = table.closes
     if closes is None or not closes.is_by_hand:
         why = f"CLOSE WHEN {closes.text}" if closes else "it has no CLOSE WHEN"
@@ -271,9 +273,10 @@ def refuse_by_hand(table: Table) -> None:
 
 
 def by_hand(books: Books, window: Window) -> datetime:
-    """Return the boundary at which a window is closed by hand: the newest before which all that it reads is settled.
+    """Return the boundary at which a window closes by hand: the newest before which all its inputs are settled.
 
-    Raises  E266 where it has none, is closed or cannot be closed by hand, or where one before it is open
+    Raises  E266 where there is no such boundary, where the window is closed or cannot be closed by hand, or where an
+            earlier window is open
     """
     table = books.table
     first, where = books.first_open(), f"{table.name}@{window.label}"

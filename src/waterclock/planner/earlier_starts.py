@@ -1,4 +1,4 @@
-"""Finds the batches that would read more than they did, because what they read begins earlier: its START moved back."""
+"""Finds batches that would read more than before because an upstream table's START was moved back."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ Batch = tuple[str, datetime]
 
 
 def begun_earlier(starts: Mapping[str, datetime], snapshot: LedgerSnapshot) -> dict[str, tuple[datetime, datetime]]:
-    """Return, by table that begins before all it has, its START and up to where batches were cut at a later one."""
+    """Return the tables whose START is now before all of their batches, with two instants each.
+
+    The first instant is the START. Reads up to the second one were cut at a later START.
+    """
     found: dict[str, tuple[datetime, datetime]] = {}
     for name, start in starts.items():
         spans = list(snapshot.of(name).covered)
         if spans:
             low, high = spans[0]
-            first = high if low == BEGINNING else low  # a first snapshot stands for all before it
+            first = high if low == BEGINNING else low  # a first snapshot covers all windows before it
             if start < first:
                 found[name] = start, first
     return found
@@ -37,10 +40,10 @@ def reading_more(
     snapshot: LedgerSnapshot,
     recorded: Mapping[Batch, Sequence[Input]],
 ) -> dict[str, tuple[datetime, ...]]:
-    """Return, by table, which of the done batches in `recorded`, given with what they read, would read further back.
+    """Return, by table, the done batches in `recorded` (given with their inputs) that would now read further back.
 
-    Those are left out that could not be made again, or whose table says ON RESTATE REPORT; and of a publish of whole
-    states all but the newest. Older states of a table are right as of their ticks too.
+    Batches are left out if they could not be made again or if their table declares ON RESTATE REPORT. For a publish of
+    whole states only the newest batch is returned. Older states of a table are correct as of their ticks, too.
     """
     found: defaultdict[str, list[datetime]] = defaultdict(list)
     for (name, label), inputs in sorted(recorded.items()):
@@ -57,12 +60,12 @@ def _may_be_made_again(
 ) -> bool:
     table = node.table
     return (
-        table.open_of is None  # what is read of open windows is made anew at each tick
-        and table.closes is None  # to make a closed window again opens its books
+        table.open_of is None  # tables of open windows are made from new reads at each tick
+        and table.closes is None  # making a closed window again would reopen it
         and table.late_rows is None
         and table.on_restate is not OnRestate.REPORT
         and label >= starts[table.name]
-        and label not in snapshot.of(table.name).partial  # made whole by itself, once all is there
+        and label not in snapshot.of(table.name).partial  # made whole automatically, once all inputs are there
         and is_dropped(((it.table, it.low, it.high) for it in inputs), snapshot) is None
     )
 
@@ -70,7 +73,7 @@ def _may_be_made_again(
 def _bound(
     node: Node, label: datetime, flow: Flow, starts: Mapping[str, datetime], inputs: Sequence[Input]
 ) -> Iterator[tuple[Input, tuple[str, datetime, datetime]]]:
-    """Give each recorded read that the table still has, with what it would read now."""
+    """Yield each recorded input that the table still reads, with the interval that it would read now."""
     window = node.table.cadence.window_of(label)
     by_text = {str(read): read for read in node.table.reads_of(window)}
     for recorded in inputs:

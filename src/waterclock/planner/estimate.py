@@ -1,4 +1,4 @@
-"""What a plan will cost, told from how long the batches of each table took so far."""
+"""Estimates the cost of a plan from the durations of past batches of each table."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from waterclock.planner.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class TableCost:
-    """What one table has to do: so many batches, and the seconds they will take one after the other.
+    """The cost of one table: its number of batches, and their seconds in sequence.
 
-    `seconds` is None for a table none of whose batches has run yet.
+    `seconds` is None for a table that has not run any batch yet.
     """
 
     batches: int
@@ -24,40 +24,40 @@ class TableCost:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The cost of a plan by table, upstream first; seconds are those of the work, of which much goes side by side."""
+    """The cost of a plan by table, upstream first. Seconds are of total work, much of which runs in parallel."""
 
     tables: Mapping[str, TableCost]
 
     @property
     def batches(self) -> int:
-        """Count all batches, those that the plan's cap left out among them."""
+        """The number of all batches, including those beyond the plan's cap."""
         return sum(cost.batches for cost in self.tables.values())
 
     @property
     def seconds(self) -> float:
-        """Add up what is known; tables that have never run add nothing."""
+        """The sum of the known seconds; tables that have never run add nothing."""
         return sum(cost.seconds or 0.0 for cost in self.tables.values())
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Name the tables that have never run."""
+        """The names of the tables that have never run."""
         return tuple(name for name, cost in self.tables.items() if cost.seconds is None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the estimate for JSON."""
+        """Return the estimate as a dictionary for JSON."""
         tables = {name: {"batches": cost.batches, "seconds": cost.seconds} for name, cost in self.tables.items()}
         return {"batches": self.batches, "seconds": self.seconds, "unknown": list(self.unknown), "tables": tables}
 
 
 def estimate(plan: Plan, snapshot: LedgerSnapshot) -> Estimate:
-    """Tell what a plan costs from the mean seconds of past batches; costs nothing itself."""
+    """Estimate a plan's cost from the mean seconds of past batches, without running anything."""
     counts = Counter(batch.table for batch in plan.batches)
     counts.update(plan.left_out)
     return cost_of(counts, snapshot)
 
 
 def cost_of(batches: Mapping[str, int], snapshot: LedgerSnapshot) -> Estimate:
-    """Tell what so many batches by table cost, from the mean seconds of past ones."""
+    """Estimate the cost of the given numbers of batches by table, from the mean seconds of past ones."""
     tables = {}
     for name, count in batches.items():
         mean = snapshot.of(name).seconds_per_batch

@@ -1,4 +1,4 @@
-"""What follows from the flow alone: order, cycles, who reads whom, and which tables go in label order."""
+"""Derives a flow's dependency graph: order, cycles, readers, and the tables whose labels run in order."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from waterclock.flow.graph import circles_of
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One table and what the planner asks of it at every turn.
+    """One table with the properties that the planner uses all the time.
 
-    `rank`: its place in the order, upstream first. `readers`: who reads it, and how. `cycle`: the tables that read
-    each other through PREVIOUS, itself among them; empty where there are none but perhaps itself. `is_ordered`: a
-    label is made only after all needed labels before it. `is_single`: one open claim at a time. `is_newest_only`: a
-    publish of a whole state. `is_made_if_needed`: labels that nobody reads are not needed.
+    `rank` is its position in the order, upstream first. `readers` are the tables that read it, with their references.
+    `cycle` has the tables that read each other through PREVIOUS, including this one; it is empty unless another table
+    is part of the cycle. `is_ordered`: a label is made only after all needed labels before it. `is_single`: one open
+    claim at a time. `is_newest_only`: a publish of a whole state. `is_made_if_needed`: labels that no table reads are
+    not needed.
     """
 
     table: Table
@@ -32,7 +33,7 @@ class Node:
 
     @property
     def groups_in_order(self) -> bool:
-        """True of partitioned arrival collects: windows seal in order, and several may share a claim."""
+        """Whether the table is a partitioned arrival collect: its windows seal in order, and some may share a claim."""
         source = self.table.source
         return self.table.is_partitioned and source is not None and source.batching is Batching.ARRIVAL_TIME
 
@@ -45,7 +46,7 @@ class FlowGraph:
 
 
 def graph_of(flow: Flow) -> FlowGraph:
-    """Work out order, cycles and readers of a flow, once for all plans of it."""
+    """Build the graph of a flow: order, cycles and readers, once for all plans of it."""
     parents = {
         name: {read.table for read in table.reads if read.table in flow.tables and read.table != name}
         for name, table in flow.tables.items()
@@ -65,7 +66,7 @@ def graph_of(flow: Flow) -> FlowGraph:
 
 
 def is_circular(reader: Table, read: Read, cycle: frozenset[str]) -> bool:
-    """Whether a PREVIOUS read is of the own table, or of one that reads this one in turn."""
+    """Return whether a PREVIOUS read refers to the reader itself, or to a table that reads it in turn."""
     return read.kind is ReadKind.PREVIOUS and (read.table == reader.name or read.table in cycle)
 
 
@@ -90,7 +91,7 @@ def _node(flow: Flow, name: str, rank: int, readers: tuple[tuple[str, Read], ...
 
 
 def _order(flow: Flow, cycles: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
-    """Sort tables upstream first; within a cycle PREVIOUS does not count, for it reads what was before."""
+    """Sort tables upstream first. PREVIOUS reads within a cycle are ignored, since they read earlier data."""
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for name, table in flow.tables.items():
         cycle = cycles.get(name, frozenset())
@@ -103,8 +104,8 @@ def _order(flow: Flow, cycles: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
                 and read.table != name
                 and not (read.kind is ReadKind.PREVIOUS and read.table in cycle)
             ),
-            *([table.open_of] if table.open_of else []),  # it begins where that one does
-            # the rows that it keeps are told by when the windows of that table were closed
+            *([table.open_of] if table.open_of else []),  # a table of open windows begins where that table does
+            # which rows a table of late rows keeps depends on when that table's windows closed
             *([table.late_rows.of] if table.late_rows else []),
         )
     return tuple(sorter.static_order())

@@ -1,4 +1,4 @@
-"""Puts what is done and what is planned side by side: the state of every label of a span, for people."""
+"""Combines done and planned batches into the state of every label of a span, for display."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _TROUBLE = frozenset({BatchStatus.FAILED.value, BatchStatus.HELD.value})
 
 @dataclass(frozen=True, slots=True)
 class LabelState:
-    """The state of one label, and why it is so where that is not plain; `stored` is what the ledger holds of it.
+    """The state of one label, with a reason where it is not obvious. `stored` is its state in the ledger.
 
-    `is_outdated`: it is held, and cannot be released.
+    `is_outdated`: the label is held and cannot be released.
     """
 
     label: datetime
@@ -44,9 +44,9 @@ class LabelState:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """How many due labels of a table ask for nothing: nobody needs them, or a later snapshot stands for them.
+    """How many due labels of a table need no batch: no reader needs them, or a later snapshot covers them.
 
-    A snapshot that is planned counts: it will stand for all labels since the one before.
+    A planned snapshot counts, too: it will cover all labels since the previous one.
     """
 
     not_needed: int = 0
@@ -55,7 +55,7 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True)
 class StatesIn:
-    """The states of the labels of a span: of some each is told, of the others only how many are in which state."""
+    """The states of the labels of a span: some labels are listed in `told`, all others are counted by state."""
 
     told: tuple[LabelState, ...] = ()
     counts: Mapping[Status, int] = field(default_factory=dict)
@@ -72,8 +72,8 @@ def label_states(
 ) -> dict[str, tuple[LabelState, ...]]:
     """Return by table the state of each label in `[low, high)` that is due at `now`, oldest first.
 
-    `stored`: what the ledger holds of these labels (`ledger.past.grid`). A done batch that must run again is STALE.
-    Cost: a plan of the span, and a few microseconds a label.
+    `stored` are the labels' states in the ledger (`ledger.past.grid`). A done batch that must run again is
+    STALE. Cost: a plan of the span, and a few microseconds a label.
     """
     low, high = span
     kept: dict[str, dict[datetime, Cell]] = {}
@@ -84,7 +84,7 @@ def label_states(
     found: dict[str, tuple[LabelState, ...]] = {}
     for name, one in told.items():
         cadence = planner.graph.nodes[name].table.cadence
-        begin = max(low, min([starts[name], *kept.get(name, ())]))  # history is not hidden by a later START
+        begin = max(low, min([starts[name], *kept.get(name, ())]))  # a later START does not hide history
         windows = cadence.windows(begin, min(high, cadence.last_due(now)))
         found[name] = tuple(one.state(window.start) for window in windows)
     return found
@@ -99,11 +99,11 @@ def count_states(
     *,
     apart: Mapping[str, Collection[datetime]],
 ) -> dict[str, tuple[StatesIn, ...]]:
-    """Return by table the states of its due labels, span by span: those between neighbours of its `bounds`.
+    """Return by table the states of its due labels, span by span: the spans between neighbours of its `bounds`.
 
-    `settled`: what the ledger holds of all these labels; `apart`: done labels that are to be told one by one. The same
-    as counting `label_states`, but that a label which is done, or stood for, or not needed, costs nothing of its own.
-    Cost: a plan of the span, the labels that are told, and some microseconds a span.
+    `settled` are the ledger's states of all these labels. `apart` are done labels to list one by one. The result is the
+    same as counting `label_states`, but labels that are done, covered or not needed add no cost of their own. Cost: a
+    plan of the span, the listed labels, and some microseconds a span.
     """
     span = (min(each[0] for each in bounds.values()), max(each[-1] for each in bounds.values()))
     kept: dict[str, dict[datetime, Cell]] = {}
@@ -127,7 +127,7 @@ def count_states(
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """Windows in a row, from the start of the first to the end of the last, and how many they are."""
+    """Consecutive windows: the start of the first, the end of the last, and their count."""
 
     low: datetime
     high: datetime
@@ -136,7 +136,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """Spans in a row, and what is shown where all of their labels are done."""
+    """Consecutive spans, with the states to show where all of their labels are done."""
 
     each: tuple[_Span, ...]
     done: tuple[StatesIn, ...]
@@ -145,7 +145,7 @@ class _Spans:
 
 
 def _spans(cadence: Cadence, begin: datetime, end: datetime, edges: Iterable[datetime]) -> _Spans:
-    """Return the windows between neighbouring edges, of those from `begin` to `end`."""
+    """Return the spans of windows between neighbouring edges, limited to `begin` to `end`."""
     bounded = ((cadence.ceil(max(low, begin)), cadence.ceil(min(high, end))) for low, high in pairwise(edges))
     each = tuple(_Span(low, high, cadence.count(low, high)) for low, high in bounded)
     done = tuple(StatesIn(counts={Status.DONE: span.count} if span.count else {}) for span in each)
@@ -160,7 +160,7 @@ def _told(
     kept: Mapping[str, Mapping[datetime, Cell]],
     only: Collection[str] | None,
 ) -> dict[str, _Told]:
-    """Return all that says something of the labels of a span, by table."""
+    """Collect by table everything that determines the states of a span's labels."""
     planned: dict[str, dict[datetime, Batch]] = {}
     reported: Mapping[str, Collection[datetime]] = {}
     behind: Mapping[str, Collection[datetime]] = {}
@@ -186,7 +186,7 @@ def _told(
 
 
 def quiet(planner: Planner, snapshot: LedgerSnapshot, now: datetime, planned: Mapping[str, int]) -> dict[str, Quiet]:
-    """Count by table the due labels that nobody needs and those that are stood for; `planned` counts the due ones."""
+    """Count by table the due labels that are not needed and those that snapshots cover. `planned` counts due labels."""
     starts = planner.starts(snapshot, now)
     found = {}
     for name, node in planner.graph.nodes.items():
@@ -210,7 +210,7 @@ def quiet(planner: Planner, snapshot: LedgerSnapshot, now: datetime, planned: Ma
 
 @dataclass(frozen=True)
 class _Told:
-    """All that says something of one table's labels."""
+    """Everything that determines the states of one table's labels."""
 
     table: str
     covered: IntervalSet
@@ -223,7 +223,7 @@ class _Told:
 
     @cached_property
     def labels(self) -> frozenset[datetime]:
-        """The labels of which more is to be said than that they are done, stood for or not needed."""
+        """The labels that have more to report than done, covered by a snapshot, or not needed."""
         return frozenset((*self.stored, *self.planned, *self.reported, *self.behind, *self.partial))
 
     def state(self, label: datetime) -> LabelState:
@@ -245,7 +245,7 @@ class _Told:
         return LabelState(label, Status.NOT_NEEDED, stored=cell)
 
     def _as_stored(self, label: datetime, cell: Cell | None) -> LabelState:
-        """Return the state of what is not planned: what failed is not needed any more, for a newer state was made."""
+        """Return the state of a label that is not planned. A failed one is not needed: a newer state was made."""
         if label in self.partial:
             return LabelState(label, Status.DONE, f"partial, {lacking(self.partial[label])}", cell)
         if cell is None or cell.status is None:
@@ -259,7 +259,7 @@ class _Told:
         return LabelState(cell.label, Status.DONE, why, cell)
 
     def _is_given_up(self, cell: Cell) -> bool:
-        """Tell whether a snapshot failed and is not tried again: a later one stands for it, or will."""
+        """Return whether a snapshot failed and is not retried, because a later one covers it or will do so."""
         return self.is_snapshot and cell.status in _TROUBLE and cell.current_claim is None
 
 
@@ -272,7 +272,7 @@ class _Counted:
         self._apart = sorted({*told.labels, *self._done_apart})
 
     def over(self, spans: _Spans) -> tuple[StatesIn, ...]:
-        """Return the states of each span. Cost: where all is done that is not told one by one, that of what is told."""
+        """Return the states of each span. Cost: if all unlisted labels are done, only that of the listed labels."""
         first, last = spans.each[0].low, spans.each[-1].high
         apart = _within(self._apart, first, last)
         others = len(apart) - len(_within(self._done_apart, first, last))
@@ -301,7 +301,7 @@ class _Counted:
         return self._told.state(label) if label in self._told.labels else LabelState(label, Status.DONE)
 
     def _covered(self, low: datetime, high: datetime) -> int:
-        """Count the labels that are covered, and neither done nor told of."""
+        """Count the labels that are covered, but neither done nor listed."""
         count = 0
         for begin, end in self._told.covered & IntervalSet.from_intervals([(low, high)]):
             first, last = self._cadence.ceil(begin), self._cadence.ceil(end)
@@ -315,6 +315,6 @@ def _within(ordered: Sequence[datetime], low: datetime, high: datetime) -> Seque
 
 
 def is_in(ordered: Sequence[datetime], label: datetime) -> bool:
-    """Tell whether a label is among others that are in order."""
+    """Return whether a label is in a sorted sequence."""
     place = bisect_left(ordered, label)
     return place < len(ordered) and ordered[place] == label

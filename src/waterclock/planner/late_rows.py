@@ -1,11 +1,11 @@
-"""Which windows take the rows of a slice no more, because they were closed, or not yet, because they begin later. Pure.
+"""Finds the windows that no longer take a slice's rows, being closed, and those that do not take them yet. Pure.
 
-Of slices [s - d, c) a window with start s is made, where c is its closing tick (`closings`). So a row of slice a is
+A window with start s is made from slices [s - d, c), where c is its closing tick (`closings`). So a row of slice a is
 
     late    where the window of its time was closed at c <= a
     early   where that window has s - d > a
 
-and else it is in its window, or that is open.
+Otherwise it is in its window, or that window is open.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from waterclock.timelabel.window import Window
 
 
 def closed_by(table: Table, late_rows: LateRows, since: ClosedSince, at: datetime, begins: datetime) -> IntervalSet:
-    """Return the windows of `table` whose rows come too late in the slice that begins at `at`; `begins` is its START.
+    """Return the windows of `table` for which rows of the slice at `at` are late. `begins` is the table's START.
 
-    A window that was left out takes its rows with it, until somebody takes that back.
+    A skipped window excludes its rows as well, until the skip is revoked.
     """
     cadence = table.cadence
-    # what was done before CLOSE WHEN was said has read as far behind its end as UNTIL says
+    # windows that were done before CLOSE WHEN was declared have read as far past their end as UNTIL declares
     high = cadence.floor(late_rows.reach.before(at, cadence.zone))
     high = high if since.first is None else min(high, since.first)
     before = IntervalSet.from_intervals([(begins, high)] if begins < high else []) & since.covered
@@ -36,7 +36,7 @@ def closed_by(table: Table, late_rows: LateRows, since: ClosedSince, at: datetim
 
 
 def _closed(table: Table, since: ClosedSince, at: datetime) -> IntervalSet:
-    """Return the windows whose books were closed by `at`, of those that were ever looked at."""
+    """Return the windows that were closed by `at`, among those that were ever checked."""
     cadence = table.cadence
     high = cadence.floor(at)
     if since.first is None or since.first >= high:
@@ -52,7 +52,7 @@ def _windows(table: Table, labels: Iterable[datetime]) -> IntervalSet:
 
 
 def early_from(table: Table, late_rows: LateRows, at: datetime, begins: datetime) -> datetime:
-    """Return the start of the first window that does not read the slice which begins at `at`; `begins` is its START."""
+    """Return the start of the first window that does not read the slice at `at`. `begins` is the table's START."""
     cadence = table.cadence
     start = cadence.floor(late_rows.reach.after(at, cadence.zone))
     while until_begins(table, late_rows.reach, start) > at:
@@ -63,7 +63,7 @@ def early_from(table: Table, late_rows: LateRows, at: datetime, begins: datetime
 
 
 def may_open(table: Table, late_rows: LateRows, since: ClosedSince, at: datetime) -> tuple[Window, ...]:
-    """Return the closed windows that a row of the slice which begins at `at` opens again: it is within MAX LATENESS."""
+    """Return the closed windows that a row of the slice at `at` reopens, since it is within MAX LATENESS."""
     if late_rows.within is None:
         return ()
     zone, cadence = table.cadence.zone, table.cadence
@@ -80,10 +80,11 @@ def may_open(table: Table, late_rows: LateRows, since: ClosedSince, at: datetime
 def made_again(
     table: Table, flow: Flow, dropped: Mapping[str, tuple[datetime, datetime]], windows: Iterable[Window]
 ) -> tuple[Window, ...]:
-    """Return those of some windows that can be made again: RETAIN has dropped nothing that they read, nor themselves.
+    """Return the given windows that can be made again: RETAIN has dropped neither them nor any of their inputs.
 
-    `dropped`: by table that it took something out of, the first window that ever was, and the first that is left.
-    Late rows open no other window: it would take them from where they are kept, and never have them.
+    `dropped` has, by table that RETAIN has shortened, the first window that ever existed and the first that remains.
+    Late rows reopen no other windows: they would be removed from the table of late rows without being added to a
+    window.
     """
     begins = dict.fromkeys(flow.tables, BEGINNING) | {name: first for name, (first, _) in dropped.items()}
 

@@ -1,4 +1,4 @@
-"""What a batch reads of another project's table, and what it waits for there: the rules are those of one flow."""
+"""Resolves the inputs of tables linked to another project, and their waiting causes, by the rules of a single flow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waterclock.timelabel.window import Window
 
 
 def with_links(snapshot: LedgerSnapshot, links: Mapping[str, LinkFacts]) -> LedgerSnapshot:
-    """Return a past that knows other projects too, by table of ours: what they have restated is suspect here."""
+    """Return a snapshot with the state of upstream projects added, by table here. Data restated there is suspect."""
     if not links:
         return snapshot
     tables = dict(snapshot.tables)
@@ -27,7 +27,7 @@ def with_links(snapshot: LedgerSnapshot, links: Mapping[str, LinkFacts]) -> Ledg
         suspects = {label: _others(inputs, link) for label, inputs in facts.suspects.items()}
         for label, changed in link.changed.items():
             suspects[label] = (*suspects.get(label, ()), changed)
-        # what is suspect no more was read anew there, or is again as it was
+        # an input that is no longer suspect was read again there, or is the same as before
         tables[name] = replace(facts, suspects=suspects)
     return replace(snapshot, tables=tables, links=links)
 
@@ -37,12 +37,12 @@ def _others(inputs: tuple[InputFact, ...], link: LinkFacts) -> tuple[InputFact, 
 
 
 def is_by_label(table: Table) -> bool:
-    """Whether a linked table takes slices by their labels; else it takes a state."""
+    """Return whether a linked table takes slices by their labels; otherwise it takes a state."""
     return table.source is not None and table.source.batching is Batching.LABELS
 
 
 def linked_span(table: Table, link: LinkFacts, window: Window) -> tuple[datetime, datetime] | None:
-    """Return what the batch of a window reads there; None before that table has anything."""
+    """Return the span that the batch of a window reads upstream; None before that table has any data."""
     if link.cadence is None or link.begins is None:
         return None
     if is_by_label(table):
@@ -53,18 +53,18 @@ def linked_span(table: Table, link: LinkFacts, window: Window) -> tuple[datetime
 
 
 def newest_served(table: Table, link: LinkFacts) -> datetime | None:
-    """Return the end of the newest window of a linked table that could be made of what is settled there."""
+    """Return the end of the newest window of a linked table that could be made from settled upstream data."""
     spans = list(link.settled)
     if link.cadence is None or not spans:
         return None
     if is_by_label(table):
         return table.cadence.floor(spans[-1][1])
-    # the last boundary of ours before theirs goes on
+    # the last boundary of this table before the upstream table's next one
     return table.cadence.previous(table.cadence.ceil(link.cadence.next(link.cadence.floor(spans[-1][1]))))
 
 
 def waits_for(table: Table, link: LinkFacts, window: Window) -> Cause | None:
-    """Say what a batch waits for in the other project; None where all that it reads is settled there."""
+    """Return the cause in the other project for which a batch waits; None where all its inputs are settled there."""
     if link.problem is not None:
         return Cause(link.upstream, window, Status.WAITING, f"{link.problem.code} {link.problem.what}")
     span = linked_span(table, link, window)
@@ -118,13 +118,13 @@ def _circle(link: LinkFacts) -> str:
 
 
 def expired(table: Table, link: LinkFacts, window: Window) -> bool:
-    """Whether RETAIN of the other project has dropped what a batch reads there."""
+    """Return whether RETAIN of the other project has dropped inputs of a batch."""
     span, dropped = linked_span(table, link, window), link.past.dropped_before
     return span is not None and dropped is not None and span[0] < dropped and span[0] < span[1]
 
 
 def within_link(table: Table, link: LinkFacts) -> IntervalSet:
-    """Return spans that hold every window that could be made of what is settled there, and others."""
+    """Return spans that contain every window that could be made from settled upstream data, and possibly others."""
     if link.cadence is None or link.problem is not None:
         return IntervalSet()
     cadence = table.cadence
@@ -137,7 +137,7 @@ def within_link(table: Table, link: LinkFacts) -> IntervalSet:
 
 
 def misfit(table: Table, link: LinkFacts) -> tuple[str, str] | None:
-    """Say why windows of a linked table cannot be made of those upstream, and which cadence is nearest that can."""
+    """Return why a linked table's windows cannot be made from the upstream windows, and the nearest fitting cadence."""
     if link.cadence is None or not is_by_label(table) or fits(table.cadence, link.cadence):
         return None
     nearest = nearest_fitting_cadence(table.cadence, link.cadence)

@@ -1,4 +1,4 @@
-"""What a monitor is told of a project: how far each table is, what is due, what failed. Pure; a few numbers a table."""
+"""Computes a project's monitoring metrics: progress, due batches and failures. Pure; a few numbers per table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waterclock.batches.facts import LedgerSnapshot
 from waterclock.flow.declarations import Flow
 from waterclock.planner.plan import Plan, Status
 
-# what is due and not done, in the words of `plan`; a table tells of each, so that a series never vanishes
+# statuses of labels that are due and not done, as in `plan`; each table reports all of them, so that no series vanishes
 TOLD = (
     Status.READY,
     Status.WAITING,
@@ -26,7 +26,7 @@ TOLD = (
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A gauge: its name, what it means, and its value by the values of its labels, whose names are `labels`."""
+    """A gauge with its name, help text, label names (`labels`), and values keyed by label values."""
 
     name: str
     help: str
@@ -35,7 +35,7 @@ class Metric:
 
 
 def metrics_of(flow: Flow, snapshot: LedgerSnapshot, plan: Plan, now: datetime) -> Iterator[Metric]:
-    """Yield the metrics of all tables at `now`; their number follows the tables, and not their history."""
+    """Yield the metrics of all tables at `now`. Their number depends on the number of tables, not on their history."""
     facts = {name: snapshot.of(name) for name in flow.tables}
     due: Counter[tuple[str, ...]] = Counter({(name, str(status)): 0 for name in flow.tables for status in TOLD})
     due.update((batch.table, str(batch.status)) for batch in plan.batches if (batch.table, str(batch.status)) in due)
@@ -48,7 +48,7 @@ def metrics_of(flow: Flow, snapshot: LedgerSnapshot, plan: Plan, now: datetime) 
         "waterclock_done_labels", "Labels whose rows readers see", ("table",),
         {(name,): float(sum(of.codes.values())) for name, of in facts.items()},
     )  # fmt: skip
-    # to the first gap: what lies beyond one is not all there
+    # up to the first gap: data after a gap is incomplete
     ends: dict[tuple[str, ...], float] = {
         (name,): next(iter(of.covered))[1].timestamp() for name, of in facts.items() if of.covered
     }

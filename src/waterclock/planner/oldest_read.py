@@ -1,4 +1,4 @@
-"""Finds down to where each table is still read, by the oldest batch of each reader that is to be made."""
+"""Finds how far back each table is still read, by the oldest batch of each reader that is to be made."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from waterclock.planner.to_do import ToDo
 def oldest_needed(
     flow: Flow, graph: FlowGraph, to_do: Mapping[str, ToDo], starts: Mapping[str, datetime], now: datetime
 ) -> dict[str, datetime]:
-    """Give, by table, the oldest instant that a batch which is due and not done, or the next one, reads there.
+    """Return, by table, the oldest instant there that a batch reads which is due and not done, or next to become due.
 
-    The older a batch, the further back it reads, so the oldest of each reader tells. LATEST reads the newest. Where
-    windows choose between queries, each counts as if it made the oldest: a later batch reads no older rows by it.
+    The older a batch, the further back it reads, so the oldest batch of each reader is sufficient. LATEST reads the
+    newest data. Where windows choose between queries, each query counts as if it made the oldest window; later batches
+    read no older rows with it.
     """
     found: dict[str, datetime] = {}
     for name, node in graph.nodes.items():

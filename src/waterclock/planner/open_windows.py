@@ -1,10 +1,10 @@
-"""Which windows are open at a boundary, and what their rows up to there are made of. Pure.
+"""Finds the windows that are open at a boundary, and the inputs of their rows up to there. Pure.
 
     open at b:  s < b <= c(L)
 
-A window that is closed just at b is among them. All of it follows from where books are closed, which is kept, so a
-revision of a state holds the same windows. Where c(L) is not known yet, it must be known not to lie before b. c(L) is
-where the books were closed at first: rows that open them again later belong to a closed window that is made again.
+A window that closes exactly at b is among them. The result depends only on closing ticks, which are stored, so a
+revision of a state has the same windows. Where c(L) is not known yet, it must be known that it is not before b. c(L) is
+the tick at which the window first closed: rows that reopen it later belong to a closed window that is made again.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ _NOT_LOOKED_AT = Closing()
 
 
 def open_windows(books: Books, boundary: datetime, latest: Mapping[str, datetime]) -> tuple[OpenWindow, ...]:
-    """Return the windows that are open at a boundary, oldest first, each with what it reads up to there.
+    """Return the windows that are open at a boundary, oldest first, each with its inputs up to there.
 
-    What is not read UNTIL is read as far as it goes at the boundary: of a window that has ended, at its own end.
+    References other than UNTIL are read as far as they reach at the boundary: for a window that has ended, to its own
+    end.
     """
     return tuple(OpenWindow(window, _reads(books, window, boundary, latest)) for window in windows_at(books, boundary))
 
 
 def windows_at(books: Books, boundary: datetime) -> list[Window]:
-    """Return the windows that are open at a boundary, oldest first: there is always one."""
+    """Return the windows that are open at a boundary, oldest first. There is always at least one."""
     cadence, closings = books.table.cadence, books.past.closings
     last = cadence.floor(boundary - _INSTANT)
     first_open = books.first_open()
@@ -50,7 +51,7 @@ def windows_at(books: Books, boundary: datetime) -> list[Window]:
 
 
 def reads_of(opened: Iterable[OpenWindow]) -> tuple[BoundRead, ...]:
-    """Return what a batch reads that makes several open windows: UNTIL as one span for all, all else each once."""
+    """Return the inputs of a batch that makes several open windows: UNTIL as one span for all, others once each."""
     reads = [bound for each in opened for bound in each.reads]
     spans: dict[object, BoundRead] = {}
     for bound in reads:
@@ -61,7 +62,7 @@ def reads_of(opened: Iterable[OpenWindow]) -> tuple[BoundRead, ...]:
 
 
 def not_known(books: Books, boundary: datetime) -> str | None:
-    """Say why it is not known yet which windows are open at a boundary; None where it is."""
+    """Return why the windows that are open at a boundary are not known yet; None where they are known."""
     first = books.first_open()
     if first is None or first.start >= boundary or books.is_decided(boundary):
         return None
@@ -71,13 +72,13 @@ def not_known(books: Books, boundary: datetime) -> str | None:
 
 
 def is_forgotten(books: Books, boundary: datetime) -> bool:
-    """Tell whether windows that were open at a boundary have been closed since, and are not known here any more."""
+    """Return whether windows that were open at a boundary have closed since and are no longer known here."""
     since = books.past.closings_from
     return since is not None and boundary < since
 
 
 def states_asked(flow: Flow, force: Mapping[str, Collection[datetime]]) -> dict[tuple[str, str], Collection[datetime]]:
-    """Return the states of open windows among labels that are asked for, as a snapshot of the ledger takes them."""
+    """Return the requested labels of tables of open windows, in the form that a snapshot of the ledger takes."""
     return {(BACKFILL, name): labels for name, labels in force.items() if flow.tables[name].open_of is not None}
 
 
@@ -104,9 +105,9 @@ def _reads(books: Books, window: Window, boundary: datetime, latest: Mapping[str
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a view shows of the state of open windows at `boundary`: these `windows`; None where there is no state.
+    """The open windows that a view shows of the state at `boundary`; None where there is no state.
 
-    `ended`: the labels of those that are closed just there: all that belongs to them is in the state.
+    `ended` are the labels of windows that close exactly there: the state has all of their data.
     """
 
     boundary: datetime | None
@@ -116,10 +117,10 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Openings:
-    """Where all windows of a table were closed, by label: which were open at a tick.
+    """The closing ticks of all windows of a table, by label, from which its open windows at a tick follow.
 
-    `start` is the table's START, `boundaries` the cadence of the table that holds its open windows. `is_alone`: the
-    table is asked by its view, and not by its own name as well.
+    `start` is the table's START; `boundaries` is the cadence of its table of open windows. `is_alone`: the query reads
+    only the table's view, and not the table itself.
     """
 
     cadence: Cadence
@@ -137,14 +138,14 @@ class Openings:
         return self.cadence.next(max(self.closed)) if self.closed else self.start
 
     def shown_at(self, tick: datetime, done: IntervalSet, *, as_they_were: bool) -> Shown:
-        """Return what a view shows of the state at the boundary before a tick.
+        """Return the windows that a view shows of the state at the boundary before a tick.
 
-        `as_they_were`: of all windows that were open there, also those that are `done` since, but for what was skipped
-        without being closed; else of those that are not done.
+        `as_they_were`: all windows that were open there, including those that are `done` since, but without those that
+        were skipped while open. Otherwise: those of them that are not done.
         """
         boundary, first = self.boundaries.floor(tick), self.first_at(tick) if as_they_were else self.start
         spans = IntervalSet.from_intervals([(first, self.cadence.ceil(boundary))] if first < boundary else [])
-        # who takes it back that a window was left out opens it behind windows that are closed
+        # revoking a skip makes the window open, although later windows are closed
         spans = spans if as_they_were else spans - done
         windows = (window for low, high in spans for window in self.cadence.windows(low, high))
         shown = tuple(

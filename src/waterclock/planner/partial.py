@@ -1,4 +1,4 @@
-"""What a batch reads that waits no longer (PARTIAL AFTER): what is settled, and what it is made without. Pure."""
+"""Splits the inputs of a batch that stops waiting (PARTIAL AFTER) into settled and missing ones. Pure."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from waterclock.timelabel.window import Window
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What a batch reads without waiting for the rest, and what that is; a reference may be bound to several spans."""
+    """The inputs of a batch that does not wait for the missing ones. A reference may be bound to several spans."""
 
     reads: tuple[BoundRead, ...]
     missing: tuple[Missing, ...]
 
 
 def waits_no_longer(node: Node, window: Window, now: datetime) -> bool:
-    """Tell whether a batch may be made of what is settled: so long after its window's end as PARTIAL AFTER says."""
-    after = None if node.table.closes is not None else node.table.partial_after  # closes its books, and waits for them
+    """Return whether a batch may be made from settled inputs only, because the PARTIAL AFTER time has passed."""
+    after = None if node.table.closes is not None else node.table.partial_after  # it closes windows instead
     return after is not None and after.after(window.end, node.table.cadence.zone) <= now
 
 
@@ -37,10 +37,10 @@ def partial_of(
     settlement: Settlement,
     starts: Mapping[str, datetime],
 ) -> Partial | None:
-    """Return what is settled of what a batch reads; None where it must wait all the same.
+    """Return the settled inputs of a batch and the missing ones; None where it must wait all the same.
 
-    Slices that are not settled are left out. Of a regular table the newest state is read before which nothing is
-    missing. What the table itself held before, a table that has no columns yet and LATEST are waited for.
+    Slices that are not settled are left out. Of a regular table, the newest state with nothing missing before it is
+    read. A batch always waits for the earlier content of its own table, for a table without columns, and for LATEST.
     """
     kept: list[BoundRead] = []
     missing: list[Missing] = []
@@ -67,7 +67,7 @@ def _slices(read: BoundRead, settled: IntervalSet) -> list[BoundRead]:
 def _state(
     read: BoundRead, settled: IntervalSet, graph: FlowGraph, starts: Mapping[str, datetime]
 ) -> list[BoundRead] | None:
-    """Return the newest state before the one that is meant; None where there is none."""
+    """Return the newest complete state before the one that is referenced; None where there is none."""
     table = graph.nodes[read.read.table].table
     cadence = table.cadence
     if starts[table.name] >= read.high:
@@ -83,7 +83,7 @@ def _state(
 
 
 def _lacking(read: BoundRead, found: list[BoundRead]) -> list[Missing]:
-    """Return what of a reference is not read."""
+    """Return the parts of a reference that are not read."""
     if read.scope is ReadScope.STATE:
         is_of_one = found[-1].low != read.low
         return [Missing(read.read.table, read.low if is_of_one else found[-1].high, read.high)]

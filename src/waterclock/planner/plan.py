@@ -1,4 +1,4 @@
-"""What a plan says: batches with their status and reason, and the groups that may be claimed now."""
+"""The content of a plan: batches with their status and reason, and the groups that may be claimed now."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waterclock.planner.sharing import Queries
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 
-# how somebody may ask that a done batch is made again: of what it read, by asking its source, or without its rows
+# the ways to request that a done batch is made again: from its stored inputs, from its source, or without its rows
 RECOLLECT = "recollect"
 GIVE_UP = "skip"
 
@@ -40,9 +40,9 @@ class Status(StrEnum):
 
 
 TO_BE_RELEASED = "to be released"
-"""The reason of a batch that somebody has asked a runner to release."""
+"""The reason of a batch whose release by a runner was requested."""
 NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.HELD, Status.EXPIRED})
-"""What goes no further by itself, and blocks what reads it."""
+"""The statuses of batches that do not proceed without a user's action, and that block their readers."""
 STOPS = NEEDS_SOMEBODY | {Status.BLOCKED}
 """The statuses of causes that block a batch; a table whose declaration is refused is BLOCKED itself."""
 
@@ -68,7 +68,7 @@ class BoundRead:
     high: datetime
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the read for JSON."""
+        """Return the read as a dictionary for JSON."""
         return {
             "table": self.read.table,
             "read": str(self.read),
@@ -80,7 +80,7 @@ class BoundRead:
 
 @dataclass(frozen=True, slots=True)
 class OpenWindow:
-    """A window that is open at a boundary, and what its rows up to there are made of."""
+    """A window that is open at a boundary, and the inputs of its rows up to there."""
 
     window: Window
     reads: tuple[BoundRead, ...]
@@ -88,7 +88,7 @@ class OpenWindow:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What a blocked or waiting batch waits for."""
+    """The reason why a batch is blocked or waiting: another batch and its status."""
 
     table: str
     window: Window
@@ -96,7 +96,7 @@ class Cause:
     detail: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the cause for JSON."""
+        """Return the cause as a dictionary for JSON."""
         return {"table": self.table, "label": self.window.label, "status": str(self.status), "detail": self.detail}
 
 
@@ -104,12 +104,12 @@ class Cause:
 class Batch:
     """One due batch. `is_revision`: it was done before and runs again, for `reason`.
 
-    `verb`: how somebody asked for that, `recompute`, `recollect` or `skip`; None where nobody did. `choice`: which of
-    its table's queries makes it, `WHEN ...` or `ELSE`; None where there is one for all. `missing`: what it is made
-    without, where it waits no longer (PARTIAL AFTER): a reference may be bound to several spans then. `begins`: the
-    START of the table whose late rows it keeps. `closing`: where its books are closed, of a table that says when.
-    `opened`: the open windows that it makes, of a table that holds those of another. `is_outdated`: it is held, and
-    what it had read has changed since, so that it cannot be released.
+    `verb` is how a user requested the revision: `recompute`, `recollect` or `skip`; None where no user did. `choice` is
+    the query that makes the batch, `WHEN ...` or `ELSE`; None where its table has one query for all windows. `missing`
+    has the missing inputs of a batch that stopped waiting (PARTIAL AFTER); a reference may then be bound to several
+    spans. `begins` is the START of the table whose late rows this table keeps. `closing` is the closing of the batch's
+    window, for tables with CLOSE WHEN. `opened` has the open windows that the batch makes, for tables of open windows.
+    `is_outdated`: the batch is held, and its inputs have changed since, so it cannot be released.
     """
 
     table: str
@@ -130,7 +130,7 @@ class Batch:
 
     @property
     def is_partial(self) -> bool:
-        """Whether it is made without something, or of books that were closed though their condition did not hold."""
+        """Whether inputs are missing, or the window closed although its condition was not TRUE."""
         return bool(self.missing) or (self.closing is not None and self.closing.reason == AT_LAST)
 
     @property
@@ -139,7 +139,7 @@ class Batch:
         return self.window.start
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the batch for JSON; `end` is the end of its window."""
+        """Return the batch as a dictionary for JSON; `end` is the end of its window."""
         return {
             "table": self.table,
             "label": self.window.label,
@@ -167,33 +167,34 @@ class Group:
 
     @property
     def verb(self) -> str | None:
-        """How somebody asked that the labels are made again: the labels of a group share it."""
+        """How a user requested that the labels are made again; all labels of a group have the same verb."""
         return self.batches[0].verb
 
     @property
     def is_made_of_kept(self) -> bool:
-        """Whether the labels are made again without asking their source."""
+        """Whether the labels are made again without reading their source."""
         return self.verb in {RECOMPUTE, GIVE_UP, RELEASE}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the group for JSON: the labels alone, for the plan lists their batches."""
+        """Return the group as a dictionary for JSON, with its labels only; the plan lists their batches."""
         return {"table": self.table, "labels": [batch.window.label for batch in self.batches]}
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done at `now`.
+    """The batches that are due at `now`, and the groups that may be claimed.
 
-    `batches`: every due batch that is not done and needed, oldest first within dependency order, at most the cap a
-    table (`left_out` counts the others by table). `groups`: what may be claimed at this moment, in order of claiming.
+    `batches`: every due batch that is needed and not done, oldest first within dependency order, limited to the cap per
+    table (`left_out` counts the others by table). `groups`: the groups that may be claimed now, in order of claiming.
     `next_due`: the first instant after `now` at which something becomes due. `older_code`: by table, how many done
-    labels ran under another fingerprint than today's. `reported`: by table, the done labels that read what was restated
-    since and are not made again by themselves (ON RESTATE REPORT), oldest first. `following`: by table, how many done
-    batches rest on those that are made again, and follow where rows turn out to differ. `behind`: by table, the done
-    labels of REPLACE transforms whose inputs were restated since and that nobody needs, oldest first: they are made
-    again only when somebody asks for them. `queries`: by table, how many queries write what is ready or waits.
-    `paused`: by table, its own pause; `paused_all`: that of all. `partial`: by table and label, what done batches were
-    made without and wait for, to be made whole. `refused`: by table, why its declaration is (E405).
+    labels ran under another fingerprint than today's. `reported`: by table, the done labels whose inputs were restated
+    since and that are not made again automatically (ON RESTATE REPORT), oldest first. `following`: by table, how many
+    done batches rest on batches that are made again; they follow if the rows turn out to differ. `behind`: by table,
+    the done labels of REPLACE transforms whose inputs were restated since and that no batch needs, oldest first; they
+    are made again only on request. `queries`: by table, how many queries write the ready and waiting batches. `paused`:
+    by table, its own pause; `paused_all`: that of all tables. `partial`: by table and label, the inputs that done
+    batches are missing and wait for, to be made whole. `refused`: by table, the error of its refused declaration
+    (E405).
     """
 
     now: datetime
@@ -212,7 +213,7 @@ class Plan:
     refused: Mapping[str, WaterclockError] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan for JSON: the same keys and the same order for the same plan."""
+        """Return the plan as a dictionary for JSON: the same keys in the same order for the same plan."""
         return {
             "now": _instant(self.now),
             "next_due": _instant(self.next_due),
@@ -236,10 +237,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Ripple:
-    """What making done batches again may come to, by table, upstream first and oldest first.
+    """The possible extent of making done batches again, by table, upstream first and oldest first.
 
-    `asked`: the batches that somebody asks for. `following`: those that rest on them, directly or through others; each
-    runs again only where the rows it read turn out to differ.
+    `asked` has the batches that a user requests. `following` has those that rest on them, directly or through others.
+    Each of these runs again only if its input rows turn out to differ.
     """
 
     asked: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
@@ -247,12 +248,12 @@ class Ripple:
 
     @property
     def all(self) -> dict[str, tuple[Window, ...]]:
-        """All of them by table, oldest first."""
+        """The windows of both, by table, oldest first."""
         names = dict.fromkeys((*self.asked, *self.following))
         return {name: tuple(sorted({*self.asked.get(name, ()), *self.following.get(name, ())})) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the ripple for JSON."""
+        """Return the ripple as a dictionary for JSON."""
         return {
             kind: {name: [window.label for window in windows] for name, windows in of.items()}
             for kind, of in (("asked", self.asked), ("following", self.following))
@@ -264,5 +265,5 @@ def _label_texts(labels: Mapping[str, tuple[datetime, ...]]) -> dict[str, list[s
 
 
 def _instant(instant: datetime | None) -> str | None:
-    """Write an instant in UTC, to the second."""
+    """Return an instant's text in UTC, to the second."""
     return None if instant is None else instant.strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")

@@ -1,4 +1,4 @@
-"""Puts a plan together: due batches with their states, the groups that may be claimed now, and what comes next."""
+"""Builds plans: due batches with their states, the groups that may be claimed now, and the next due instant."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ from waterclock.timelabel.window import Window
 
 
 class Planner:
-    """Plans for one flow; what follows from the flow alone is worked out once.
+    """Plans for one flow. The parts that depend only on the flow are computed once.
 
-    Costs some 20 µs for a table with nothing due; else it grows with the windows listed, never with those covered.
+    Costs some 20 µs for a table with nothing due. Otherwise the cost grows with the number of listed windows, never
+    with the number of covered ones.
     """
 
     def __init__(self, flow: Flow) -> None:
@@ -44,7 +45,7 @@ class Planner:
         return starts_of(self.flow, self.graph, snapshot, now)
 
     def plan(self, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> Plan:
-        """Say what is to be done at `now`; changes nothing."""
+        """Return the plan at `now`; changes nothing."""
         judge = self._judge(snapshot, now, request)
         batches: list[Batch] = []
         groups: list[Group] = []
@@ -92,7 +93,7 @@ class Planner:
         )
 
     def ready(self, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> tuple[Group, ...]:
-        """Return what may be claimed now: the groups of `plan`, at a fraction of its cost where much waits."""
+        """Return the groups of `plan` that may be claimed now, at a fraction of its cost where many batches wait."""
         judge = replace(self._judge(snapshot, now, request), is_brief=True)
         groups: list[Group] = []
         for node, to_do in self._selected(judge, request):
@@ -100,11 +101,11 @@ class Planner:
         return self._in_turn(groups)
 
     def ticks(self, snapshot: LedgerSnapshot, now: datetime) -> Ticks:
-        """Return what tells at which tick tables can be asked together; what is due is not looked at."""
+        """Return an object that finds ticks at which tables can be queried together. It does not check due batches."""
         return Ticks(self.graph, snapshot, settle(self.graph, snapshot, ALL.force), self.starts(snapshot, now), now)
 
     def followed(self, snapshot: LedgerSnapshot) -> dict[str, frozenset[datetime]]:
-        """Return by table the labels that were asked to follow what they read, and of which nothing is unsettled."""
+        """Return by table the labels that were asked to follow their inputs and whose inputs are all settled."""
         asked = {name: facts.following for name, facts in snapshot.tables.items() if facts.following}
         if not asked:
             return {}
@@ -115,9 +116,9 @@ class Planner:
         }
 
     def beyond_release(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, tuple[datetime, ...]]:
-        """Return by table the labels that were asked to be released, and that no runner can ever show.
+        """Return by table the labels with a release request that no runner can ever fulfil.
 
-        A later snapshot stands for them, START or RETAIN leaves them out, or RETAIN has dropped what they read.
+        A later snapshot covers them, START or RETAIN excludes them, or RETAIN has dropped their inputs.
         """
         verbs = ((name, label, verb) for name, it in snapshot.tables.items() for label, verb in it.requested.items())
         asked = [(name, label) for name, label, verb in verbs if verb == RELEASE and name in self.graph.nodes]
@@ -135,7 +136,7 @@ class Planner:
         return {name: tuple(labels) for name, labels in found.items()}
 
     def books(self, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> tuple[Books, ...]:
-        """Return by what the books of windows are closed, of each table that may run and says when (CLOSE WHEN)."""
+        """Return the closing state of each table with CLOSE WHEN that may run."""
         if not any(node.table.closes for node in self.graph.nodes.values()):
             return ()
         judge = self._judge(snapshot, now, request)
@@ -146,20 +147,20 @@ class Planner:
         return tuple(each for each in books if not _is_refused(each, snapshot))
 
     def books_of(self, snapshot: LedgerSnapshot, now: datetime, name: str) -> Books:
-        """Return by what the books of one table's windows are closed."""
+        """Return the closing state of one table's windows."""
         return self._judge(snapshot, now, ALL).facts.books(self.graph.nodes[name])
 
     def oldest_needed(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
-        """See `oldest_read.oldest_needed`."""
+        """Return the oldest needed instant by table. See `oldest_read.oldest_needed`."""
         facts = self._judge(snapshot, now, ALL).facts
         return oldest_needed(self.flow, self.graph, facts.to_do, facts.starts, now)
 
     def resting(
         self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]
     ) -> dict[str, frozenset[datetime]]:
-        """Return which done labels of REPLACE transforms rest on those asked for, and follow only when asked to.
+        """Return the done labels of REPLACE transforms that rest on the requested ones and follow only on request.
 
-        `snapshot` is one in which the labels asked for count as requested (`ledger.reads.snapshot`, `asking`).
+        In `snapshot` the requested labels count as requested (`ledger.reads.snapshot`, `asking`).
         """
         spans = standing_on(self.graph, snapshot, asking)
         rest = {}
@@ -169,10 +170,10 @@ class Planner:
         return rest
 
     def ripple(self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]) -> Ripple:
-        """Say which done batches wait behind labels that are asked to be made again, and may have to follow them.
+        """Return the done batches that wait for labels requested again, and that may have to follow them.
 
-        What waits for something else that is made again is not said. `snapshot` is one in which these labels count as
-        requested (`ledger.reads.snapshot`, `asking`).
+        Batches that wait only for other revisions are left out. In `snapshot` the requested labels count as requested
+        (`ledger.reads.snapshot`, `asking`).
         """
         judge, resting = self._judge(snapshot, now, ALL), standing_on(self.graph, snapshot, asking)
         asked: dict[str, tuple[Window, ...]] = {}
@@ -189,7 +190,7 @@ class Planner:
         return Ripple(asked, following)
 
     def _offered(self, judge: Judge, node: Node, to_do: ToDo, request: Request) -> list[Group]:
-        """Return the groups of one table that may be claimed, looking only where a batch may be ready."""
+        """Return the groups of one table that may be claimed. Only windows that may be ready are checked."""
         past = judge.facts.snapshot.of(node.table.name)
         if (node.is_single and past.open_claims) or judge.facts.snapshot.pause_of(node.table.name) or past.refused:
             return []
@@ -215,7 +216,7 @@ class Planner:
         return Judge(facts)
 
     def _selected(self, judge: Judge, request: Request) -> Iterator[tuple[Node, ToDo]]:
-        """Return the tables that have something to do, upstream first, with the labels that may run."""
+        """Yield the selected tables that have something to do, upstream first, with the labels that may run."""
         for name, node in self.graph.nodes.items():
             to_do = judge.facts.to_do[name]
             is_listed = name in judge.facts.selected and (request.listed is None or name in request.listed)
@@ -224,7 +225,7 @@ class Planner:
                 yield node, to_do if chosen is None else to_do.between(*chosen.bounds(node.table.cadence))
 
     def _in_turn(self, groups: list[Group]) -> tuple[Group, ...]:
-        """Put groups in order of claiming: oldest first, upstream before downstream."""
+        """Sort groups into the order of claiming: oldest first, upstream before downstream."""
         nodes = self.graph.nodes
         return tuple(sorted(groups, key=lambda group: (group.batches[0].window.end, nodes[group.table].rank)))
 
@@ -240,7 +241,7 @@ class Planner:
         return min(instants, default=None)
 
     def _patience_ends(self, table: Table, after: Duration, now: datetime) -> datetime:
-        """Return the first instant after `now` at which a window waits no longer for what is missing."""
+        """Return the first instant after `now` at which the PARTIAL AFTER time of a window has passed."""
         cadence = table.cadence
         end = cadence.floor(after.before(now, cadence.zone))
         while after.after(end, cadence.zone) <= now:
@@ -258,7 +259,7 @@ class Planner:
         return found
 
     def _following(self, judge: Judge) -> dict[str, int]:
-        """Count by table the done windows that wait for batches that are made again, without being so themselves."""
+        """Count by table the done windows that wait for batches that are made again, without being revisions."""
         found = {}
         for name, node in self.graph.nodes.items():
             to_do, cadence = judge.facts.to_do[name], node.table.cadence
@@ -268,7 +269,7 @@ class Planner:
         return found
 
     def _queries(self, batches: Iterable[Batch], left_out: Mapping[str, int], group_cap: int) -> dict[str, Queries]:
-        """Say by table how many queries write what is ready or waits; what is published is at hand, or asks its own."""
+        """Return by table how many queries write the ready and waiting batches, except those of publishes."""
         counts = Counter(batch.table for batch in batches if batch.status in {Status.READY, Status.WAITING})
         counts.update({name: count for name, count in left_out.items() if counts[name]})
         found: dict[str, Queries] = {}
@@ -277,7 +278,7 @@ class Planner:
                 parents = {read.table for read in node.table.reads if read.table != name}
                 of_parents = sum(found[parent].most for parent in parents if parent in found)
                 queries = queries_of(node, counts[name], group_cap, of_parents)
-                # windows that different queries make share none
+                # windows made by different queries do not share one
                 more = max(len(node.table.choices) - 1, 0)
                 found[name] = replace(queries, most=max(queries.most, min(queries.most + more, counts[name])))
         return found
@@ -293,23 +294,23 @@ class Planner:
 
 
 def plan(flow: Flow, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> Plan:
-    """Say what is to be done at `now`, as `Planner.plan`; keep a `Planner` to ask more than once."""
+    """Return the plan at `now`, as `Planner.plan` does. Keep a `Planner` to plan more than once."""
     return Planner(flow).plan(snapshot, now, request)
 
 
 def _is_refused(books: Books, snapshot: LedgerSnapshot) -> bool:
-    """Return whether books cannot be checked: the declaration of the table, or of one that it reads, is refused."""
+    """Return whether closing cannot be checked: the declaration of the table, or of one that it reads, is refused."""
     names = {books.table.name, *(read.table for read in books.reads)}
     return any(snapshot.of(name).refused for name in names)
 
 
 def _late_of(table: Table) -> str | None:
-    """Return whose late rows a table keeps: they are told by when its windows were closed."""
+    """Return the table whose late rows a table keeps: its closing ticks determine which rows are late."""
     return None if table.late_rows is None else table.late_rows.of
 
 
 def _forced(snapshot: LedgerSnapshot, request: Request) -> Mapping[str, frozenset[datetime]]:
-    """Return the labels to run that nobody needs: those of the request, and those that somebody has asked for."""
+    """Return the labels to run although no batch needs them: those of the request, and those that users asked for."""
     wanted = {
         name: frozenset(label for label in facts.wanted if not facts.covered.covers_instant(label))
         for name, facts in snapshot.tables.items()
@@ -324,7 +325,7 @@ def _holds(spans: IntervalSet | None, label: datetime) -> bool:
 
 
 def _enough(node: Node, cap: int) -> int:
-    """Say how many ready batches are worth finding: one where only one is offered."""
+    """Return how many ready batches are worth finding: one if only one is offered."""
     return 1 if node.is_single and not node.groups_in_order else cap
 
 
@@ -333,15 +334,14 @@ def _goes_alone(batch: Batch, past: TableFacts) -> bool:
 
 
 def _shared(node: Node, past: TableFacts, ready: tuple[Batch, ...], group_cap: int) -> list[Group]:
-    """Share the ready batches of one table out to claims, oldest first.
+    """Distribute the ready batches of one table over claims, oldest first.
 
-    A batch that is tried again goes alone: what failed in a group is split. So does one that lacks something, and one
-    that is shown as it was sealed. What is read from the source shares no claim with what is read from the stage, and
-    labels that different queries make share
-    none.
+    A retried batch gets a claim of its own, since failed groups are split. So does a batch with missing inputs, and one
+    that is released as it was sealed. Batches read from the source and batches read from the stage share no claim.
+    Neither do labels made by different queries.
     """
     groups: list[Group] = []
-    if node.table.choices and not node.is_single:  # each label stands for itself: those of one query go together
+    if node.table.choices and not node.is_single:  # labels are independent here: group them by query
         ready = tuple(sorted(ready, key=lambda batch: batch.choice or ""))
     runs = groupby(ready, key=lambda batch: (_goes_alone(batch, past), batch.verb, batch.choice))
     for (is_alone, _, _), run in runs:

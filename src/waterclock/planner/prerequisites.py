@@ -1,4 +1,4 @@
-"""Finds what is to be made before a question as of a tick can be answered by what is there now. Pure."""
+"""Finds the batches to make before a query as of a tick can be answered from existing data. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _INSTANT = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class ToMake:
-    """What a question needs that is not there, or has not followed what was restated, by table, upstream first.
+    """The batches that a query needs and that are missing or behind restated inputs, by table, upstream first.
 
-    `force`: labels that nobody needed so far. `follow`: older states that are to be made again where what they read has
-    changed. `spans`: the first and the last label of all that may be made.
+    `force` has labels that were not needed so far. `follow` has older states that are to be made again if their inputs
+    have changed. `spans` has the first and the last label of all that may be made.
     """
 
     spans: Mapping[str, tuple[datetime, datetime]]
@@ -34,15 +34,15 @@ class ToMake:
 
 
 def newest_tick(ticks: Ticks, tables: Collection[str]) -> datetime:
-    """Return the last instant as of which no table is read further than to its newest label that is due."""
+    """Return the last instant as of which no table is read beyond its newest due label."""
     cadences = [ticks.graph.nodes[name].table.cadence for name in tables]
     return min(cadence.next(cadence.last_due(ticks.now)) for cadence in cadences) - _INSTANT
 
 
 def to_make(flow: Flow, ticks: Ticks, tables: Collection[str], tick: datetime) -> ToMake:
-    """Follow what the tables' content as of a tick rests on, as far as it is due and not settled.
+    """Find all due and unsettled batches on which the tables' content as of a tick rests.
 
-    Cost: grows with the windows that are to be made, not with those that are settled.
+    Cost: grows with the number of windows to make, not with the number of settled ones.
     """
     open_: dict[str, IntervalSet] = {}
     to_do: list[_Span] = [(name, *span) for name, span in ticks.kept(tables, tick).items()]
@@ -73,12 +73,12 @@ def to_make(flow: Flow, ticks: Ticks, tables: Collection[str], tick: datetime) -
 
 
 def _unsettled(ticks: Ticks, node: Node, low: datetime, high: datetime) -> IntervalSet:
-    """Return which windows of a span can be made and are not settled; where labels go in order, those before too."""
+    """Return the unsettled windows of a span that can be made; for ordered tables also the windows before it."""
     name, cadence = node.table.name, node.table.cadence
     facts, end = ticks.snapshot.of(name), cadence.last_due(ticks.now)
     first = max(ticks.starts[name], facts.dropped_before or ticks.starts[name])
     settled = ticks.settlement.settled[name]
-    if node.table.is_snapshot:  # the newest label stands for all since the snapshot before
+    if node.table.is_snapshot:  # the newest label covers all labels since the previous snapshot
         is_there = low >= high or settled.covers(low, high)
         return _NOTHING if is_there or end <= first else settled.gaps(cadence.previous(end), end)
     low, high = (first if node.is_ordered else max(low, first)), min(high, end)
@@ -86,7 +86,7 @@ def _unsettled(ticks: Ticks, node: Node, low: datetime, high: datetime) -> Inter
 
 
 def _read(flow: Flow, ticks: Ticks, node: Node, window: Window) -> Iterator[_Span]:
-    """Yield what a batch reads; LATEST reads at the tick that it keeps, or at the newest that is settled or due."""
+    """Yield the inputs of a batch. LATEST uses its stored tick, otherwise the newest that is settled or due."""
     latest = dict(ticks.snapshot.of(node.table.name).latest.get(window.start, {}))
     for read in node.table.reads_of(window):
         above = ticks.graph.nodes[read.table]

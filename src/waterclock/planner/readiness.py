@@ -1,4 +1,4 @@
-"""In which state a due batch is, and what it waits for."""
+"""Determines the status of a due batch, and the causes for which it waits."""
 
 from __future__ import annotations
 
@@ -45,17 +45,18 @@ from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import local_text
 
-# How many batches a chain of causes is followed; upstream is judged first, so that most chains are short.
+# The maximum number of batches along a chain of causes. Upstream tables are judged first, so most chains are short.
 _FAR = 50
-# How many windows back an older state is looked for, where the newest is blocked.
+# How many windows back to search for an older state that can be made while the newest is blocked.
 _MOST_BACK = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that one plan is made from.
+    """All data that one plan is made from.
 
-    `clock` is the ledger's real clock: timed retries go by it. `absent` are labels that their sources do not have yet.
+    `clock` is the ledger's real clock, which decides when retries are due. `absent` has labels whose data is not yet at
+    their sources.
     """
 
     flow: Flow
@@ -70,21 +71,21 @@ class Facts:
     absent: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
 
     def books(self, node: Node) -> Books:
-        """Return all by which the books of a table's windows are closed."""
+        """Return the closing state of a table's windows."""
         name = node.table.name
         past, missing = self.snapshot.of(name), self.to_do[name].missing
         return Books(node.table, self.flow, past, missing, self.settlement, self.starts, self.now)
 
     def books_beside(self, node: Node) -> Books:
-        """Return those of the table whose open windows another one holds."""
+        """Return the closing state of the table whose open windows this table has."""
         return self.books(self.graph.nodes[node.table.open_of or node.table.name])
 
 
 @dataclass(slots=True)
 class Judge:
-    """Judges batches one by one, and remembers what it found: causes lead from batch to batch.
+    """Judges batches one by one, and caches the results, since causes lead from batch to batch.
 
-    `is_brief`: what is not ready is only said to wait, without looking for whom.
+    `is_brief`: batches that are not ready are only reported as waiting, without searching for the causes.
     """
 
     facts: Facts
@@ -99,7 +100,7 @@ class Judge:
         key = (name, window.start)
         if key not in self._seen:
             node = self.facts.graph.nodes[name]
-            # what a circle of causes meets half-way; a legal flow has none that stays
+            # result for a cycle of causes that reaches this batch again; in a legal flow no such cycle persists
             self._seen[key] = Batch(name, window, Status.WAITING, "waits for itself")
             self._depth += 1
             self._seen[key] = self._judged(node, window)
@@ -136,7 +137,7 @@ class Judge:
         return replace(made, missing=missing, reason=f"{reason}, partial: {lacking(missing)}") if missing else made
 
     def _unseen(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a batch that waits for what is told elsewhere: another project, a condition, what is looked at."""
+        """Return a batch that waits for another project, for its window to close, or for other windows to close."""
         return self._linked(node, window, past) or self._open(node, window, past) or self._undecided(node, window, past)
 
     def _undecided(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
@@ -151,9 +152,10 @@ class Judge:
         return self._found(node, window, past, Status.WAITING, reason)
 
     def _open(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a window whose books are open: it waits for the one before it, or for what is seen at the boundaries.
+        """Return an open window as a waiting batch: for the window before it, or for its condition at a boundary.
 
-        Where somebody must act before the next boundary can be looked at, it is blocked. None where books are closed.
+        It is blocked if a user must act before the next boundary can be checked. Return None where the window is
+        closed.
         """
         if node.table.open_of is not None:
             return self._state_of_open(node, window, past)
@@ -176,7 +178,7 @@ class Judge:
         return self._found(node, window, past, Status.WAITING, open_words(books, window), reads, causes)
 
     def _state_of_open(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a state of open windows of which it is not known which these are; None where it is."""
+        """Return a state of open windows that waits until these windows are known; None if they are known."""
         books = self.facts.books_beside(node)
         if is_forgotten(books, window.end):
             reason = f"windows of {books.table.name} that were open then are closed since, and a newer state is made"
@@ -190,7 +192,7 @@ class Judge:
     def _without_the_rest(
         self, node: Node, window: Window, past: TableFacts, reads: tuple[BoundRead, ...]
     ) -> Partial | None:
-        """Return what a batch reads that waits no longer; one that was made is made again whole, or when asked for."""
+        """Return the inputs of a batch that stops waiting. A done batch is made again only whole, or on request."""
         facts = self.facts
         is_first = not past.covered.covers_instant(window.start) or window.start in past.requested
         if (
@@ -203,16 +205,16 @@ class Judge:
         return None if found is None or any(map(self._is_coming, found.missing)) else found
 
     def _is_coming(self, missing: Missing) -> bool:
-        """Tell whether some of what is missing is being made, or will be: it is worth to wait for."""
+        """Return whether part of a missing input is being made or will be made, so that waiting is worthwhile."""
         facts, node = self.facts, self.facts.graph.nodes[missing.table]
-        if node.table.is_snapshot:  # of what is not done, only the newest can be made
+        if node.table.is_snapshot:  # of snapshots that are not done only the newest can be made
             to_do, cadence = facts.to_do[missing.table], node.table.cadence
             again = (label for label in to_do.revisions if missing.low <= label < missing.high)
             windows = [*starmap(Window, to_do.missing), *map(cadence.window_of, again)]
             return any(self._comes(node, window) for window in windows)
         settled = facts.settlement.settled
         gaps = settled[missing.table].gaps(missing.low, missing.high)
-        # what may be ready, and what may become so
+        # first the windows that may be ready, then those that may become ready
         return any(
             self._comes(node, window)
             for spans in (gaps & within_reach(node, settled, facts.graph.nodes), gaps)
@@ -227,10 +229,10 @@ class Judge:
                 yield window
 
     def _comes(self, node: Node, window: Window) -> bool:
-        """Tell whether a batch is being made, or can be once what it waits for is."""
+        """Return whether a batch is being made, or can be made once its causes are resolved."""
         key = (node.table.name, window.start)
         if key not in self._coming:
-            self._coming[key] = False  # what a circle of causes meets half-way, and a chain that is too long
+            self._coming[key] = False  # result for a cycle of causes, and for a chain that is too long
             self._steps += 1
             self._coming[key] = self._steps <= _FAR and self._looks_to_come(node, window)
             self._steps -= 1
@@ -249,7 +251,7 @@ class Judge:
         return batch.status is Status.READY and window.start not in facts.absent.get(name, ())
 
     def _why(self, node: Node, past: TableFacts, label: datetime) -> str:
-        """Say why a batch is to be made, or made again."""
+        """Return the reason why a batch is to be made, or made again."""
         if past.requested.get(label) == RELEASE:
             return TO_BE_RELEASED
         if not past.covered.covers_instant(label):
@@ -263,7 +265,7 @@ class Judge:
         return f"stale: {', '.join(sorted(changed))} changed since" if changed else _asked(past.requested.get(label))
 
     def _linked(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a batch that cannot be made of another project's table now; one made of what is kept asks nobody."""
+        """Return a batch that waits for another project's table. A batch made from the stage does not depend on it."""
         link = self.facts.snapshot.links.get(node.table.name)
         if link is None or past.requested.get(window.start) in {RECOMPUTE, GIVE_UP, RELEASE}:
             return None
@@ -274,7 +276,7 @@ class Judge:
         return None if cause is None else self._stopped(node, window, past, (), (cause,))
 
     def _known(self, node: Node, window: Window, past: TableFacts) -> tuple[Status, str] | None:
-        """Return what a batch is, and why, where that hangs on nothing that it reads."""
+        """Return the status and reason of a batch where they do not depend on its inputs."""
         if claim := _claim_of(past, window.start):
             return Status.WAITING if claim.left else Status.RUNNING, claim.left or "running"
         if past.refused is not None:
@@ -296,7 +298,7 @@ class Judge:
         reads: tuple[BoundRead, ...],
         causes: tuple[Cause, ...],
     ) -> Batch:
-        """Return a batch with what stops it: blocked where somebody must act, else waiting."""
+        """Return a batch with its causes: blocked where a user must act, otherwise waiting."""
         ordered = tuple(sorted(causes, key=_urgency))
         first = ordered[0]
         where = f"{first.table}@{first.window.label}"
@@ -308,7 +310,7 @@ class Judge:
         return self._found(node, window, past, Status.WAITING, reason, reads, ordered)
 
     def _instead(self, node: Node, window: Window, past: TableFacts) -> str:
-        """Say which older state can be made in place of the newest: nobody needs it, so nobody makes it by itself."""
+        """Return a hint about the older state that can be made meanwhile. It needs a request, as no batch reads it."""
         table, cadence, start = node.table, node.table.cadence, window.start
         if self.is_brief or not node.is_made_if_needed or window.end != cadence.last_due(self.facts.now):
             return ""
@@ -344,7 +346,7 @@ class Judge:
         return replace(found, begins=begins, closing=closing) if begins or closing else found
 
     def _before_in_order(self, node: Node, window: Window, past: TableFacts) -> Cause | None:
-        """Return the batch that an ordered table must finish first, if it is not this one."""
+        """Return the cause if an ordered table must finish another batch before this one."""
         if not node.is_ordered or past.covered.covers_instant(window.start):
             return None
         name = node.table.name
@@ -360,7 +362,7 @@ class Judge:
         return self._cause(first)
 
     def _reads(self, node: Node, window: Window, past: TableFacts) -> tuple[tuple[BoundRead, ...], tuple[Cause, ...]]:
-        """Bind what the batch reads, and find for each reference what is not settled there."""
+        """Bind the batch's references, and find the unsettled part of each."""
         table, facts = node.table, self.facts
         ticks, causes = self._ticks(node, window, past)
         reads = table.reads_of(window)
@@ -375,7 +377,7 @@ class Judge:
         return bound, tuple(dict.fromkeys(causes))
 
     def _ticks(self, node: Node, window: Window, past: TableFacts) -> tuple[dict[str, datetime], list[Cause]]:
-        """Return the tick of every LATEST: the one kept since the first run, or the newest that is settled."""
+        """Return the tick of every LATEST: the one stored at the first run, otherwise the newest that is settled."""
         ticks = dict(past.latest.get(window.start, {}))
         causes = []
         for read in node.table.reads_of(window):
@@ -395,9 +397,9 @@ class Judge:
         return self._cause_at(node, node.table.cadence.window_of(first), f"{read} waits for a first batch")
 
     def _without_columns(self, node: Node, read: BoundRead) -> Cause | None:
-        """Find what is read before its START and has no columns yet: they are declared, or its first batch brings them.
+        """Return a cause if a table is read before its START and has neither declared columns nor a first batch.
 
-        What stands in a circle declares them (E230), for none of its batches could come first.
+        Tables in a cycle must declare their columns (E230), since none of their batches could come first.
         """
         name = read.read.table
         u = self.facts.graph.nodes[name]
@@ -407,7 +409,7 @@ class Judge:
         return self._first_batch(u, read.read)
 
     def _gap(self, read: BoundRead) -> Cause | None:
-        """Find the oldest window in what is read that is not settled."""
+        """Return a cause for the oldest unsettled window of a reference."""
         if read.low >= read.high:
             return None
         name = read.read.table
@@ -433,7 +435,7 @@ class Judge:
         return self._cause_at(node, window)
 
     def _cause_at(self, node: Node, window: Window, detail: str = "") -> Cause:
-        """Say why a window of another table cannot be read yet."""
+        """Return the cause why a window of another table cannot be read yet."""
         name, due = node.table.name, node.table.cadence.due_at(window)
         if self.is_brief or self._depth > _FAR:
             return Cause(name, window, Status.WAITING, detail)
@@ -472,7 +474,7 @@ def _claim_of(past: TableFacts, label: datetime) -> OpenClaim | None:
 
 
 def _urgency(cause: Cause) -> int:
-    """Return what is to be said first of several causes: what somebody must act on, then what somebody has paused."""
+    """Return the rank of a cause for display: those that need a user's action first, then pauses."""
     return 0 if cause.status in STOPS else 1 if cause.status is Status.PAUSED else 2
 
 

@@ -1,4 +1,4 @@
-"""Which missing windows may be ready at all: a quick look by intervals, so that a long backlog is not judged whole."""
+"""Narrows missing windows to those that may be ready, by interval arithmetic, since judging each would be slow."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ALWAYS = IntervalSet.from_intervals([(BEGINNING, FOREVER)])
 
 
 def within_reach(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[str, Node]) -> IntervalSet:
-    """Return spans that hold every window of which all reads may be settled, and others.
+    """Return spans that contain every window whose reads may all be settled, and possibly others.
 
-    Whatever a batch reads of `u` at its own tick e, the last window of u before ⌊e⌋ is part of it: e lies behind a
-    settled span of u, and before u's next boundary after it. Reads at other ticks (PREVIOUS, LATEST)
-    tell nothing, nor does UNTIL up to where books are closed; of any other UNTIL the tick lies its span behind e.
-    Where windows choose between queries, the reads of one of them are settled.
+    Whatever a batch reads of `u` at its own tick e, the last window of u before ⌊e⌋ is part of it: e is after a settled
+    span of u, and before u's next boundary after it. Reads at other ticks (PREVIOUS, LATEST) give no bound, and neither
+    does UNTIL up to a closing tick. For any other UNTIL the tick is its span after e. Where windows choose between
+    queries, the reads of one of them are settled.
     """
     table = node.table
     if not table.choices:
@@ -35,7 +35,7 @@ def within_reach(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[
 
 
 def no_longer_waiting(node: Node, now: datetime) -> IntervalSet:
-    """Return a span that holds every window which PARTIAL AFTER lets go without some of what it reads."""
+    """Return a span that contains every window that PARTIAL AFTER allows to run without some of its inputs."""
     after, cadence = node.table.partial_after, node.table.cadence
     if after is None or node.table.closes is not None:
         return IntervalSet()
@@ -48,7 +48,7 @@ def _reached(
     found = _ALWAYS
     for read in reads:
         is_open_ended = read.kind is ReadKind.UNTIL and node.table.closes is not None
-        is_of_each = node.table.open_of is not None and read.kind is not ReadKind.UNTIL  # of each open window's own
+        is_of_each = node.table.open_of is not None and read.kind is not ReadKind.UNTIL  # read for each open window
         if read.kind not in {ReadKind.PREVIOUS, ReadKind.LATEST} and not is_open_ended and not is_of_each:
             behind = read.span if read.kind is ReadKind.UNTIL and node.table.open_of is None else None
             served = _served(node, nodes[read.table], settled[read.table], behind)
@@ -57,9 +57,9 @@ def _reached(
 
 
 def _served(node: Node, u: Node, settled: IntervalSet, behind: Duration | None) -> Iterator[Interval]:
-    """Give, for each settled span, from where to where the windows lie that end while it is u's newest.
+    """Yield, for each settled span, the interval of windows that end while that span is u's newest.
 
-    `behind`: how far behind its end a window reads. Counted on the calendar, it is a day more or less.
+    `behind` is how far past its end a window reads. A calendar duration may vary by a day.
     """
     cadence = node.table.cadence
     slack = _DAY if behind is not None and behind.unit not in {"SECOND", "MINUTE", "HOUR"} else _NO_TIME

@@ -1,4 +1,4 @@
-"""What a batch reads, reference by reference: the rule of docs/explain/consistency.md."""
+"""Binds each reference of a batch to an interval: the rule of docs/explain/consistency.md."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ def bind(
 ) -> tuple[BoundRead, ...]:
     """Bind every reference of `table` for the batch with `window`, in the order of `table.reads_of(window)`.
 
-    `reads`: those of them that are to be bound, where it is not all.
+    `reads` limits the result to some of them.
 
-    `starts` holds the START of every table, `latest` the tick that LATEST keeps, by table read. PREVIOUS is empty
-    before the START of what it reads; other reads of a snapshot give the first one there. `closing` is where the
-    window's books are closed (CLOSE WHEN): UNTIL reads up to there; one whose books are open is bound up to its end.
+    `starts` has the START of every table, `latest` the stored tick of LATEST by table read. PREVIOUS is empty before
+    the START of the table that it reads; other reads of a snapshot return the first one there. `closing` is the tick at
+    which the window closed (CLOSE WHEN), and UNTIL reads up to it. UNTIL of an open window is bound up to the window's
+    end.
     Raises  E501 where LATEST has no tick yet
     """
     wanted = table.reads_of(window) if reads is None else reads
@@ -39,12 +40,12 @@ def bind(
 
 
 def bind_read(table: Table, read: Read, window: Window, flow: Flow, starts: Mapping[str, datetime]) -> BoundRead:
-    """Bind one reference that is no LATEST; the rules are those of `bind`."""
+    """Bind one reference other than LATEST, by the rules of `bind`."""
     return _bound(table, read, window, flow, starts, _NO_TICKS)
 
 
 def until_begins(table: Table, span: Duration, s: datetime) -> datetime:
-    """Return where UNTIL begins to read for a window that starts at `s`: clocks that run ahead send rows before it."""
+    """Return where UNTIL starts to read for a window that starts at `s`: fast clocks send rows before the window."""
     return span.before(s, table.cadence.zone)
 
 
@@ -81,11 +82,11 @@ def _slices(table: Table, read: Read, u: Table, window: Window, start: datetime,
     if read.kind is ReadKind.PAST and read.span is not None:
         low = max(u.cadence.ceil(read.span.before(high, table.cadence.zone)), start)
     elif read.kind is ReadKind.UNTIL and read.span is not None and table.closes is not None:
-        # not cut at RETAIN: what an open window reads is kept for it, however long it is open
+        # not cut at RETAIN: the inputs of an open window are kept for it, however long it is open
         low, high = max(until_begins(table, read.span, low), start), high if closing is None else closing
         return BoundRead(read, ReadScope.SLICES, min(low, high), high)
     elif read.kind is ReadKind.UNTIL and read.span is not None and table.open_of is not None:
-        low = max(until_begins(table, read.span, low), start)  # at the least: `open_windows` says it of each
+        low = max(until_begins(table, read.span, low), start)  # a lower bound: `open_windows` sets it per window
     elif read.kind is ReadKind.UNTIL and read.span is not None:
         low, high = max(until_begins(table, read.span, window.start), start), until_ends(table, read.span, window.end)
     elif read.kind is ReadKind.HISTORY:
@@ -110,14 +111,14 @@ def _at_tick(read: Read, u: Table, start: datetime, tick: datetime) -> BoundRead
 
 
 def _kept_from(u: Table, low: datetime, high: datetime) -> datetime:
-    """Cut at RETAIN: as of b an APPEND table holds the windows in `[b - d, b)`."""
+    """Cut an interval at RETAIN: as of b an APPEND table has the windows in `[b - d, b)`."""
     if u.retain is None or u.mode is not Mode.APPEND:
         return low
     return min(max(low, u.cadence.ceil(u.retain.before(high, u.cadence.zone))), high)
 
 
 def _cut(bound: BoundRead, start: datetime) -> BoundRead:
-    """Leave out what lies before START; nothing is left of a read that ends there or earlier."""
+    """Cut a read at START. A read that ends at START or earlier becomes empty."""
     if bound.low >= start:
         return bound
     high = max(bound.high, start)

@@ -1,4 +1,4 @@
-"""What a plan is asked for."""
+"""The parameters of a plan."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ GROUP_CAP = 366
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Which tables and labels a plan is about, and how much of them; by itself it asks for all.
+    """The tables and labels that a plan covers, and its limits. The default covers all of them.
 
-    `only`: the tables that may run; all others are looked at for causes alone. `listed`: of those that may run, the
-    tables whose batches are listed, where not all are. `labels`: those that may run, of all
-    tables or by table. `cap`: how many batches of a table are listed, and how many of those that are ready are put
-    into groups (what stands before them, blocked, does not count); `group_cap`: how many share a claim. `force`:
-    labels to run although done or not needed, as if somebody had asked for it. `clock`: the ledger's real clock, by
-    which timed retries go; the plan's `now` where it is not given. `absent`: labels that could run, and that their
-    sources do not have yet; what waits no longer (PARTIAL AFTER) goes without them.
+    `only`: the tables that may run; all others are checked only as causes. `listed`: the tables whose batches are
+    listed, if not all of those that may run. `labels`: the labels that may run, of all tables or by table. `cap`: how
+    many batches of a table are listed, and how many of its ready ones are put into groups (blocked batches before them
+    do not count). `group_cap`: how many labels share a claim. `force`: labels to run although done or not needed, as if
+    a user had requested them. `clock`: the ledger's real clock, which decides when retries are due; defaults to the
+    plan's `now`. `absent`: labels that could run, but whose data is not yet at their sources; batches that stop waiting
+    (PARTIAL AFTER) run without them.
     """
 
     only: Collection[str] | None = None

@@ -1,4 +1,4 @@
-"""What is settled: covered, and neither stale nor standing on anything stale (docs/explain/consistency.md)."""
+"""Determines which windows are settled: neither stale nor resting on stale ones (docs/explain/consistency.md)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from waterclock.timelabel.intervals import IntervalSet
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """Which windows may be read, by table.
+    """The windows that may be read, by table.
 
     `stale`: done labels whose inputs changed since, to be made again. `reported`: those of tables that only report it
-    (ON RESTATE REPORT), which count as settled. `unsettled`: windows that are covered but stale, asked to be
-    restated, being restated, or standing on such. `settled`: what is covered without those.
+    (ON RESTATE REPORT), which count as settled. `unsettled`: covered windows that are stale, requested, being made
+    again, or resting on such windows. `settled`: covered windows without the unsettled ones.
     """
 
     stale: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Settlement:
 
 
 def settle(graph: FlowGraph, snapshot: LedgerSnapshot, forced: Mapping[str, frozenset[datetime]]) -> Settlement:
-    """Compare what done batches read with what is there now, and follow what stands on the changed ones."""
+    """Compare recorded inputs of done batches with the current content, and find all windows that rest on changes."""
     stale: dict[str, frozenset[datetime]] = {}
     unsettled: dict[str, IntervalSet] = {}
     reported: dict[str, frozenset[datetime]] = {}
@@ -79,7 +79,7 @@ def settle(graph: FlowGraph, snapshot: LedgerSnapshot, forced: Mapping[str, froz
 def standing_on(
     graph: FlowGraph, snapshot: LedgerSnapshot, asked: Mapping[str, Collection[datetime]]
 ) -> dict[str, IntervalSet]:
-    """Return by table the done windows that stand on the labels asked for, directly or through others, with these."""
+    """Return by table the requested labels and the done windows that rest on them, directly or through others."""
     unsettled: dict[str, IntervalSet] = {}
     seen: set[str] = set()
     for name, node in graph.nodes.items():
@@ -103,7 +103,7 @@ def standing_on(
 
 
 def is_dropped(inputs: Iterable[tuple[str, datetime, datetime]], snapshot: LedgerSnapshot) -> str | None:
-    """Name the first table of which an interval reaches back into what RETAIN has dropped."""
+    """Return the first table for which an interval reaches into the data that RETAIN has dropped."""
     for table, low, high in inputs:
         dropped = snapshot.of(table).dropped_before
         if dropped is not None and low < dropped and low < high:
@@ -113,7 +113,7 @@ def is_dropped(inputs: Iterable[tuple[str, datetime, datetime]], snapshot: Ledge
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
-    """A done batch that is not stale itself, but may stand on something that is."""
+    """A done batch that is not stale itself, but may rest on a stale one."""
 
     table: str
     rank: int
@@ -127,10 +127,10 @@ def _is_restless(facts: TableFacts) -> bool:
 
 
 def awaited(node: Node, snapshot: LedgerSnapshot) -> dict[datetime, tuple[Missing, ...]]:
-    """Return what batches of a table lack and wait for to be made whole, by label.
+    """Return by label the missing inputs that batches of a table wait for, to be made whole.
 
-    They no longer wait for what their table does not read any more, nor for what is before its table's START; and they
-    never will be whole where RETAIN has dropped some of what they would be made of.
+    Batches do not wait for tables that their table no longer reads, nor for windows before the START of those tables.
+    They never become whole where RETAIN has dropped some of their inputs.
     """
     facts, read = snapshot.of(node.table.name), {read.table for read in node.table.reads}
     found: dict[datetime, tuple[Missing, ...]] = {}
@@ -146,7 +146,7 @@ def _may_come(missing: Missing, start: datetime | None) -> bool:
 
 
 def _has_lost(facts: TableFacts, label: datetime, snapshot: LedgerSnapshot) -> bool:
-    """Tell whether RETAIN has dropped a partial batch, some of what it read, or some of what it lacks."""
+    """Return whether RETAIN has dropped a partial batch, some of its inputs, or some of its missing inputs."""
     lacks = ((it.table, it.low, it.high) for it in facts.partial[label])
     return _is_gone(facts, facts.suspects.get(label, ()), label, snapshot) or is_dropped(lacks, snapshot) is not None
 
@@ -154,7 +154,7 @@ def _has_lost(facts: TableFacts, label: datetime, snapshot: LedgerSnapshot) -> b
 def _whole(
     partial: Mapping[datetime, tuple[Missing, ...]], snapshot: LedgerSnapshot, unsettled: Mapping[str, IntervalSet]
 ) -> frozenset[datetime]:
-    """Return the labels that were made without something, all of which is settled now: they are made whole."""
+    """Return the labels whose missing inputs are all settled now, so that they can be made whole."""
 
     def is_there(missing: Missing) -> bool:
         facts = snapshot.of(missing.table)
@@ -166,7 +166,7 @@ def _whole(
 
 @dataclass(frozen=True, slots=True)
 class _Lacking:
-    """The labels that were made without something: those that can be made `whole`, and those that stay as they are."""
+    """The labels with missing inputs: those that can be made `whole`, and those that stay as they are (`kept`)."""
 
     whole: frozenset[datetime]
     kept: frozenset[datetime]
@@ -174,7 +174,7 @@ class _Lacking:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """What one table comes to by itself, before what it stands on is looked at."""
+    """The state of one table by itself, before the state of its inputs is considered."""
 
     stale: frozenset[datetime]
     unsettled: IntervalSet
@@ -189,10 +189,10 @@ def _begin(
     dropping: LedgerSnapshot | None,
     partial: _Lacking,
 ) -> _Begun:
-    """Find the windows of a table that are unsettled whatever other tables hold, and the suspects that depend on them.
+    """Find the windows of a table that are unsettled by themselves, and the suspects that depend on other tables.
 
-    Such a suspect is unsettled only if something that it reads is. A batch whose inputs RETAIN has dropped keeps what
-    it has and is neither, and so does a `partial` one until it can be made whole. `dropping`: None if nothing was.
+    Such a suspect is unsettled only if one of its inputs is. A batch whose inputs RETAIN has dropped stays as it is and
+    is neither; so does a `partial` one until it can be made whole. `dropping`: None if RETAIN has dropped nothing.
     """
     name, cadence = node.table.name, node.table.cadence
     reports = node.table.on_restate is OnRestate.REPORT
@@ -217,7 +217,7 @@ def _begin(
 
 
 def _spread(standing: list[_Suspect], unsettled: dict[str, IntervalSet], *, is_chain: bool) -> None:
-    """Mark what stands on anything unsettled: oldest first and again and again where tables read each other."""
+    """Mark suspects that rest on unsettled windows. In cycles, repeat from the oldest on until nothing changes."""
     if not is_chain:
         touched = [suspect for suspect in standing if _stands_on(suspect, unsettled)]
         if touched:

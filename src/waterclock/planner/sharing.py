@@ -1,4 +1,4 @@
-"""How many labels of a table share a claim, and how many of Spark's queries make them."""
+"""Computes how many labels of a table share a claim, and how many Spark queries make them."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.flats import flats_of
 from waterclock.planner.graph import Node
 
-# By data time each label notes all items that were read for all of its claim.
+# By data time, each label records all items that were read for its whole claim.
 _MOST_BY_DATA_TIME = 31
-# Spark plans a query for each window of a union, and runs what each has to exchange before the whole.
+# Spark plans one query for each window of a union, and runs the exchanges of each before the whole query.
 MOST_WINDOWS_OF_A_UNION = 31
 
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """How many queries write some labels.
+    """The number of queries that write some labels.
 
-    `least` where Spark can turn each claim's windows into one query, `most` where every window takes a query of its own
-    and 31 of these are put together.
+    `least` is reached where Spark can turn each claim's windows into one query. `most` is reached where every window
+    needs a query of its own; 31 of these are combined into one.
     """
 
     least: int
     most: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return both numbers for JSON."""
+        """Return both numbers as a dictionary for JSON."""
         return {"least": self.least, "most": self.most}
 
 
 def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> Queries:
-    """Return how many queries write so many due labels of a table that is no publish.
+    """Return how many queries write `count` due labels of a table other than a publish.
 
-    Python functions and FLATs are asked window by window; of SQL Spark decides, when it runs. `of_parents` is how many
-    queries make what the table reads: labels may become ready with each of them. Not counted: labels that failed
-    before, which go alone, and windows that read more than 500 files together, which are taken in parts.
+    Python functions and FLATs run window by window; for SQL, Spark decides at run time. `of_parents` is how many
+    queries make the table's inputs: labels may become ready with each of them. Not counted: labels that failed before,
+    which run alone, and windows that together read more than 500 files, which are split.
     """
     shares = not node.is_single or node.groups_in_order
     together = most_together(node, group_cap) if shares else 1

@@ -1,4 +1,4 @@
-"""Where each table begins: its START, declared, written down by the first run, or derived from what it reads."""
+"""Determines each table's START: declared, recorded by the first run, or derived from the tables that it reads."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ from waterclock.timelabel.window import Window
 def starts(flow: Flow, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
     """Return the START of every table of the flow, upstream first.
 
-    A collect begins where it is declared, else where the ledger has it written down, else as `starts_to_write` says.
-    All others begin at the first window for which all they read exists, or later where that is declared.
+    A collect starts where it is declared, otherwise where the ledger has it recorded, otherwise as in
+    `starts_to_write`. All others start at the first window for which all their inputs exist, or later where that is
+    declared.
     """
     return starts_of(flow, graph_of(flow), snapshot, now)
 
 
 def begins_alone(table: Table) -> bool:
-    """Tell whether it is the source that says from when on a table has windows: a collect that reads no other table."""
+    """Return whether a table's source determines its first window: a collect that reads no other table."""
     return table.kind is Kind.COLLECT and table.each is None
 
 
 def starts_to_write(
     flow: Flow, snapshot: LedgerSnapshot, now: datetime, clock_of: Callable[[Table], datetime | None] = lambda _: None
 ) -> dict[str, datetime]:
-    """Return the START of every collect that declares none and has none in the ledger: whoever runs writes it down.
+    """Return the START of every collect that neither declares one nor has one in the ledger. The run records them.
 
-    It is the newest window that is due at `now` and over by the clock of its source (None where that has none), so
-    that the first run takes what is there, however long ago it came; with labels done (in a ledger that was rebuilt
-    without its export) it is the oldest of them.
+    It is the newest window that is due at `now` and over by the clock of its source (None where that has none). So the
+    first run reads the existing data, however old it is. If labels are done (in a ledger that was rebuilt without its
+    export), it is the oldest of them.
     """
     collects = (table for table in flow.tables.values() if begins_alone(table) and table.start is None)
     return {
@@ -48,7 +49,7 @@ def starts_to_write(
 
 
 def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
-    """Return the same as `starts` for a graph that is known already."""
+    """Return the same as `starts` for an existing graph."""
     found: dict[str, datetime] = {}
     for name, node in graph.nodes.items():
         table = node.table
@@ -69,7 +70,7 @@ def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datet
 
 
 def _first_late(table: Table, late_rows: LateRows, flow: Flow, found: Mapping[str, datetime]) -> datetime:
-    """Return the first slice whose rows windows of the closed table may read, which rows of older ones do not reach."""
+    """Return the first slice that windows of the closed table may read. Rows of older slices cannot reach them."""
     of = flow.tables[late_rows.of]
     return table.cadence.floor(until_begins(of, late_rows.reach, found[of.name]))
 
@@ -82,10 +83,10 @@ def _first_look(table: Table, facts: TableFacts, now: datetime, clock: datetime 
 
 
 def _derived(table: Table, flow: Flow, found: Mapping[str, datetime], cycle: frozenset[str]) -> datetime | None:
-    """Return the first window for which every read lies at or after the START of what it reads; None without any.
+    """Return the first window for which every read is at or after the START of the table read; None without any reads.
 
-    Snapshots exist for all before, LATEST waits for a first batch, and PREVIOUS in a circle begins with its reader:
-    they bound nothing, unless nothing else does.
+    Snapshots cover all earlier windows, LATEST waits for a first batch, and PREVIOUS in a cycle starts with its reader.
+    They give no bound, unless there are no other reads.
     """
     if table.choices:
         return _derived_of_choices(table, flow, found, cycle)
@@ -105,10 +106,10 @@ def _bounded(table: Table, reads: Iterable[Read], flow: Flow, found: Mapping[str
 def _derived_of_choices(
     table: Table, flow: Flow, found: Mapping[str, datetime], cycle: frozenset[str]
 ) -> datetime | None:
-    """Return the first window from which on all that the query of each window reads exists.
+    """Return the first window from which on the inputs of each window's query exist.
 
-    Cost: where conditions only compare a window's edges with instants, a look at the windows around those; else one at
-    each window between the first of all queries and the last of them.
+    Cost: if conditions only compare a window's edges with instants, one check of the windows around these. Otherwise
+    one check for each window between the first window of all queries and the last.
     """
     by_choice = [[read for read in it.reads if not is_circular(table, read, cycle)] for it in table.choices]
     if any(_bounds(flow, read) for reads in by_choice for read in reads):
@@ -122,7 +123,7 @@ def _derived_of_choices(
 
 @lru_cache(maxsize=1024)
 def _first_whole(table: Table, firsts: tuple[datetime | None, ...], known: tuple[datetime, ...]) -> datetime:
-    """Return the first window from which on none lies before the first one of its query; `known` are all of these."""
+    """Return the first window from which on no window is before the first one of its query (all are in `known`)."""
     low = min(known) if table.start is None else table.cadence.floor(table.start)
     for window in _newest_first(table, low, max(known), known):
         choice = table.choice_of(window)
@@ -133,7 +134,7 @@ def _first_whole(table: Table, firsts: tuple[datetime | None, ...], known: tuple
 
 
 def _newest_first(table: Table, low: datetime, high: datetime, firsts: Iterable[datetime]) -> Iterator[Window]:
-    """Give windows from `low` to `high`: all, or the newest of each stretch in which no condition turns."""
+    """Yield windows from `low` to `high`, newest first: all, or the newest of each stretch with fixed conditions."""
     cadence, turns = table.cadence, set(firsts)
     for choice in table.choices:
         own = frozenset[datetime]() if choice.condition is None else choice.condition.turns()
@@ -160,21 +161,21 @@ def _down(cadence: Cadence, low: datetime, high: datetime) -> Iterator[Window]:
 def _first_window(table: Table, read: Read, u: Table, start: datetime) -> datetime:
     cadence = table.cadence
     if table.is_delivered_by_label:
-        return cadence.floor(start)  # what lies before START is cut, so that no row stays behind
+        return cadence.floor(start)  # reads are cut at START, so that no rows are left out
     if u.is_partitioned and read.kind in {ReadKind.PLAIN, ReadKind.PAST, ReadKind.UNTIL}:
         return _first_slices(table, read, start)
     if read.kind is ReadKind.PREVIOUS:
-        return cadence.ceil(start)  # empty there: what u brings in its first window is read by the next
+        return cadence.ceil(start)  # empty there: rows of u's first window are read by the next one
     served = u.cadence.next(start)  # the end of u's first window
     return cadence.previous(served) if cadence.is_boundary(served) else cadence.floor(served)
 
 
 def _first_slices(table: Table, read: Read, start: datetime) -> datetime:
-    """Return the first window whose slices begin at START or later; PAST is cut there, so that it may begin before."""
+    """Return the first window whose slices start at START or later. For PAST, which is cut, it may start earlier."""
     cadence = table.cadence
     first = cadence.ceil(start)
     if read.kind is not ReadKind.PAST or read.span is None:
         return first
-    earlier = cadence.floor(start)  # a span shorter than the window may begin after START though the window does not
+    earlier = cadence.floor(start)  # a span shorter than the window may start after START even if the window does not
     begins = read.span.before(cadence.next(earlier), cadence.zone)
     return earlier if begins >= start else first

@@ -1,4 +1,4 @@
-"""Reads ticks, finds the newest at which tables can be asked together, and says what each needs there. Pure."""
+"""Parses ticks, finds the newest tick at which tables can be queried together, and their windows as of a tick. Pure."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from waterclock.timelabel.intervals import Interval, IntervalSet
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import local_text, parse_instant
 
-# How many boundaries are looked at before it is said that there is no tick: three years of days, ten days of minutes.
+# The maximum number of boundaries checked before an error is raised: three years of days, ten days of minutes.
 _TRIED = 1500
 _NOWHERE = IntervalSet()
 LATEST = "latest"
 
 
 def read_tick(text: str, flow: Flow, zone: str) -> datetime | None:
-    """Read a tick: an instant, a bare label (that instant), `table@label` (the end of its window); `latest` is None.
+    """Parse a tick: an instant, a bare label (that instant), `table@label` (the end of its window); None for `latest`.
 
-    An instant without an offset is one of `zone`; its seconds are left out, for windows start at whole minutes.
-    Raises  E511 for a table that is not there, E512 for what is no label, E106 for what is no instant
+    An instant without an offset is in `zone`; its seconds are dropped, since windows start at whole minutes.
+    Raises  E511 for an unknown table, E512 for an invalid label, E106 for an invalid instant
     """
     written = text.strip()
     if written.lower() == LATEST:
@@ -56,10 +56,10 @@ def read_tick(text: str, flow: Flow, zone: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """What is known of the tables that a query names, at one moment.
+    """The state of the tables that a query names, at one moment.
 
-    `opened`: of tables that are asked by their view, where their windows were closed. Of those that are asked by it
-    alone, windows that were open at a tick are no part of their content then.
+    `opened` has the closing ticks of tables that are queried by their view. For tables queried only by the view,
+    windows that were open at a tick are not part of the content at that tick.
     """
 
     graph: FlowGraph
@@ -89,7 +89,7 @@ class Ticks:
     def latest_known(
         self, tables: Collection[str], worlds: Worlds, at: datetime, *, is_partial: bool = False
     ) -> datetime:
-        """Return the newest tick at which all the tables had their content as known at an instant, and agreed.
+        """Return the newest tick at which all the tables, as known at an instant, had their content and agreed.
 
         Raises  E523 where there was none
         """
@@ -98,7 +98,7 @@ class Ticks:
         return then.latest(tables, is_partial=is_partial)
 
     def awaited(self, tables: Collection[str]) -> dict[str, Interval]:
-        """Return by table the first windows that keep the newest tick up to which it is made from being settled."""
+        """Return by table the first unsettled windows among those that its newest content rests on."""
         found: dict[str, Interval] = {}
         for name in tables:
             node, covered = self.graph.nodes[name], list(self.snapshot.of(name).covered)
@@ -113,13 +113,13 @@ class Ticks:
         return {name: self._read(self.graph.nodes[name], tick) for name in tables}
 
     def kept(self, tables: Collection[str], tick: datetime) -> dict[str, Interval]:
-        """Return what the tables need as of a tick, without what RETAIN has dropped."""
+        """Return the windows that the tables need as of a tick, without those that RETAIN has dropped."""
         dropped = {name: self.snapshot.of(name).dropped_before or BEGINNING for name in tables}
         needs = self.needs(tables, tick)
         return {name: (min(max(low, dropped[name]), high), high) for name, (low, high) in needs.items()}
 
     def missing(self, tables: Collection[str], tick: datetime) -> dict[str, IntervalSet]:
-        """Return what is not there, or no more, of the windows that the tables' content as of a tick rests on.
+        """Return the missing or dropped windows among those that the tables' content as of a tick rests on.
 
         Raises  E521 for a tick in the future or before a table's first window
         """
@@ -149,14 +149,14 @@ class Ticks:
         return self.lost(table.name, low, high) | self.snapshot.of(table.name).covered.gaps(low, high)
 
     def lost(self, name: str, low: datetime, high: datetime) -> IntervalSet:
-        """Return what RETAIN has dropped of an interval of a table."""
+        """Return the part of a table's interval that RETAIN has dropped."""
         dropped = self.snapshot.of(name).dropped_before
         if dropped is None or dropped <= low:
             return _NOWHERE
         return IntervalSet.from_intervals([(low, min(dropped, high))])
 
     def _boundaries(self, tables: Collection[str], *, is_partial: bool) -> Iterator[datetime]:
-        """Return the boundaries of the tables up to where the first of them ends, newest first, each once."""
+        """Yield the boundaries of the tables, newest first, each once, starting at the earliest end of any table."""
         nodes = [self.graph.nodes[name] for name in tables]
         ends = [self._end(node, is_partial=is_partial) for node in nodes]
         known = [end for end in ends if end is not None]
@@ -170,7 +170,7 @@ class Ticks:
             last = tick
 
     def _end(self, node: Node, *, is_partial: bool) -> datetime | None:
-        """Return the newest boundary up to which a table has all that its content there rests on."""
+        """Return the newest boundary at which all windows that a table's content rests on are settled."""
         cadence = node.table.cadence
         if self._is_open_ended(node.table.name):
             return cadence.floor(self.now)

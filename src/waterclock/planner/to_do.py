@@ -1,4 +1,4 @@
-"""Which batches are to be done: due windows that are missing and needed, and done ones that must run again."""
+"""Finds the batches to do: due windows that are missing and needed, and done ones that must run again."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _NOTHING = IntervalSet()
 
 @dataclass(frozen=True, slots=True)
 class ToDo:
-    """What one table has to do: needed windows that are `missing`, and done labels to run again, oldest first.
+    """The work of one table: needed windows that are `missing`, and done labels to run again, oldest first.
 
-    `awaited`: done windows that somebody needs and that wait to be settled, the revisions among them. `behind`: done
-    windows that are not settled and that nobody needs, which are made again only when somebody asks for them.
+    `awaited`: needed done windows that are not settled yet, including the revisions. `behind`: done windows that are
+    not settled and that no batch needs; they are made again only on request.
     """
 
     missing: IntervalSet
@@ -43,15 +43,15 @@ class ToDo:
         return merge(missing, (Window(label, cadence.next(label)) for label in self.revisions))
 
     def count(self, cadence: Cadence) -> int:
-        """Count the windows to do, without making them."""
+        """Return the number of windows to do, without building them."""
         return len(self.revisions) + sum(cadence.count(low, high) for low, high in self.missing)
 
     def reached(self, reached: IntervalSet) -> ToDo:
-        """Return the part of which the missing windows lie in `reached`."""
+        """Return the same work with its missing windows limited to `reached`."""
         return replace(self, missing=self.missing & reached)
 
     def between(self, low: datetime | None, high: datetime | None) -> ToDo:
-        """Return the part with labels in `[low, high)`; None bounds nothing."""
+        """Return the part with labels in `[low, high)`; a bound of None does not limit it."""
         if low is None and high is None:
             return self
         low, high = low or BEGINNING, high or FOREVER
@@ -63,14 +63,14 @@ class ToDo:
         )
 
     def front(self, cadence: Cadence) -> ToDo:
-        """Return the part of which only the oldest missing window is left."""
+        """Return the same work with only the oldest missing window."""
         oldest = next(iter(self.missing), None)
         if oldest is None:
             return self
         return replace(self, missing=IntervalSet.from_intervals([(oldest[0], cadence.next(oldest[0]))]))
 
     def first(self) -> datetime | None:
-        """Return the oldest label that is to be made or waits to be settled."""
+        """Return the oldest label that is to be made or not settled yet."""
         oldest = [next(iter(spans))[0] for spans in (self.missing, self.awaited) if spans]
         return min([*oldest, *self.revisions[:1]], default=None)
 
@@ -80,7 +80,7 @@ _IDLE = ToDo(_NOTHING, ())
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """All that bears on what is to be done."""
+    """The data from which the work of all tables is computed."""
 
     flow: Flow
     graph: FlowGraph
@@ -101,7 +101,7 @@ def to_do_by_table(
     settlement: Settlement,
     forced: Mapping[str, frozenset[datetime]],
 ) -> dict[str, ToDo]:
-    """Find what every table has to do, readers before what they read: they decide which labels are needed."""
+    """Find the work of every table, readers before the tables that they read, since readers determine needed labels."""
     question = _Question(flow, graph, snapshot, now, starts, settlement, forced)
     found: dict[str, ToDo] = {}
     for name in reversed(graph.nodes):
@@ -134,13 +134,13 @@ def _to_do_of(question: _Question, node: Node, found: Mapping[str, ToDo]) -> ToD
 def _needed(
     question: _Question, node: Node, found: Mapping[str, ToDo], open_: IntervalSet, asked: frozenset[datetime]
 ) -> IntervalSet:
-    """Return which of the `open_` windows are needed: the newest, those asked for, and those that readers need."""
+    """Return the needed windows among `open_`: the newest, the requested ones, and those that readers need."""
     name, cadence = node.table.name, node.table.cadence
     facts, newest = question.snapshot.of(name), _ripe_end(question, name)
     is_begun = _begin(question, node, facts) < newest
     needed = IntervalSet.from_intervals([(cadence.previous(newest), newest)] if is_begun else [])
     due = cadence.last_due(question.now)
-    if name in question.snapshot.links and newest < due:  # said to wait for the other project
+    if name in question.snapshot.links and newest < due:  # shown as waiting for the other project
         needed = needed.add(cadence.previous(due), due)
     needed = _with_asked(needed, node, question.forced.get(name, frozenset()) | asked | facts.following)
     if node.is_made_if_needed and open_ - needed:
@@ -149,10 +149,10 @@ def _needed(
 
 
 def _ripe_end(question: _Question, name: str) -> datetime:
-    """Return the end of the newest window that is due and whose inputs, direct and indirect, are all due too.
+    """Return the end of the newest window that is due and whose inputs, direct and indirect, are all due, too.
 
-    The newest due window alone will not do: where an input has the longer delay it never comes in time, and the
-    window would be given up for the next one, for ever.
+    The newest due window alone is not enough: if an input has a longer DELAY, that window would never be ready in time,
+    and would always be given up for the next one.
     """
     nodes, ripe = question.graph.nodes, question.ripe
     if not ripe:
@@ -165,9 +165,9 @@ def _ripe_end(question: _Question, name: str) -> datetime:
 
 
 def _newest_due(question: _Question, node: Node) -> datetime:
-    """Return the end of the newest window that is due; of a table of another project, that could be made there too.
+    """Return the end of the newest due window. For a linked table, its upstream windows must be settled, too.
 
-    How late windows come there nobody tells: the newest by the clock might always come before that project has.
+    The delay of the other project is unknown here: the newest window by the clock might always be ahead of it.
     """
     due, link = node.table.cadence.last_due(question.now), question.snapshot.links.get(node.table.name)
     served = None if link is None else newest_served(node.table, link)
@@ -175,7 +175,7 @@ def _newest_due(question: _Question, node: Node) -> datetime:
 
 
 def _newest_ripe(question: _Question, node: Node) -> datetime:
-    """Return the end of the newest window of which the inputs by its own query are due, where windows choose."""
+    """Return the end of the newest window whose inputs by its own query are due, where windows choose queries."""
     table, cadence, least = node.table, node.table.cadence, question.ripe[node.table.name]
     end = cadence.last_due(question.now)
     while end > least:
@@ -187,9 +187,9 @@ def _newest_ripe(question: _Question, node: Node) -> datetime:
 
 
 def _lower(question: _Question, node: Node) -> bool:
-    """Bound the newest window of a table by what it reads; whether that changed anything.
+    """Lower a table's newest window to the bound of its reads. Return whether it changed.
 
-    Where windows choose between queries, the reads of all of them bound it: a reader may need all windows up to one,
+    Where windows choose between queries, the reads of all of them count: a reader may need all windows up to one,
     whichever query makes each.
     """
     name = node.table.name
@@ -200,14 +200,14 @@ def _lower(question: _Question, node: Node) -> bool:
 
 
 def _bound_of(question: _Question, node: Node, reads: Iterable[Read], end: datetime) -> datetime:
-    """Return up to where windows that end at `end` or before are due by what they read."""
+    """Return the end of the newest window, not after `end`, whose given reads are due."""
     name, cadence = node.table.name, node.table.cadence
     for read in reads:
         if read.kind is not ReadKind.LATEST and read.table != name:
             u, ripe = question.graph.nodes[read.table].table, question.ripe[read.table]
             if read.kind is ReadKind.PREVIOUS:
                 ripe = max(ripe, question.starts[u.name])  # empty up to there, and waits for nothing
-            newest = cadence.previous(u.cadence.next(ripe))  # the last e of which ⌊e⌋ is ripe there
+            newest = cadence.previous(u.cadence.next(ripe))  # the last e for which ⌊e⌋ is ripe there
             if read.kind is ReadKind.PREVIOUS:
                 newest = cadence.next(newest)
             elif node.table.closes is not None and read.kind is ReadKind.UNTIL:
@@ -220,7 +220,7 @@ def _bound_of(question: _Question, node: Node, reads: Iterable[Read], end: datet
 
 
 def _newest_until(table: Table, span: Duration, ripe: datetime) -> datetime:
-    """Return the end of the newest window that UNTIL lets read no further than to `ripe`."""
+    """Return the end of the newest window for which UNTIL reads no further than `ripe`."""
     end = table.cadence.ceil(span.before(ripe, table.cadence.zone))
     while until_ends(table, span, end) > ripe:
         end = table.cadence.previous(end)
@@ -228,7 +228,7 @@ def _newest_until(table: Table, span: Duration, ripe: datetime) -> datetime:
 
 
 def _begin(question: _Question, node: Node, facts: TableFacts) -> datetime:
-    """Return the first window that the table holds: its START, or what RETAIN has left."""
+    """Return the first window that the table keeps: its START, or the first that RETAIN has not dropped."""
     begin = question.starts[node.table.name]
     return begin if facts.dropped_before is None else max(begin, facts.dropped_before)
 
@@ -247,7 +247,7 @@ def _with_asked(needed: IntervalSet, node: Node, labels: frozenset[datetime]) ->
 
 
 def _snapshot_to_do(question: _Question, node: Node, facts: TableFacts, end: datetime) -> ToDo:
-    """Take the newest complete label alone: it stands for all since the snapshot before it."""
+    """Return the newest complete label as the only work: it covers all labels since the previous snapshot."""
     begin = node.table.cadence.previous(end)
     is_due = begin >= question.starts[node.table.name] and not facts.covered.covers_instant(begin)
     missing = IntervalSet.from_intervals([(begin, end)]) if is_due else _NOTHING
@@ -255,13 +255,13 @@ def _snapshot_to_do(question: _Question, node: Node, facts: TableFacts, end: dat
 
 
 def stands_from(facts: TableFacts) -> datetime:
-    """Return from when on the next snapshot stands: the end of what is covered, or the beginning of time."""
+    """Return the start of the period that the next snapshot covers: the end of covered time, or `BEGINNING`."""
     spans = list(facts.covered)
     return spans[0][1] if spans and spans[0][0] == BEGINNING else BEGINNING
 
 
 def _needed_by_readers(question: _Question, node: Node, found: Mapping[str, ToDo]) -> IntervalSet:
-    """Return the windows of a REPLACE transform whose state some reader's batch needs that is not done and settled."""
+    """Return the windows of a REPLACE transform whose state an unfinished or unsettled batch of a reader needs."""
     name = node.table.name
     spans: list[tuple[datetime, datetime]] = []
     for reader, read in node.readers:
@@ -273,7 +273,7 @@ def _needed_by_readers(question: _Question, node: Node, found: Mapping[str, ToDo
         for label, inputs in facts.suspects.items():
             if to_do.covers_instant(label):
                 spans += [(fact.low, fact.high) for fact in inputs if fact.table == name]
-        # what a batch was made without is made, so that the batch can be made whole
+        # the missing inputs of a batch are made, so that the batch can be made whole
         spans += [(it.low, it.high) for lacks in facts.partial.values() for it in lacks if it.table == name]
         for label, ticks in facts.latest.items():
             if name in ticks and to_do.covers_instant(label):
@@ -286,8 +286,9 @@ def _image(
 ) -> Iterator[tuple[datetime, datetime]]:
     """Return the windows of `node` that a reference reads for the reader's windows in `spans`.
 
-    Where the reader's windows are not longer than those it reads, neighbours read neighbours, and the first and the
-    last of them tell all between. Where they choose between queries, each is looked at, for some read nothing there.
+    Where the reader's windows are not longer than those it reads, neighbouring windows read neighbouring windows, so
+    the first and the last determine all between. Where windows choose queries, each is bound, as some may not read the
+    table.
     """
     table, cadence = reader.table, reader.table.cadence
     is_finer = _longest(cadence.period) <= _shortest(node.table.cadence.period)
@@ -303,10 +304,10 @@ def _image(
 
 
 def _longest(period: Period) -> int:
-    """Bound a window's length in minutes from above: days of 25 hours and more, where a zone moves."""
+    """Return an upper bound of a window's length in minutes: days have 25 hours or more where clocks change."""
     return period.minutes if period.unit is TimeUnit.MINUTE else period.minutes + 3 * 1440
 
 
 def _shortest(period: Period) -> int:
-    """Bound a window's length in minutes from below."""
+    """Return a lower bound of a window's length in minutes."""
     return period.minutes if period.unit is TimeUnit.MINUTE else period.minutes * 9 // 10 - 3 * 60

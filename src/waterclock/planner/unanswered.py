@@ -1,4 +1,4 @@
-"""Says why a question as of a tick has no answer, naming the batch in the way and what helps. Pure."""
+"""Builds the errors of queries as of a tick that have no answer, with the batch in the way and a fix. Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Missing = Mapping[str, IntervalSet]
 
 
 def may_lack(node: Node) -> bool:
-    """Whether a part of a table's content may be shown: rows of labels, not a state that is one batch."""
+    """Return whether a table's content may be shown in part: rows of labels, but not a state made by one batch."""
     return node.table.mode is not Mode.REPLACE
 
 
 def not_made(ticks: Ticks, missing: Missing, tick: datetime, *, is_partial: bool) -> WaterclockError:
-    """Say that windows up to a tick are not there: not made, not due yet, or dropped (E522, E518)."""
+    """Build the error for windows up to a tick that are not made, not due yet, or dropped (E522, E518)."""
     name = next(
         (each for each in missing if not is_partial or not may_lack(ticks.graph.nodes[each])), next(iter(missing))
     )
@@ -49,7 +49,7 @@ def not_made(ticks: Ticks, missing: Missing, tick: datetime, *, is_partial: bool
 def not_known(
     node: Node, missing: IntervalSet, tick: datetime, known_at: datetime, first: datetime | None
 ) -> WaterclockError:
-    """Say that windows up to a tick were not made by an instant (E522); `first`: when the first of them was."""
+    """Build the error for windows not made by an instant (E522). `first` is when the first of them was made."""
     name, zone = node.table.name, node.table.cadence.zone
     window = node.table.cadence.window_of(next(iter(missing))[0])
     made = "it is not made yet" if first is None else f"it was made at {local_text(first, zone)}"
@@ -63,9 +63,9 @@ def not_known(
 
 
 def never_agreed(ticks: Ticks, conflicts: Iterable[Conflict], missing: Missing, tick: datetime) -> WaterclockError:
-    """Say that no instant was found at which all that is asked was there and agreed (E523).
+    """Build the error for a query whose tables were never all present and in agreement (E523).
 
-    `conflicts` stand in the way now, upstream first; going back before them, `missing` was not made yet.
+    `conflicts` are the current obstacles, upstream first. Before they arose, `missing` was not made yet.
     """
     first = next(iter(conflicts))
     name, window = next(
@@ -95,7 +95,7 @@ def _dropped(ticks: Ticks, node: Node, window: Window, tick: datetime, *, is_par
 
 
 def _reason(node: Node, facts: TableFacts, window: Window, now: datetime) -> tuple[str, str]:
-    """Say why a batch is not made, and what makes it."""
+    """Return why a batch is not made, and the command that makes it."""
     name, cadence, label = node.table.name, node.table.cadence, label_of(window.start)
     due, trouble = window.end + cadence.delay, facts.troubles.get(window.start)
     if due > now:

@@ -1,7 +1,7 @@
-"""What tables held as known at an instant, and whether all they rest on agreed then. Pure.
+"""Reconstructs table content as known at an instant, and checks whether all of its inputs agreed then. Pure.
 
-A world is what all commits up to an instant left. It agrees where every batch that counts read exactly what lies
-there, and so on for what it read: then nothing of it is older or newer than the rest.
+A world is the result of all commits up to an instant. It agrees where every relevant batch read exactly the content
+that is there, and likewise for its inputs: then no part of it is older or newer than the others.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from waterclock.timelabel.intervals import Interval, IntervalSet
 
 INSTANT = timedelta(microseconds=1)
 _NOBODY: Mapping[int, tuple[InputFact, ...]] = {}
-_CURRENT = 0  # the claim of a batch of which one revision alone is known
+_CURRENT = 0  # the claim of a batch with only one known revision
 
 Needs = Mapping[str, Interval]
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A batch that read something else of an interval of a table than what lies there."""
+    """A batch whose recorded input from an interval of a table differs from the content there."""
 
     table: str
     label: datetime
@@ -45,7 +45,7 @@ class Conflict:
 
 
 def past_now(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: datetime) -> History:
-    """Return the past as of now alone: what a snapshot of the ledger says of it."""
+    """Return a history that covers only the present, from a snapshot of the ledger."""
     tables = {
         name: TableHistory(
             mode=modes[name],
@@ -59,7 +59,7 @@ def past_now(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: datetime)
 
 
 class Worlds:
-    """The worlds that a history knows: those since `history.since`; the instant None is now."""
+    """The worlds since `history.since` that a history can reconstruct; the instant None means now."""
 
     def __init__(self, graph: FlowGraph, snapshot: LedgerSnapshot, history: History) -> None:
         self.history = history
@@ -72,12 +72,12 @@ class Worlds:
         self._undone: dict[str, _Undone] = {}
 
     def missing(self, needs: Needs, at: datetime | None) -> dict[str, IntervalSet]:
-        """Return what is not covered of the intervals that are needed, by table."""
+        """Return by table the parts of the needed intervals that are not covered."""
         found = {name: self.covered(name, at).gaps(*interval) for name, interval in needs.items()}
         return {name: gaps for name, gaps in found.items() if gaps}
 
     def covered(self, name: str, at: datetime | None) -> IntervalSet:
-        """Return what was done, skipped or stood for by an instant; a skip counts as if it had always been there."""
+        """Return the windows done, skipped or covered by snapshots at an instant. A skip counts for all time."""
         table = self.history.tables.get(name)
         if table is None:
             return IntervalSet()
@@ -88,7 +88,7 @@ class Worlds:
         return (table.covered - now) | IntervalSet.from_intervals((made.low, made.high) for made in then if made)
 
     def snapshot(self, at: datetime | None) -> LedgerSnapshot:
-        """Return what the ledger told at an instant, as far as it tells what was settled then."""
+        """Return the ledger's snapshot as of an instant, as far as it determines what was settled then."""
 
         def suspects(name: str) -> Mapping[datetime, tuple[InputFact, ...]]:
             read = {label: self._inputs(name, label, at) for label in self._read[name]}
@@ -110,10 +110,10 @@ class Worlds:
         )
 
     def conflicts(self, needs: Needs, at: datetime | None) -> list[Conflict]:
-        """Return the batches that do not agree with what they read, among all that the intervals needed rest on.
+        """Return the batches that disagree with their inputs, among all batches on which the needed intervals rest.
 
-        A table with ON RESTATE REPORT, and a batch of which RETAIN has dropped something, keeps what it has: it agrees.
-        Cost: a look at each batch that may have read something else, whatever else there is.
+        Tables with ON RESTATE REPORT, and batches with data dropped by RETAIN, always agree. Cost: a check of each
+        batch that may have read other content, independent of the number of other batches.
         """
         found: list[Conflict] = []
         to_do = [(name, *interval) for name, interval in needs.items()]
@@ -123,7 +123,7 @@ class Worlds:
             name, low, high = to_do.pop()
             known = widest.get(name, (high, low))
             if known[0] <= low < high <= known[1]:
-                continue  # as of all readers of a history but the newest
+                continue  # true for all readers of a history except the newest
             if low <= known[0] and known[1] <= high:
                 widest[name] = (low, high)
             for label in self._doubted(name, low, high):
@@ -140,11 +140,10 @@ class Worlds:
         return found
 
     def before(self, conflicts: Collection[Conflict], at: datetime | None) -> datetime:
-        """Return an instant before `at` at which these conflicts were not there, and after which one of them was.
+        """Return an instant before `at` when none of these conflicts existed, but right after which one of them did.
 
-        Where that is older than `history.since`, it is only the newest instant of which nothing is known here.
-        Cost: a look at what has changed of what was read, for each conflict that is still there before the one found
-        so far.
+        If it is older than `history.since`, it is just the newest instant that this history does not cover. Cost: for
+        each conflict that still exists before the instant found so far, a check of the changes of its input.
         """
         first, *others = conflicts
         found = self._agreed(first, at)
@@ -156,7 +155,7 @@ class Worlds:
         return found
 
     def first_made(self, table: str, label: datetime) -> datetime | None:
-        """Return when the batch was recorded first, as far as it is known here."""
+        """Return when the batch was first recorded, as far as this history goes back."""
         made = self.history.tables[table].made.get(label)
         return made[0].at if made else None
 
@@ -168,7 +167,7 @@ class Worlds:
         return labels[bisect_left(labels, low) : bisect_left(labels, high)]
 
     def _inputs(self, name: str, label: datetime, at: datetime | None) -> tuple[InputFact, ...]:
-        """Return what a batch's revision of that instant read, but empty intervals; nothing where RETAIN took it."""
+        """Return the non-empty inputs of a batch's revision at an instant; none where RETAIN has dropped any."""
         table = self.history.tables[name]
         by_claim = table.read.get(label, _NOBODY)
         if label in table.made:
@@ -187,7 +186,7 @@ class Worlds:
         return is_dropped(((fact.table, fact.low, fact.high) for fact in inputs), self._snapshot) is not None
 
     def _content(self, fact: InputFact, at: datetime | None) -> str:
-        """Return what lay in an interval at an instant, as `InputFact` has it."""
+        """Return the content of an interval at an instant, in the form of `InputFact`."""
         table = self.history.tables.get(fact.table)
         if at is None or table is None or not table.made:
             return fact.current
@@ -203,20 +202,20 @@ class Worlds:
         return content_text(of_high - by_high, of_low - by_low)
 
     def _is_there(self, conflict: Conflict, at: datetime | None, then: datetime) -> bool:
-        """Whether the conflict of an instant was there at an earlier one too."""
+        """Return whether a conflict at one instant also existed at an earlier one."""
         made = self.history.tables[conflict.table].made.get(conflict.label)
         is_same = not made or _at(made, then) is _at(made, at)
         return is_same and self._content(conflict.read, then) != conflict.read.recorded
 
     def _agreed(self, conflict: Conflict, at: datetime | None) -> datetime:
-        """Return the newest instant before `at` at which the batch was not there yet, or what it read was."""
+        """Return the newest instant before `at` when the batch did not exist, or its input had the recorded content."""
         fact, made = conflict.read, self.history.tables[conflict.table].made.get(conflict.label)
         revision = _at(made, at) if made else None
         oldest = max(self.history.since, revision.at if revision is not None else self.history.since)
         return next((then for then in self._agreements(fact, at) if then >= oldest), oldest - INSTANT)
 
     def _agreements(self, fact: InputFact, at: datetime | None) -> Iterator[datetime]:
-        """Return the instants before `at`, newest first, up to which an interval held what was read of it."""
+        """Yield the instants before `at`, newest first, up to which an interval had the recorded content."""
         table = self.history.tables.get(fact.table)
         if table is None or not table.made:
             return
@@ -234,7 +233,7 @@ class Worlds:
                 yield instant - INSTANT
 
     def _may_stand(self, fact: InputFact) -> list[datetime]:
-        """Return the labels that may have stood for the window read: its own, or those of snapshots taken later."""
+        """Return the labels that may have covered the window read: its own, or those of later snapshots."""
         labels, since_when = self._made[fact.table], self._from[fact.table]
         found = []
         for place in range(bisect_left(labels, fact.low), len(labels)):
@@ -246,7 +245,7 @@ class Worlds:
     def _changes(
         self, of_labels: Iterable[tuple[Made, ...]], until: datetime | None
     ) -> list[tuple[datetime, int, int]]:
-        """Return how the content of some labels changed up to an instant, newest first."""
+        """Return the content changes of some labels up to an instant, newest first."""
         found = []
         for of_label in of_labels:
             weight = (0, 0)
@@ -258,10 +257,10 @@ class Worlds:
 
 
 class _Undone:
-    """What was added to a table after an instant, by label: sums over any range of its changed labels.
+    """The content added to a table after an instant, by label, with sums over any range of its changed labels.
 
-    Cost: going to an older instant, the changes on the way; to a newer one, all since; a sum, the logarithm of the
-    number of labels (a Fenwick tree).
+    Cost: moving to an older instant visits the changes in between, moving to a newer one visits all since; a sum takes
+    the logarithm of the number of labels (a Fenwick tree).
     """
 
     def __init__(self, of_labels: list[tuple[Made, ...]]) -> None:
@@ -278,7 +277,7 @@ class _Undone:
         self._undone = 0
 
     def go_to(self, at: datetime) -> None:
-        """Undo all that was added after an instant, and nothing else."""
+        """Move to an instant: undo exactly the content added after it."""
         if self._undone and self._changes[self._undone - 1][0] <= at:
             self._sums, self._undone = [(0, 0)] * len(self._sums), 0
         while self._undone < len(self._changes) and self._changes[self._undone][0] > at:
@@ -290,7 +289,7 @@ class _Undone:
                 place += place & -place
 
     def between(self, first: int, end: int) -> tuple[int, int]:
-        """Return the sums over the labels from one place up to another."""
+        """Return the sums over the labels from one position up to another."""
         (of_high, of_low), (less_high, less_low) = self._before(end), self._before(first)
         return of_high - less_high, of_low - less_low
 
@@ -304,20 +303,20 @@ class _Undone:
 
 
 def _since_when(table: TableHistory, labels: list[datetime]) -> list[datetime]:
-    """Return from when on the first of any label and those after it stand, at any time."""
+    """Return by label the start of the earliest period that it or any later label ever covered."""
     lows = [min(made.low for made in table.made[label]) for label in reversed(labels)]
     return list(accumulate(lows, min))[::-1]
 
 
 def _at(made: tuple[Made, ...], at: datetime | None) -> Made | None:
-    """Return the revision that held at an instant."""
+    """Return the revision that was current at an instant."""
     if at is None:
         return made[-1]
     return next((each for each in reversed(made) if each.at <= at), None)
 
 
 def _standing(may_stand: Iterable[tuple[Made, ...]], fact: InputFact, at: datetime) -> str:
-    """Return the content of the one batch of a REPLACE table that stood for the window that was read."""
+    """Return the content of the one batch of a REPLACE table that covered the window read."""
     now = False
     for made in may_stand:
         then = _at(made, at)

@@ -1,3 +1,3 @@
-"""Questions to a ledger: what stands now, what stood then, what rests on what."""
+"""Queries of a ledger: its current state, its past states, and the dependencies between batches."""
 
 from __future__ import annotations

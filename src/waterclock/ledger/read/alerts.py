@@ -1,4 +1,4 @@
-"""The alerts that are open, what waits to be sent, and what was said of rows since a look."""
+"""Reads open alerts, messages waiting to be sent, and warnings recorded since a check."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from waterclock.ledger.store.schema import (
     revisions,
 )
 
-LOOKED_BEFORE = timedelta(days=1)  # how far back a first look goes
-_OVERLAP = timedelta(hours=1)  # between the clock of a claim's end and the sequence by which it is known
+LOOKED_BEFORE = timedelta(days=1)  # how far back a first check reads
+_OVERLAP = timedelta(hours=1)  # between the clock time of a claim's end and its sequence
 _ALERTS = sa.select(alerts).order_by(alerts.c.number)
 _UNSENT = sa.select(messages).where(messages.c.sent_at.is_(None)).order_by(messages.c.number)
 _LOOK = sa.select(alerts_look)
@@ -58,7 +58,7 @@ _NEWEST = (
 
 
 def alerts_known(database: Database, *, finished: int = 0) -> tuple[Alert, ...]:
-    """Return the alerts that are not finished, oldest first, behind the newest `finished` of the others."""
+    """Return the alerts that are not finished and the newest `finished` of the others, all oldest first."""
     with database.read() as connection:
         rows = list(map(alert_of_row, connection.execute(_ALERTS.where(sa.not_(alerts.c.is_finished)))))
         if finished:
@@ -74,10 +74,10 @@ def outgoing(database: Database) -> tuple[Outgoing, ...]:
 
 
 def warned_since_look(database: Database, up_to: int, also: Collection[str] = ()) -> WarnedSince:
-    """Return the batches whose rows were warned of, recorded since the last look and up to a sequence.
+    """Return the batches with warnings about their rows, recorded since the last check and up to a sequence.
 
-    Of their tables, and of those of `also`, what was said of the newest batch is told too.
-    Cost: a look at the claims that ended since then, and one at each of these tables.
+    The result also has the warnings of the newest batch of their tables, and of the tables in `also`. Cost: a check of
+    the claims that ended since then, and one of each of these tables.
     """
     with database.read() as connection:
         seen = connection.execute(_LOOK).first()
@@ -91,7 +91,7 @@ def warned_since_look(database: Database, up_to: int, also: Collection[str] = ()
 
 
 def alert_of_row(row: AnyRow) -> Alert:
-    """Read an alert from its row."""
+    """Build an alert from its row."""
     known = row.acknowledged_at
     return Alert(
         number=row.number,
@@ -108,7 +108,7 @@ def alert_of_row(row: AnyRow) -> Alert:
 
 
 def outgoing_of_row(row: AnyRow) -> Outgoing:
-    """Read a message from its row."""
+    """Build a message from its row."""
     return Outgoing(row.number, row.target, row.at, row.body, row.attempts, row.try_at, row.error or "")
 
 

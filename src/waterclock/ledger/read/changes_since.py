@@ -1,4 +1,4 @@
-"""Reads how tables and all they rest on have changed since an instant, for questions as known then."""
+"""Reads how tables and all of their inputs have changed since an instant, for queries as known at that time."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ _NAMES: sa.BindParameter[Any] = sa.bindparam("names", expanding=True)
 _LABELS: sa.BindParameter[Any] = sa.bindparam("labels", expanding=True)
 _MODES = sa.select(tables.c.name, tables.c.mode)
 _COVERAGE = sa.select(coverage.c.table_name, coverage.c.low, coverage.c.high).where(coverage.c.table_name.in_(_NAMES))
-# a claim is closed by the transaction that records its revisions; its rows are few and short, those of revisions not
+# A claim is closed by the transaction that records its revisions. Rows of claims are few and short, those of revisions
+# are not.
 _CHANGED = (
     sa.select(claim_labels.c.table_name, claim_labels.c.label)
     .join(claims, claims.c.number == claim_labels.c.claim)
     .where(IS_DONE, claims.c.closed_at > sa.bindparam("since"), claims.c.table_name.in_(_NAMES))
-)  # not distinct: SQLite would walk all labels, which lie in that order
+)  # not distinct: SQLite would scan all labels, which are in that order
 _REVISIONS = (
     sa.select(
         revisions_table.c.label, revisions_table.c.claim, revisions_table.c.recorded_at, revisions_table.c.end,
@@ -64,7 +65,7 @@ _READ = (
     .where(inputs.c.claim.in_(sa.bindparam("numbers", expanding=True)))
     .order_by(inputs.c.claim, inputs.c.label, inputs.c.position)
 )  # fmt: skip
-# a table that began anew in other windows: its older labels are no batches any more
+# recuts of a table into other windows: its older labels no longer are batches
 _RECUTS = sa.select(events.c.table_name, events.c.at, events.c.data).where(
     events.c.table_name.in_(_NAMES), events.c.label.is_(None), events.c.kind.in_(BEGUN_ANEW),
     events.c.at > sa.bindparam("since"),
@@ -84,11 +85,11 @@ _Read = Mapping[str, Mapping[datetime, Mapping[int, tuple[AnyRow, ...]]]]
 
 
 def history(database: Database, flow: Flow, asked: Bounds, since: datetime) -> History:
-    """Return how tables, and all they rest on, have changed since an instant by the ledger's clock.
+    """Return how tables, and all of their inputs, have changed since an instant by the ledger's clock.
 
-    `asked` says of each table before which instant its labels count. Cost: a look at each claim that was done since; of
-    what counts three queries for each table of which anything was committed since, one for each span that was, and what
-    the batches read that rest on these.
+    `asked` has, by table, the instant before which its labels count. Cost: a check of each claim that was done since.
+    For the counting labels, three queries for each table with commits since, one for each changed span, and the inputs
+    of the batches that rest on these.
     """
     with database.read() as connection:
         modes = {row.name: row.mode for row in connection.execute(_MODES)}
@@ -97,15 +98,15 @@ def history(database: Database, flow: Flow, asked: Bounds, since: datetime) -> H
             made = _made(connection, wanted, since)
             read = _rows_read(connection, flow, wanted, made)
             others = {row.table_name for row in _flat(read)}.intersection(modes) - wanted.keys()
-            if not others:  # else older code read tables that the flow of today does not
+            if not others:  # otherwise older code read tables that today's flow does not read
                 return History(since, _tables(connection, modes, wanted, made, read))
             wanted |= _above(flow, dict.fromkeys(others, FOREVER))
 
 
 def _above(flow: Flow, asked: Bounds) -> dict[str, datetime]:
-    """Return the tables asked and all above them, with the instant before which the labels count that they rest on.
+    """Return the tables in `asked` and all their upstream tables, with the instant before which labels count.
 
-    A batch reads what lies before its end, but for LATEST; a snapshot stands for windows before its own.
+    A batch reads data before its end, except by LATEST; a snapshot covers windows before its own.
     """
     found: dict[str, datetime] = {}
     to_do = list(asked.items())
@@ -136,7 +137,7 @@ def _made(connection: sa.Connection, bounds: Bounds, since: datetime) -> _Made:
 def _retired(
     connection: sa.Connection, recut: AnyRow, bound: datetime, since: datetime
 ) -> Mapping[datetime, tuple[Made, ...]]:
-    """Return the labels that a table had before it began anew: from then on each stands for nothing."""
+    """Return the labels that a table had before it was recut, each with a final revision that covers nothing."""
     values = {"of": recut.table_name, "claim_": recut.data["claim"]}
     labels = sorted(label for label in connection.execute(_RETIRED, values).scalars() if label < bound)
     known = _of_labels(connection, recut.table_name, labels, since)
@@ -160,9 +161,9 @@ def _of_labels(
 
 
 def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> Made:
-    """Return a revision; the current one weighs what the ledger says, for a rebuild may have changed its meaning.
+    """Return a revision. The current one has the ledger's weight, since a rebuild may have changed its meaning.
 
-    It is known since its record, and no earlier than the one `before` it, whatever the clocks said.
+    It counts as known from its record on, but not earlier than the one `before` it, even if clocks disagree.
     """
     if now is not None and now.current_claim == row.claim:
         weighs = (now.hash_high, now.hash_low)
@@ -172,13 +173,13 @@ def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> Made:
 
 
 def _since(of_label: list[Made], since: datetime) -> tuple[Made, ...]:
-    """Leave out what was replaced before `since`."""
+    """Return the revisions without those replaced before `since`."""
     older = sum(made.at <= since for made in of_label)
     return tuple(of_label[max(0, older - 1) :])
 
 
 def _rows_read(connection: sa.Connection, flow: Flow, bounds: Bounds, made: _Made) -> _Read:
-    """Return what the batches read that may have rested on something else: those that changed, and on these."""
+    """Return the inputs of batches that may have rested on other content: changed ones and all that rest on them."""
     seeds: dict[Key, Span] = {
         (row.table_name, row.label): (row.stands_from or row.label, row.end)
         for row in connection.execute(_SUSPECT, {"names": sorted(bounds)})

@@ -1,4 +1,4 @@
-"""What the ledger knows of where the books of windows are closed."""
+"""Reads the closing state of windows (CLOSE WHEN)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_UNDONE = (
     _OF_TABLE.outerjoin(
         batches, sa.and_(batches.c.table_name == closings.c.table_name, batches.c.label == closings.c.label)
     )
-    # nearly all done windows lie in the first span that is covered: they are not even looked at
+    # nearly all done windows are in the first covered span, which this condition skips
     .where(sa.or_(closings.c.label < sa.bindparam("low"), closings.c.label >= sa.bindparam("high")))
     .where(batches.c.current_claim.is_(None))
 )
@@ -64,12 +64,12 @@ def closings_of(
     reads: Mapping[str, Collection[AnyRow]],
     since: Mapping[str, datetime],
 ) -> Found:
-    """Return by table what is known of windows not done, of `doubted` ones, and of the last closed before gaps.
+    """Return by table the closings of windows not done, of `doubted` ones, and of the last ones before gaps.
 
-    Of tables of which another holds the open windows, all from `since` on are given. Where a done window has none,
-    it was closed where its recorded input ends: `reads` are those of doubted ones.
-    Cost: two queries for each table that closes books, one more of each in `since` and for each gap behind a window
-    that was skipped; none of any other.
+    For tables of which another table has the open windows, all closings from `since` on are returned. A done window
+    without a stored closing was closed where its recorded input ends; `reads` are the inputs of doubted windows. Cost:
+    two queries for each table with CLOSE WHEN, one more for each in `since` and for each gap after a skipped window;
+    none for other tables.
     """
     found: defaultdict[str, dict[datetime, Closing]] = defaultdict(dict)
     for name in (name for name in covered if name in flow.tables and flow.tables[name].closes is not None):
@@ -94,9 +94,10 @@ def closings_of(
 def opened_since(
     flow: Flow, covered: Mapping[str, IntervalSet], *again: Mapping[str, Collection[datetime]]
 ) -> dict[str, datetime]:
-    """Return from which tick on all closings are needed, of each table of which another holds the open windows.
+    """Return, for tables whose open windows another table has, the tick from which on all closings are needed.
 
-    A state that is made later than the newest needs those from there on, one that is made `again` those from its own.
+    A state made after the newest one needs the closings from there on. A state made `again` needs those from its own
+    tick on.
     """
     found: dict[str, datetime] = {}
     for name, table in flow.tables.items():
@@ -108,13 +109,13 @@ def opened_since(
 
 
 def ticks_from(database: Database, table: str, low: datetime) -> dict[datetime, datetime]:
-    """Return where the windows of a table from one on were closed at first, by label; open ones are left out."""
+    """Return by label the ticks at which the windows of a table from `low` on first closed, without open windows."""
     with database.read() as connection:
         return {row.label: row.tick for row in connection.execute(_TICKS, {"of": table, "low": low})}
 
 
 def closings_in(database: Database, table: str, labels: Collection[datetime] | None = None) -> dict[datetime, Closing]:
-    """Return by label what is known of the books of a table's windows: of some, or of all that were looked at."""
+    """Return by label the closings of a table's windows: of the given labels, or of all that were ever checked."""
     with database.read() as connection:
         rows = connection.execute(_OF_TABLE, {"of": table}) if labels is None else _of_labels(connection, table, labels)
         return {row.label: _closing(row) for row in rows}
@@ -132,9 +133,9 @@ def _closing(row: AnyRow) -> Closing:
 
 
 def closed_since(database: Database, table: str, at: datetime, high: datetime) -> ClosedSince:
-    """Return what tells of each window of a table before `high` whether it was closed by `at`, or by any tick after it.
+    """Return data that shows for each window before `high` whether it was closed by `at`, or by any later tick.
 
-    Cost: a walk over the table's batches, three short questions, and one for each span before `high` that is not done.
+    Cost: a walk over the table's batches, three short queries, and one for each span before `high` that is not done.
     """
     done = covered_windows(database, table)
     with database.read() as connection:
@@ -144,6 +145,6 @@ def closed_since(database: Database, table: str, at: datetime, high: datetime) -
             return ClosedSince(None, done, frozenset(), {}, skipped)
         later = {row.label: row.tick for row in connection.execute(_OPEN_AT, {"of": table, "at": at, "high": high})}
         closed: set[datetime] = set()
-        for low, end in done.gaps(first, max(first, high)):  # slices may lie before all that was ever looked at
+        for low, end in done.gaps(first, max(first, high)):  # slices may be before the first window ever checked
             closed |= set(connection.execute(_CLOSED_IN, {"of": table, "low": low, "high": end}).scalars())
         return ClosedSince(first, done, frozenset(closed), later, skipped)

@@ -1,4 +1,4 @@
-"""What is known of the lineage of Python transforms, by the code of their tables."""
+"""Reads the recorded lineage of Python transforms, by the code of their tables."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _ALL = sa.select(code_lineage.c.table_name, code_lineage.c.code, code_lineage.c.
 
 
 def code_lineages(database: Database, flow: Flow) -> dict[str, CodeLineage]:
-    """Return by table what the columns are made of that its code of today makes; nothing of older code.
+    """Return by table the column lineage of its current code, ignoring older code.
 
-    Cost: one question, some microseconds a table and code
+    Cost: one query, some microseconds a table and code
     """
     with database.read() as connection:
         rows = connection.execute(_ALL).all()

@@ -1,4 +1,4 @@
-"""By which code a table's batches were made, and when each was declared."""
+"""Reads which code made a table's batches, and when each version was declared."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _MADE = (
 
 
 def codes(database: Database, name: str, most: int = 1000) -> list[CodeVersion]:
-    """Return the newest codes of a table, newest first; last those of which the ledger kept no text, or an older one.
+    """Return the newest codes of a table, newest first. Codes without a stored text, or older ones, come last.
 
-    A code that was declared again counts its batches where it is newest.
+    The batches of a code that was declared again count for its newest declaration.
     Cost: a pass over the table's batches, in the database
     """
     with database.read() as connection:

@@ -1,12 +1,13 @@
-"""What an interval of a table holds, as one short text that differs where the data differs.
+"""Computes the content of a table's interval, as one short text that differs where the data differs.
 
-Each current slice weighs a 64-bit hash of (label, digest), kept as two 32-bit halves; the content of an interval is the
-sum of each half over its slices, so that it is found by one SUM and changes whenever a slice changes. A slice without
-rows weighs nothing: it equals no slice. A slice without a digest weighs by its claim: it equals itself alone, for it is
-immutable, and no other revision. For REPLACE tables the content is that of the one batch standing for the window.
+Each current slice has a weight, a 64-bit hash of (label, digest), stored as two 32-bit halves. The content of an
+interval is the sum of each half over its slices, so one SUM computes it, and it changes whenever a slice changes. A
+slice without rows has no weight, as if there were no slice. A slice without a digest has a weight from its claim: it is
+immutable, so it equals itself but no other revision. For REPLACE tables the content is that of the one batch that
+covers the window.
 
-A state of a MERGE or TEMPORAL table holds all slices from the first on. `tables` keeps the sum of all that are current,
-so that a state is that sum less the few slices that are newer: the newest states cost the same after any history.
+A state of a MERGE or TEMPORAL table has all slices from the first on. `tables` has the sum of all current slices, so a
+state is that sum minus the few newer slices: the newest states have the same cost after any history.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from waterclock.ledger.store.schema import AnyRow, batches, tables
 NOTHING = "0.0"
 Interval = tuple[datetime, datetime]
 
-# Beyond so many intervals of one table it is cheaper to read its slices once than to ask for each.
+# With more intervals of one table than this, reading its slices once is cheaper than a query for each interval.
 FEW = 6
 _CHUNK = 500
-MOST_AT_ONCE = 8  # questions that one statement asks
+MOST_AT_ONCE = 8  # queries combined into one statement
 Sums = tuple[Sequence[int], Sequence[int]]
 
 _IS_CURRENT = batches.c.current_claim.is_not(None)
@@ -47,7 +48,7 @@ _SUMS = (
     .group_by(batches.c.table_name)
 )
 _NAMES: sa.BindParameter[str] = sa.bindparam("names", expanding=True)
-_BESIDE = sa.union_all(  # the sum of all slices, and what is to be taken from it
+_BESIDE = sa.union_all(  # the sum of all slices, and the sums to subtract from it
     sa.select(tables.c.name.label("of"), tables.c.sum_high.label("high"), tables.c.sum_low.label("low")).where(
         tables.c.name.in_(_NAMES)
     ),
@@ -83,7 +84,7 @@ _STANDS = (
 
 
 def weight(label: datetime, digest: str | None, rows: int, claim: int) -> tuple[int, int]:
-    """Return both halves of what a slice adds to the content of every interval that holds it."""
+    """Return both halves of the weight that a slice adds to the content of every interval that contains it."""
     if digest is not None and rows == 0:
         return 0, 0
     what = digest if digest is not None else f"claim {claim}"
@@ -92,14 +93,14 @@ def weight(label: datetime, digest: str | None, rows: int, claim: int) -> tuple[
 
 
 def running_contents(rows: Sequence[AnyRow]) -> Sums:
-    """Return both halves of the content of the first slices of a table, by how many they are, from none to all."""
+    """Return both halves of the running content of a table's first slices, from none of them to all."""
     highs = accumulate((row.hash_high or 0 for row in rows), initial=0)
     lows = accumulate((row.hash_low or 0 for row in rows), initial=0)
     return list(highs), list(lows)
 
 
 def content_between(sums: Sums, first: int, last: int) -> str:
-    """Return the content of the slices from the place `first` up to `last`."""
+    """Return the content of the slices from position `first` up to `last`."""
     highs, lows = sums
     return content_text(highs[last] - highs[first], lows[last] - lows[first])
 
@@ -107,13 +108,13 @@ def content_between(sums: Sums, first: int, last: int) -> str:
 def contents_of(
     connection: sa.Connection, modes: Mapping[str, str], wanted: Iterable[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:
-    """Return the contents of many intervals; a table with many of them is read only once."""
+    """Return the contents of many intervals. A table with many of them is read only once."""
     by_table: defaultdict[str, set[Interval]] = defaultdict(set)
     for table, low, high in wanted:
         by_table[table].add((low, high))
     found: dict[tuple[str, datetime, datetime], str] = {}
     standing: list[tuple[str, datetime, datetime]] = []
-    alike: defaultdict[tuple[bool, Interval], list[str]] = defaultdict(list)  # asked for the same interval
+    alike: defaultdict[tuple[bool, Interval], list[str]] = defaultdict(list)  # tables with the same interval
     for table, intervals in by_table.items():
         is_replaced = modes[table] == Mode.REPLACE
         if len(intervals) > FEW:
@@ -145,7 +146,7 @@ def _few_sums(
 def _few_standing(
     connection: sa.Connection, wanted: Sequence[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:
-    """Return what stands for windows of REPLACE tables, of whatever tables by one statement."""
+    """Return the contents that cover windows of REPLACE tables, for any tables in one statement."""
     texts = dict.fromkeys(wanted, NOTHING)
     asked = [each for each in wanted if each[1] < each[2]]
     for start in range(0, len(asked), MOST_AT_ONCE):
@@ -160,7 +161,7 @@ def _few_standing(
 
 @cache
 def _standing_for(count: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
-    """Return the question after the slice that stands for each of so many windows."""
+    """Build the query for the slices that cover `count` windows."""
 
     def one(at: int) -> sa.Select[*tuple[Any, ...]]:
         first = (
@@ -193,9 +194,9 @@ def _many_sums(connection: sa.Connection, table: str, intervals: set[Interval]) 
 
 
 def _many_states(connection: sa.Connection, table: str, intervals: set[Interval]) -> dict[Interval, str]:
-    """Return the contents of states: the oldest of them, and what came to it with each slice up to the newest."""
+    """Return the contents of states: that of the oldest, plus the weight of each later slice up to the newest."""
     asked = sorted((each for each in intervals if each[0] < each[1]), key=lambda each: each[1])
-    if len({low for low, _ in asked}) != 1:  # other states begin where START was moved
+    if len({low for low, _ in asked}) != 1:  # states start at different instants if START was moved
         return _many_sums(connection, table, intervals)
     (low, oldest), (_, newest) = asked[0], asked[-1]
     before = content_sums(_few_sums(connection, _SUMS_OF_STATES, [table], asked[0])[table, low, oldest])

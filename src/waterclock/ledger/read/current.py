@@ -1,4 +1,4 @@
-"""What readers of a table are bound to: its current slices, its state at a tick, the versions that hold them."""
+"""Reads what readers of a table are bound to: its current slices, its state at a tick, and their versions."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _TAKEN_OF = _TAKEN.where(items.c.item.in_(sa.bindparam("names", expanding=True))
 
 
 def table(database: Database, name: str) -> TableRecord:
-    """Return what the ledger keeps of a table.
+    """Return the ledger's record of a table.
 
     Raises  E412 for a table that no applied flow has declared
     """
@@ -91,14 +91,14 @@ def table(database: Database, name: str) -> TableRecord:
 
 
 def find_table(database: Database, name: str) -> TableRecord | None:
-    """Return what the ledger keeps of a table; None where no applied flow has declared it."""
+    """Return the ledger's record of a table; None where no applied flow has declared it."""
     with database.read() as connection:
         row = connection.execute(_TABLE, {"of": name}).first()
         return None if row is None else _record(row)
 
 
 def unknown_claims(database: Database, numbers: Collection[int]) -> frozenset[int]:
-    """Return those of some numbers that no claim of this ledger has."""
+    """Return the numbers that are not numbers of a claim in this ledger."""
     with database.read() as connection:
         asked, found = sorted(numbers), set[int]()
         for first in range(0, len(asked), _MOST_NUMBERS):
@@ -108,13 +108,13 @@ def unknown_claims(database: Database, numbers: Collection[int]) -> frozenset[in
 
 
 def all_tables(database: Database) -> list[TableRecord]:
-    """Return what the ledger keeps of every table it has seen, by name."""
+    """Return the records of all tables in the ledger, by name."""
     with database.read() as connection:
         return [_record(row) for row in connection.execute(_TABLES)]
 
 
 def covered(database: Database, name: str) -> IntervalSet:
-    """Return the windows of a table that are done, skipped or stood for, merged; none of a table not seen yet."""
+    """Return the windows of a table that are done, skipped or covered by a snapshot, merged; empty if it is unknown."""
     with database.read() as connection:
         return IntervalSet.from_intervals((row.low, row.high) for row in connection.execute(_COVERED, {"of": name}))
 
@@ -126,11 +126,11 @@ def slices(database: Database, name: str, low: datetime, high: datetime) -> list
 
 
 def state(database: Database, name: str, at: datetime) -> Slice | None:
-    """Return the slice that made the table's state as of the boundary `at`, with the version that holds that state.
+    """Return the slice that made the table's state as of the boundary `at`, with the version of that state.
 
-    REPLACE: the slice of the window ending at `at`, or of the snapshot that stands for it. MERGE, APPEND: the newest
-    done label before. The version is the stored one of exactly that state (`NO_VERSION` where there is none); for
-    APPEND, whose states are read by timelabel, the table's newest.
+    REPLACE: the slice of the window ending at `at`, or of the snapshot that covers it. MERGE, APPEND: the newest done
+    label before. The version is the stored one of exactly that state (`NO_VERSION` where there is none); for APPEND,
+    whose states are read by timelabel, the table's newest.
     """
     with database.read() as connection:
         found = connection.execute(_TABLE, {"of": name}).first()
@@ -147,7 +147,7 @@ def newest(database: Database, name: str) -> Slice | None:
 def last_recorded(database: Database, name: str) -> Slice | None:
     """Return the current slice that was made last, whatever its label; None before the first batch is done.
 
-    Cost: a look at each label of the table, in the database.
+    Cost: a check of each label of the table, in the database.
     """
     with database.read() as connection:
         row = connection.execute(_LAST_RECORDED, {"of": name}).first()
@@ -155,20 +155,20 @@ def last_recorded(database: Database, name: str) -> Slice | None:
 
 
 def inputs(database: Database, name: str, label: datetime) -> tuple[Input, ...]:
-    """Return what the current revision of a batch read, in the order of its reads; nothing where it was never done."""
+    """Return the inputs of a batch's current revision, in the order of its reads; empty where it was never done."""
     with database.read() as connection:
         number = connection.execute(_CLAIM, {"of": name, "at": label}).scalar()
         return () if number is None else read_inputs(connection, number).get(label, ())
 
 
 def version_at(database: Database, name: str, label: datetime) -> int | None:
-    """Return the version that holds the state of a REPLACE or MERGE table at `label`; None where none is stored."""
+    """Return the stored version of a REPLACE or MERGE table's state at `label`; None where none is stored."""
     with database.read() as connection:
         return connection.execute(_VERSION, {"of": name, "at": label}).scalar()
 
 
 def versions_of(database: Database, name: str) -> dict[datetime, int]:
-    """Return the version map of a REPLACE or MERGE table: which version holds the state at which label."""
+    """Return the version map of a REPLACE or MERGE table: the stored version of the state at each label."""
     with database.read() as connection:
         return {row.label: row.version for row in connection.execute(_VERSIONS, {"of": name})}
 
@@ -180,9 +180,9 @@ def committed(database: Database, name: str) -> list[Committed]:
 
 
 def changed_slices(database: Database, name: str, after: int) -> list[Committed]:
-    """Return the slices that commits after a version brought to a table, and those that they took the place of.
+    """Return the slices that commits after a version added to a table, and the slices that they replaced.
 
-    Cost: a look at each revision of the table
+    Cost: a check of each revision of the table
     """
     with database.read() as connection:
         rows = [Committed(*row) for row in connection.execute(_COMMITTED_SINCE, {"of": name, "after": after})]
@@ -191,7 +191,7 @@ def changed_slices(database: Database, name: str, after: int) -> list[Committed]
 
 
 def content(database: Database, name: str, low: datetime, high: datetime) -> str:
-    """Return what an interval of a table holds, as `facts.InputFact` compares it.
+    """Return the content of a table's interval, as `facts.InputFact` compares it.
 
     Raises  E412 for a table that no applied flow has declared
     """
@@ -201,7 +201,7 @@ def content(database: Database, name: str, low: datetime, high: datetime) -> str
 def contents(
     database: Database, wanted: Collection[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:
-    """Return what intervals of tables hold, all at one moment.
+    """Return the contents of tables' intervals, all at one moment.
 
     Raises  E412 for a table that no applied flow has declared
     """
@@ -211,9 +211,9 @@ def contents(
 
 
 def pins(database: Database, wanted: Collection[tuple[str, datetime, datetime]]) -> list[Pin]:
-    """Bind references `(table, low, high)` to versions and contents of one moment, in the order asked for.
+    """Bind references `(table, low, high)` to versions and contents of one moment, in the given order.
 
-    Cost: a slice of an APPEND table is read once where many references mean it, once for each where few do.
+    Cost: a slice of an APPEND table is read once where many references include it, otherwise once for each of them.
 
     Raises  E412 for a table that no applied flow has declared
     """
@@ -229,7 +229,7 @@ def pins(database: Database, wanted: Collection[tuple[str, datetime, datetime]])
 
 
 def taken_items(database: Database, name: str, names: Iterable[str] | None = None) -> set[str]:
-    """Return which items of its source a table has taken: of those named, or all."""
+    """Return the source items that a table has taken: those among `names`, or all."""
     with database.read() as connection:
         if names is None:
             return set(connection.execute(_TAKEN, {"of": name}).scalars())
@@ -244,7 +244,7 @@ def taken_items(database: Database, name: str, names: Iterable[str] | None = Non
 def owned_items(
     database: Database, name: str, labels: Iterable[datetime], span: tuple[str, str]
 ) -> tuple[Mapping[datetime, tuple[Mapping[str, Any], ...]], tuple[datetime, Mapping[str, Any]] | None]:
-    """Return the items that labels of a table own, and the last of all whose name lies in a span, with its label."""
+    """Return the items owned by labels of a table, and the last item whose name is in a span, with its label."""
     found: dict[datetime, list[Mapping[str, Any]]] = defaultdict(list)
     with database.read() as connection:
         for row in connection.execute(_OWNED, {"of": name, "labels": list(labels)}):
@@ -273,7 +273,7 @@ def _rows(connection: sa.Connection, names: Iterable[str]) -> dict[str, AnyRow]:
 def _pin(
     row: AnyRow, wanted: tuple[str, datetime, datetime], content: str | None, made: Slice | None, held: Held | None
 ) -> Pin:
-    """Bind one reference: to the slices `held` by an APPEND table, to the state of another, whose content is known."""
+    """Bind one reference: to the slices in `held` for an APPEND table, otherwise to a state with known content."""
     name, low, high = wanted
     if held is not None:
         return Pin(name, low, high, row.location, int(row.head_version), held.content, held.slices, row.changes)
@@ -283,7 +283,7 @@ def _pin(
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What an interval of an APPEND table holds: its current slices by label, and their content."""
+    """The current slices of an APPEND table's interval, by label, and their content."""
 
     slices: tuple[Slice, ...]
     content: str
@@ -292,7 +292,7 @@ class Held:
 def slices_of(
     connection: sa.Connection, wanted: Iterable[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], Held]:
-    """Return what intervals of APPEND tables hold; a table with many of them is read once, from first to last."""
+    """Return the slices and contents of APPEND tables' intervals. A table with many of them is read once in full."""
     by_table: defaultdict[str, set[tuple[datetime, datetime]]] = defaultdict(set)
     for name, low, high in wanted:
         by_table[name].add((low, high))
@@ -314,7 +314,7 @@ def slices_of(
 def _between(
     connection: sa.Connection, hulls: Sequence[tuple[str, Collection[tuple[datetime, datetime]]]]
 ) -> list[list[AnyRow]]:
-    """Return the current slices within each hull of intervals, by label, all by one statement."""
+    """Return the current slices within each hull of intervals, by label, in one statement."""
     values: dict[str, Any] = {}
     for at, (name, hull) in enumerate(hulls):
         ends = {f"low_{at}": min(low for low, _ in hull), f"high_{at}": max(high for _, high in hull)}

@@ -1,4 +1,4 @@
-"""How long the batches of some tables took, by label."""
+"""Reads how long the batches of some tables took, by label."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BY_LABEL = (
 
 
 def durations(database: Database, names: Collection[str], low: datetime, high: datetime) -> dict[datetime, timedelta]:
-    """Return how long all claims that made something of a label in `[low, high)` took together, restatements too.
+    """Return the total time of all claims that made a label in `[low, high)`, including restatements.
 
     A claim of several labels counts in equal parts. Cost: some 3 µs a label and claim, in the database
     """

@@ -1,7 +1,7 @@
-"""What became of each attempt at a batch and of each run, in the order of the ledger's events.
+"""Reads the outcomes of attempts and runs, in the order of the ledger's events.
 
-Nothing is kept for it: the events, claims, inputs and revisions tell it at any later time. Events are numbered in the
-turn among writers, so behind one that was seen none comes later that is smaller.
+No extra records are kept: the events, claims, inputs and revisions contain the data at any later time. Events are
+numbered in the order of their write transactions, so no event with a smaller number appears after one that was read.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _INPUTS = (
     .where(inputs.c.claim.in_(sa.bindparam("numbers", expanding=True)))
     .order_by(inputs.c.claim, inputs.c.label, inputs.c.position)
 )
-# the labels of claims, each with whether a revision came of it
+# the labels of claims, each with its revision if the claim made one
 _LABELS = (
     sa.select(claim_labels.c.claim, claim_labels.c.label, revisions.c.claim.label("made"))
     .outerjoin(
@@ -69,9 +69,9 @@ _Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
 
 
 def happened_after(database: Database, after: int, most: int) -> Happened:
-    """Return what happened behind an event, of at most so many events.
+    """Return what happened after an event, from at most `most` events.
 
-    A label that a claim did not make, though it committed others, is told with the last label that it made.
+    A label that a claim did not make, although it committed others, follows the last label that it made.
     """
     with database.read() as connection:
         rows = connection.execute(_AFTER, {"after": after, "most": most}).all()
@@ -83,7 +83,7 @@ def happened_after(database: Database, after: int, most: int) -> Happened:
 
 
 def openlineage_state(database: Database) -> OpenLineageState:
-    """Return how far what happened was sent, and how much was not. Cost: a look at the events since."""
+    """Return how far happenings were sent, and how many were not. Cost: a check of the events since."""
     with database.read() as connection:
         row = connection.execute(_SENT).first()
         waiting = connection.execute(_COUNT, {"after": 0 if row is None else row.event}).scalar_one()
@@ -134,7 +134,7 @@ def _inputs_of(connection: sa.Connection, numbers: Sequence[int]) -> _Inputs:
 
 
 def _left_of(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, tuple[datetime, list[datetime]]]:
-    """Return by claim the last label that it made, and those that it did not make."""
+    """Return by claim the last label that it made, and the labels that it did not make."""
     last: dict[int, datetime] = {}
     left: dict[int, list[datetime]] = {}
     for row in connection.execute(_LABELS, {"numbers": numbers}) if numbers else ():

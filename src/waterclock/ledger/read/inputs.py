@@ -1,4 +1,4 @@
-"""The inputs that batches were made of, and the batches that read an interval."""
+"""Reads the inputs of batches, and the batches that read an interval."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read_inputs(connection: sa.Connection, number: int) -> Mapping[datetime, tup
 def beginning_within(
     database: Database, table: str, after: datetime, until: datetime
 ) -> dict[tuple[str, datetime], tuple[Input, ...]]:
-    """Return the done batches that read `table` from an instant in `(after, until]` on, each with all that it read."""
+    """Return the done batches whose read of `table` starts in `(after, until]`, each with all of its inputs."""
     found: dict[tuple[str, datetime], list[Input]] = {}
     with database.read() as connection:
         for row in connection.execute(_OF_BEGINNING, {"of": table, "after": after, "until": until}):
@@ -60,28 +60,28 @@ def beginning_within(
 
 
 def input_of(row: AnyRow) -> Input:
-    """Return the input that a row of `inputs` holds, but for the changes of its pin."""
+    """Build the input from a row of `inputs`, without the changes of its pin."""
     return Input(row.table_name, row.read, row.kind, row.low, row.high, row.location, row.version, row.content)
 
 
 def with_readers(query: sa.Select[Any], *, distinct: bool = False) -> sa.CompoundSelect[Any]:
-    """Let a query of `inputs` find those that read any of an interval (`overlapping`), whatever was read since.
+    """Extend a query of `inputs` to find all reads of an interval (`overlapping`) without walking newer reads.
 
-    Reads are in the order of their ends. A short one that overlaps ends soon after the interval, so that the newer ones
-    are not walked; the few that are long lie apart.
+    Reads are ordered by their ends. A short read that overlaps ends soon after the interval, so newer ones are not
+    walked. The few long reads are stored separately.
     """
     short = query.where(*_OVERLAPS, inputs.c.high <= sa.bindparam("reach"), IS_SHORT)
     return (sa.union if distinct else sa.union_all)(short, query.where(*_OVERLAPS, IS_LONG))
 
 
 def any_readers() -> sa.ColumnElement[bool]:
-    """Tell in a statement whether any batch, current or not, ever read of an interval (`overlapping`)."""
+    """Build the condition that any batch, current or not, ever read an interval (`overlapping`)."""
     short = sa.exists().where(*_OVERLAPS, inputs.c.high <= sa.bindparam("reach"), IS_SHORT)
     return sa.or_(short, sa.exists().where(*_OVERLAPS, IS_LONG))
 
 
 def overlapping(tables: Sequence[str], low: datetime, high: datetime) -> dict[str, Any]:
-    """Return the values of a statement made by `with_readers`, for an interval of some tables."""
+    """Return the values of a statement built by `with_readers`, for an interval of some tables."""
     longest = timedelta(microseconds=LONG)
     reach = high + longest if high < FOREVER - longest else FOREVER
     return {"names": tables, "low": low, "high": high, "reach": reach}

@@ -1,4 +1,4 @@
-"""What runs saw at the sources of tables: replication slots by their names, and windows that wait for their source."""
+"""Reads what runs found at the sources of tables: named replication slots, and windows that wait for their source."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.schema import AnyRow, events
 
 KEPT = "kept at a source"
-"""The kind of event that tells what a source keeps for a table from now on."""
+"""The kind of event that records what a source retains for a table from now on."""
 LET_GO = "let go at a source"
-"""The kind of event that tells that a source keeps nothing any more under a name."""
+"""The kind of event that records that a source no longer retains anything under a name."""
 SEEN = "seen at a source"
-"""The kind of event that tells how what a source keeps for a table stood when a run looked."""
+"""The kind of event that records the state of a source's retained log when a run checked it."""
 
 WAITS = "waits for its source"
-"""The kind of event that holds the oldest due window of a table that its source has not come to, or none of it."""
+"""The kind of event with the oldest due window that a table's source has not reached, or with none."""
 
 _TOLD = sa.select(events.c.kind, events.c.table_name, events.c.data).where(events.c.kind.in_([KEPT, LET_GO]))
 _OF = _TOLD.where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None)).order_by(events.c.id)
@@ -37,34 +37,34 @@ _SEEN = sa.select(events.c.table_name, events.c.at, events.c.data).where(events.
 
 @dataclass(frozen=True, slots=True)
 class SeenAtSource:
-    """What a run saw of a table's source when it looked last, as it was noted."""
+    """The last finding of a run at a table's source, as it was recorded."""
 
     at: datetime
     data: Mapping[str, Any]
 
 
 def kept_at_sources(database: Database, name: str | None = None) -> Mapping[str, Mapping[str, Any]]:
-    """Return what is kept for a table, or for all, by name: its `table`, and what was said of it.
+    """Return what sources retain for a table, or for all, by name: its `table`, and the recorded data.
 
-    Cost: the events of the table that are of no batch; without a table, all events
+    Cost: the events of the table that belong to no batch; without a table, all events
     """
     with database.read() as connection:
         return _kept(connection.execute(_ALL if name is None else _OF, {} if name is None else {"of": name}))
 
 
 def kept_for(database: Database, names: Collection[str]) -> Mapping[str, Mapping[str, Any]]:
-    """Return what `kept_at_sources` does, of some tables. Cost: one question, of their events that are of no batch."""
+    """Return the same as `kept_at_sources` for some tables. Cost: one query of their events that belong to no batch."""
     with database.read() as connection:
         return _kept(connection.execute(_OF_SOME, {"names": sorted(names)}))
 
 
 def seen_at_sources(database: Database, names: Collection[str]) -> Mapping[str, SeenAtSource]:
-    """Return by table what a run saw last of what its source keeps for it. Cost: as of `kept_for`."""
+    """Return by table the last recorded state of what its source retains for it. Cost: as of `kept_for`."""
     return _newest_seen(database, names, SEEN)
 
 
 def waits_for_sources(database: Database, names: Collection[str]) -> Mapping[str, SeenAtSource]:
-    """Return by table the newest note of which window waits for its source: its `label`, or no data where none does.
+    """Return by table the last recorded window that waits for its source: its `label`, or no data if none waits.
 
     Cost: as of `kept_for`.
     """

@@ -1,4 +1,4 @@
-"""What tables read of other projects, as they recorded it; and what a project says of its tables to those that read."""
+"""Reads recorded inputs from other projects' tables, and the declarations that other projects read from this one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TABLES = sa.select(
 
 @dataclass(frozen=True, slots=True)
 class ReadElsewhere:
-    """What the current revision of a label, made by `claim`, read in `[low, high)` of another project's table."""
+    """The input that a label's current revision, made by `claim`, read in `[low, high)` of another project's table."""
 
     label: datetime
     claim: int
@@ -46,7 +46,7 @@ class ReadElsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A table as a ledger keeps it: what it is, and its newest statement. `is_declared`: it is in the flow still."""
+    """A table in a ledger: its properties and its newest statement. `is_declared`: the flow still declares it."""
 
     name: str
     kind: str
@@ -60,21 +60,21 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """What a ledger keeps of its project: its name, and its tables by theirs."""
+    """The tables in a ledger by name, and the name of its project."""
 
     project: str | None
     tables: dict[str, Declared]
 
 
 def read_elsewhere(database: Database, table: str, upstream: str) -> list[ReadElsewhere]:
-    """Return what the done labels of a table read of one of another project. Cost: some microseconds a label."""
+    """Return the inputs of a table's done labels from another project's table. Cost: some microseconds a label."""
     with database.read() as connection:
         rows = connection.execute(_READ, {"of": table, "read": upstream})
         return [ReadElsewhere(*row) for row in rows]
 
 
 def declared(database: Database) -> Declarations:
-    """Return what a project has declared last, tables among it that it declares no more."""
+    """Return the last declarations of a project, including those of tables that it no longer declares."""
     with database.read() as connection:
         said = {row.table_name: str(row.data.get("statement", "")) for row in connection.execute(_STATEMENTS)}
         found = (Declared(*row, said.get(row.name, "")) for row in connection.execute(_TABLES))

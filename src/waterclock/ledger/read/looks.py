@@ -1,4 +1,4 @@
-"""What batches noted of their sources, the newest claims first: how far each looked."""
+"""Reads the notes of batches on their sources, newest claims first: how far each read."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _NOTED = (
 def noted(
     database: Database, name: str, low: datetime, high: datetime, *, most: int, past: int = 0
 ) -> list[tuple[datetime, Mapping[str, Any]]]:
-    """Return what a table's revisions of labels in `[low, high)`, current or not, noted of their source.
+    """Return the source notes of a table's revisions of labels in `[low, high)`, current or not.
 
-    Cost: the revisions of the interval are put in order by their claims, of `most` of them the notes are read
+    Cost: the revisions of the interval are sorted by their claims, and the notes of `most` of them are read
     """
     values = {"of": name, "low": low, "high": high, "most": most, "past": past}
     with database.read() as connection:

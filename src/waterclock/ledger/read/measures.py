@@ -1,4 +1,4 @@
-"""What was measured of batches: of those before one, for rules that compare it with them, and of the newest."""
+"""Reads the measures of batches: of earlier ones for rules that compare with them, and of the newest."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _BEFORE = _NEWEST.where(
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What a batch that readers see holds, and what was measured of it, by name."""
+    """The number of rows of a batch that readers see, and its measures by name."""
 
     rows: int
     measured: Mapping[str, Measured]
@@ -54,9 +54,9 @@ class Before:
 def measured_before(
     database: Database, table: str, before: datetime, *, low: datetime, most: int
 ) -> dict[datetime, Before]:
-    """Return the newest labels in `[low, before)` that readers see, newest first, with what was measured of each.
+    """Return the newest labels in `[low, before)` that readers see, newest first, with the measures of each.
 
-    Labels of which the rows were lost and given up are left out.
+    Labels whose rows were lost and given up are left out.
     Cost: one statement, of at most `most` rows
     """
     with database.read() as connection:
@@ -65,7 +65,7 @@ def measured_before(
 
 
 def newest_counted(database: Database, table: str, most: int) -> tuple[Counted, ...]:
-    """Return the newest `most` labels of a table that readers see, oldest first, with what was counted of each.
+    """Return the newest `most` labels of a table that readers see, oldest first, with the measures of each.
 
     Cost: one statement, of at most `most` rows
     """
@@ -75,6 +75,6 @@ def newest_counted(database: Database, table: str, most: int) -> tuple[Counted, 
 
 
 def _all(row: AnyRow) -> Mapping[str, Any]:
-    """Return what is kept with a revision, and what a job of its own measured of it."""
+    """Return the measures of a revision together with those of its offline measurement."""
     measures: Mapping[str, Any] = row.measures
     return {**measures, OFFLINE: row.found} if row.found else measures

@@ -1,4 +1,4 @@
-"""What people noted of rules."""
+"""Reads users' notes on rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from waterclock.batches.audit_trail import RULE_NOTED, RuleNote
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.schema import events
 
-_NOTED = (  # events of a table and of no label lie together in the index
+_NOTED = (  # the index has events of a table without a label together
     sa.select(events.c.table_name, events.c.who, events.c.at, events.c.data)
     .where(
         events.c.table_name.in_(sa.bindparam("names", expanding=True)),
@@ -22,7 +22,7 @@ _NOTED = (  # events of a table and of no label lie together in the index
 
 
 def rule_notes(database: Database, names: Collection[str]) -> dict[tuple[str, str], RuleNote]:
-    """Return by table and rule what was noted last, where it was not taken back since."""
+    """Return by table and rule the last note, unless it was removed since."""
     with database.read() as connection:
         rows = connection.execute(_NOTED, {"names": sorted(names)})
         found = [RuleNote(row.table_name, row.data["rule"], row.data["text"], row.who, row.at) for row in rows]

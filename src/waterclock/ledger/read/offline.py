@@ -1,4 +1,4 @@
-"""What jobs of their own measured of tables: the newest looks, labels, and spans of labels."""
+"""Reads offline measurements of tables: the newest runs of them, labels, and spans of labels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SPANS = (
 
 
 def looks(database: Database) -> dict[str, Look]:
-    """Return the newest look at each table that was ever measured offline. Cost: one statement."""
+    """Return the newest measurement of each table that was ever measured offline. Cost: one statement."""
     with database.read() as connection:
         return {
             row.table_name: Look(row.code, row.looked_at, row.at, row.labels, row.seconds, row.error, row.taken_until)
@@ -55,7 +55,7 @@ def states(database: Database, table: str, low: datetime, high: datetime) -> dic
 
 
 def newest_spans(database: Database, table: str, most: int) -> tuple[SpanFound, ...]:
-    """Return what the newest `most` spans of a table came to, newest first."""
+    """Return the results of the newest `most` spans of a table, newest first."""
     with database.read() as connection:
         rows = connection.execute(_SPANS, {"of": table, "most": most})
         return tuple(SpanFound(row.low, row.high, row.labels, measured_in({OFFLINE: row.found})) for row in rows)

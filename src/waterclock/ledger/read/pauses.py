@@ -1,4 +1,4 @@
-"""When a table was paused and resumed."""
+"""Reads when a table was paused and resumed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAUSES = (
 def pauses(database: Database, table: str) -> tuple[PauseEvent, ...]:
     """Return when a table was paused and resumed, by itself or with all, oldest first.
 
-    Cost: a look at the events that are about no label: those of the table, and of runs.
+    Cost: a check of the events without a label: those of the table, and of runs.
     """
     with database.read() as connection:
         return tuple(

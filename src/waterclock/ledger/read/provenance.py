@@ -1,4 +1,4 @@
-"""From one batch to all that it was made from, and to all that was made from it: no bookkeeping beside inputs."""
+"""Traces a batch to all of its inputs and to all batches made from it, using recorded inputs only."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ _REVISIONS = (
     )
     .order_by(revisions.c.recorded_sequence.desc())
 )
-_CHUNK = 200  # tables that are asked of at once
+_CHUNK = 200  # tables in one query
 _Batch = tuple[str, datetime]
 
 
@@ -100,7 +100,7 @@ def upstream(
 ) -> list[Link]:
     """Return every slice that went into a batch, directly or through others, nearest first, as it was when read.
 
-    `claim` names a revision, the current one unless given. `depth` 1 gives direct inputs alone.
+    `claim` selects a revision; the default is the current one. `depth` 1 returns only direct inputs.
     Raises  E412 for a batch without that revision
     """
     with database.read() as connection:
@@ -137,7 +137,7 @@ def downstream(database: Database, table: str, label: datetime, *, depth: int | 
 
 
 def _new(found: dict[tuple[str, datetime, int], Link], rows: Iterable[tuple[AnyRow, bool]], away: int) -> list[Link]:
-    """Note the batches that were not found before, and those now found to rest on what was replaced."""
+    """Add the batches that were not found before, and those now found to rest on replaced rows. Return both."""
     new: dict[tuple[str, datetime, int], Link] = {}
     for row, is_replaced in rows:
         key = (row.table_name, row.label, row.claim)
@@ -163,8 +163,8 @@ def _read_by(connection: sa.Connection, label: datetime, claim: int) -> Iterator
 def _readers_of(connection: sa.Connection, edge: Mapping[_Batch, bool]) -> Iterator[tuple[AnyRow, bool]]:
     """Yield the readers of batches, each with whether it rests on rows that others have replaced since.
 
-    `edge`: whether a batch rests on such rows itself. Cost: two statements for tables of the same labels, and one for
-    each span of time that they stand for, however many tables.
+    `edge` has, by batch, whether it rests on such rows itself. Cost: two statements for tables with the same labels,
+    and one for each period that they cover, independent of the number of tables.
     """
     spans: dict[_Batch, AnyRow] = {}
     made: defaultdict[_Batch, list[AnyRow]] = defaultdict(list)
@@ -189,7 +189,7 @@ def _readers_of(connection: sa.Connection, edge: Mapping[_Batch, bool]) -> Itera
 
 
 def _together(edge: Iterable[_Batch]) -> Iterator[dict[str, list[Any]]]:
-    """Yield what is asked of at once: tables of the same labels."""
+    """Yield the parameters of combined queries: tables with the same labels."""
     labels: defaultdict[str, set[datetime]] = defaultdict(set)
     for name, label in edge:
         labels[name].add(label)

@@ -1,4 +1,4 @@
-"""Which batches are held back by a rule, and of which rows were set aside."""
+"""Reads which batches are held by a rule, and which have quarantined rows."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ _SLICES_ASIDE = (
 
 
 def held(database: Database, table: str) -> dict[datetime, int]:
-    """Return the held labels of a table, oldest first, each with the claim that sealed what is held."""
+    """Return the held labels of a table, oldest first, each with the claim that sealed its slice."""
     with database.read() as connection:
         rows = connection.execute(_HELD, {"of": table}).all()
         return {row.label: row.claim for row in sorted(rows, key=lambda row: row.label)}
 
 
 def held_at(database: Database, table: str, label: datetime) -> int | None:
-    """Return the claim that sealed what is held of a label; None where nothing is held of it."""
+    """Return the claim that sealed the held slice of a label; None where the label is not held."""
     with database.read() as connection:
         row = connection.execute(_HELD_AT, {"of": table, "at": label}).first()
         return None if row is None else int(row.claim)
 
 
 def set_aside(database: Database, table: str) -> dict[datetime, tuple[int, str]]:
-    """Return the labels of which rows are set aside, oldest first: how many, and the code that did it."""
+    """Return the labels with quarantined rows, oldest first: the number of these rows, and the code that made them."""
     with database.read() as connection:
         rows = connection.execute(_ASIDE, {"of": table}).all()
         return {row.label: (row.aside, row.code) for row in sorted(rows, key=lambda row: row.label)}
 
 
 def slices_aside(database: Database, table: str) -> list[Slice]:
-    """Return the current slices of which rows are set aside, by label. Cost: nothing for the others."""
+    """Return the current slices with quarantined rows, by label. Cost: nothing for other slices."""
     with database.read() as connection:
         return [slice_of(row) for row in connection.execute(_SLICES_ASIDE, {"of": table})]

@@ -1,4 +1,4 @@
-"""Which done batches rest, directly or through others, on batches that are to be made again."""
+"""Finds the done batches that rest, directly or through others, on batches that are to be made again."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def resting_on(
 ) -> Mapping[str, set[datetime]]:
     """Return the seeds and every done batch that rests on one, by table.
 
-    `within`: of these tables alone, and of each before an instant.
-    Goes from table to table by merged spans, not from batch to batch. Tables that read each other in a circle (through
-    PREVIOUS) are taken whole from the oldest span on: an upper bound, found in one step instead of one a window.
-    Raises  E525 as soon as more than `most` rest on the seeds, `besides` that many that are known to
+    `within` limits the result to its tables, and to labels before an instant of each. The search goes from table to
+    table by merged spans, not from batch to batch. Tables that read each other in a cycle (through PREVIOUS) are
+    included in full from the oldest span on: an upper bound, found in one step instead of one per window.
+    Raises  E525 as soon as more than `most` batches rest on the seeds, beyond the `besides` already known
     """
     circles = circles_of({name: {read.table for read in table.reads} for name, table in flow.tables.items()})
     readers = _Readers(connection, flow)
@@ -75,7 +75,7 @@ def resting_on(
 
 
 class _Readers:
-    """Who read which span of a table, asked ahead for all tables below it: a ripple mostly keeps to its span."""
+    """The readers of a table's spans, prefetched for all downstream tables: a ripple mostly stays in its span."""
 
     def __init__(self, connection: sa.Connection, flow: Flow) -> None:
         self.connection = connection
@@ -83,7 +83,7 @@ class _Readers:
         self._known: defaultdict[str, list[tuple[Span, list[AnyRow]]]] = defaultdict(list)
 
     def of(self, name: str, low: datetime, high: datetime) -> Iterable[AnyRow]:
-        """Return the current reads of a table that meet a span, and some beside it."""
+        """Return the current reads of a table that overlap a span, and some others."""
         for span, rows in self._known[name]:
             if span[0] <= low and high <= span[1]:
                 return rows
@@ -92,7 +92,7 @@ class _Readers:
 
     def _ask(self, name: str, low: datetime, high: datetime) -> None:
         met = [span for span, _ in self._known[name] if span[0] < high and low < span[1]]
-        if met:  # it grows from table to table: twice as far each time, not a step for each
+        if met:  # the span grows from table to table: double it each time, to avoid a query for each
             low, high = min(low, *(span[0] for span in met)), max(high, *(span[1] for span in met))
             wider = high - low
             low, high = low - min(wider, low - BEGINNING), high + min(wider, FOREVER - high)
@@ -123,7 +123,7 @@ def _resting(
     merged = IntervalSet.from_intervals(spans)
     asked = list(merged)
     oldest, newest = asked[0][0], asked[-1][1]
-    if len(asked) > _FEW:  # each query walks the long readers of all that is newer than its interval
+    if len(asked) > _FEW:  # each query walks the long readers of all data newer than its interval
         asked = [(oldest, newest)]
     for low, high in asked:
         for row in readers.of(name, low, high):

@@ -1,4 +1,4 @@
-"""Which runs there were, and what each of them made."""
+"""Reads runs, and the claims of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, events,
 
 _NEWEST = sa.select(runs).order_by(runs.c.started_at.desc(), runs.c.run).limit(sa.bindparam("most"))
 _RUN = sa.select(runs).where(runs.c.run == sa.bindparam("which"))
-_BEGAN_AND_ENDED = (  # all events of no batch lie together in the index
+_BEGAN_AND_ENDED = (  # the index has events without a batch together
     sa.select(events.c.id, events.c.kind)
     .where(
         events.c.table_name.is_(None),
@@ -71,7 +71,7 @@ _FIRST = (
     .group_by(claim_labels.c.claim, claim_labels.c.table_name)
     .subquery()
 )
-_TIMINGS = sa.select(revisions.c.claim, revisions.c.timings).join(  # each label of a claim has those of all
+_TIMINGS = sa.select(revisions.c.claim, revisions.c.timings).join(  # each label of a claim has the timings of all
     _FIRST,
     sa.and_(
         revisions.c.table_name == _FIRST.c.table_name,
@@ -108,7 +108,7 @@ def find_run(database: Database, name: str) -> Run | None:
 
 
 def spark_page(database: Database, name: str) -> str | None:
-    """Return where Spark's own page of a run is, None where it has none. Cost: grows with the number of runs."""
+    """Return the address of a run's Spark UI, None where it has none. Cost: grows with the number of runs."""
     with database.read() as connection:
         row = connection.execute(_PAGE, {"which": name}).first()
         return None if row is None else str(row.data["address"])
@@ -117,8 +117,8 @@ def spark_page(database: Database, name: str) -> str | None:
 def claims_of_run(database: Database, run: Run, most: int) -> list[RunClaim]:
     """Return the newest claims of a run, oldest first.
 
-    Cost: claims have no index by run. Their numbers rise as events do, so those between its first event and its last
-    are read, until `most` of its own are found; the first is looked for among the events of all runs.
+    Cost: claims have no index by run. Their numbers rise as events do, so those between its first and last event are
+    read until `most` claims of the run are found. The first event is searched among the events of all runs.
     """
     with database.read() as connection:
         bounds = [_first_claim(connection, row.id) for row in connection.execute(_BEGAN_AND_ENDED, {"which": run.run})]
@@ -152,7 +152,7 @@ def claims_of_run(database: Database, run: Run, most: int) -> list[RunClaim]:
 
 
 def _first_claim(connection: sa.Connection, since: int) -> int:
-    """Return the number of the first claim after an event, beyond all where there is none."""
+    """Return the number of the first claim after an event, or one beyond all claims where there is none."""
     number = connection.execute(_FIRST_CLAIM, {"since": since}).scalar()
     return _NO_END if number is None else int(number)
 

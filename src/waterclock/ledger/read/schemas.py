@@ -1,4 +1,4 @@
-"""Versions of the columns of a table and of what it collects."""
+"""Reads the schema versions of a table and of its source."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def schemas_of(database: Database, table: str) -> tuple[SchemaVersion, ...]:
 
 
 def schemas_within(connection: sa.Connection, table: str) -> tuple[SchemaVersion, ...]:
-    """Do what `schemas_of` does, within a transaction."""
+    """Return the same as `schemas_of`, within a transaction."""
     return tuple(_version(row) for row in connection.execute(_OF_TABLE, {"of": table}))
 
 
 def newest_schemas(database: Database, table: str, most: int) -> tuple[SchemaVersion, ...]:
-    """Return the newest `most` versions of a table's columns, and as many of its source's, the newest of each first."""
+    """Return the newest `most` versions of a table's columns and of its source's, the newest of each first."""
     with database.read() as connection:
         rows = connection.execute(_NEWEST_OF_TABLE, {"of": table, "most": most})
         return tuple(_version(row) for row in rows)

@@ -1,4 +1,4 @@
-"""Compares declarations with tables that have batches: what only `rebuild` or `reset` may change of these."""
+"""Compares declarations with tables that have batches: the properties that only `rebuild` or `reset` may change."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.schema import AnyRow, batches, claim_labels, events, tables
 
 Difference = tuple[str, str, str]
-"""What of a table's declaration differs, what it was, and what it is now."""
+"""One difference of a table's declaration: the property, its old value and its new one."""
 SIGNATURE = ("kind", "type", "mode", "cadence", "zone", "keys")
 
 _TABLES = sa.select(tables)
-# a request alone is no batch: no claim was made for it, and no user has decided how it is
+# a mere request is no batch: no claim was made for it, and no user has decided its state
 _HAS_DECIDED = sa.select(
     sa.exists().where(batches.c.table_name == sa.bindparam("of"), batches.c.status.is_not(None)),
 )
@@ -32,9 +32,9 @@ _LAST_RESET = (
 
 
 def refused_tables(database: Database, flow: Flow) -> dict[str, WaterclockError]:
-    """Return E405 for each table whose batches would mean something else by its declaration.
+    """Return E405 for each table whose declaration would change the meaning of its batches.
 
-    Such a table keeps what it has, and no batch of it or of its readers is made until it is rebuilt or reset.
+    Such a table keeps its data, and no batch of it or of its readers is made until it is rebuilt or reset.
     """
     with database.read() as connection:
         rows = {row.name: row for row in connection.execute(_TABLES)}
@@ -42,7 +42,7 @@ def refused_tables(database: Database, flow: Flow) -> dict[str, WaterclockError]
 
 
 def refused_among(connection: sa.Connection, flow: Flow, rows: Mapping[str, AnyRow]) -> dict[str, WaterclockError]:
-    """Return the errors of `refused_tables`, where the ledger's rows of tables are known by name."""
+    """Return the errors of `refused_tables`, with the ledger's rows of tables given by name."""
     found = {}
     for name, table in flow.tables.items():
         row = rows.get(name)
@@ -52,7 +52,7 @@ def refused_among(connection: sa.Connection, flow: Flow, rows: Mapping[str, AnyR
 
 
 def has_batches(connection: sa.Connection, table: str) -> bool:
-    """Return whether any batch of a table is known by more than a request; those before its last reset do not count."""
+    """Return whether a table has any batch other than mere requests. Batches before its last reset do not count."""
     if connection.execute(_HAS_DECIDED, {"of": table}).scalar():
         return True
     newest = connection.execute(_NEWEST_CLAIM, {"of": table}).scalar()
@@ -61,13 +61,13 @@ def has_batches(connection: sa.Connection, table: str) -> bool:
 
 
 def differs_from(row: AnyRow, table: Table) -> list[Difference]:
-    """Return how a declaration differs from the ledger's table in parts that only `rebuild` or `reset` may change."""
+    """Return the differences between a declaration and the ledger that only `rebuild` or `reset` may resolve."""
     says: Mapping[str, str] = signature_of(table)
     return [(what, getattr(row, what), says[what]) for what in SIGNATURE if getattr(row, what) != says[what]]
 
 
 def signature_of(table: Table) -> dict[str, str]:
-    """Return what only `rebuild` or `reset` may change of a table with batches, as the ledger writes it."""
+    """Return the properties of a table that only `rebuild` or `reset` may change, as the ledger stores them."""
     return {
         "kind": table.kind.value,
         "type": table.type.value,

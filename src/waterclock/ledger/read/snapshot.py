@@ -1,7 +1,7 @@
-"""The ledger as the planner sees it: one moment of it, for all tables together, in a few queries.
+"""Reads the planner's view of the ledger: all tables together at one moment, in a few queries.
 
-What grows with history (coverage, codes, seconds) is kept merged as batches are recorded; what is read row by row
-(troubles, requests, suspects, open claims) is found by partial indexes and is little.
+Data that grows with history (coverage, codes, seconds) is merged as batches are recorded. Data that is read row by row
+(troubles, requests, suspects, open claims) is small and found by partial indexes.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ _REQUESTED = sa.select(
     batches.c.label,
     batches.c.end,
     batches.c.stands_from,
-    # what was held and is tried again is not shown as it was any more
+    # a held batch that is retried is no longer released as it was sealed
     sa.case(
         (sa.not_(batches.c.requested.startswith(RELEASE)), batches.c.requested),
         (batches.c.status == BatchStatus.HELD.value, RELEASE),
@@ -107,7 +107,7 @@ _MEANT = sa.select(
 ).where(
     batches.c.table_name == sa.bindparam("of"),
     batches.c.label.in_(sa.bindparam("labels", expanding=True)),
-    # what reads a skipped batch went on without its rows, and follows once they are there
+    # readers of a skipped batch ran without its rows, and follow once these exist
     sa.or_(batches.c.current_claim.is_not(None), batches.c.status == BatchStatus.SKIPPED.value),
 )  # fmt: skip
 _PARTIAL = sa.select(
@@ -159,12 +159,12 @@ def snapshot(
     most: int | None = None,
     besides: int = 0,
 ) -> LedgerSnapshot:
-    """Return what the planner needs of the flow's tables, or of those named; tables not seen yet are left out.
+    """Return the facts that the planner needs about the flow's tables, or about those named, without unknown ones.
 
-    `asking` are labels by verb and table that somebody may ask to restate: they count as requested.
-    Raises  E525 where more than `most` batches may be stale, `besides` that many that are known to
-    Cost: ten queries, and one read of the inputs of each batch that may be stale; none of them grows with history.
-    What is done is read of the named tables alone.
+    `asking` has labels by verb and table that a user may request to restate: they count as requested.
+    Raises  E525 where more than `most` batches may be stale, beyond the `besides` already known
+    Cost: ten queries, and one read of the inputs of each batch that may be stale; none of them grows with history. Done
+    batches are read only for the named tables.
     """
     wanted = set(flow.tables if tables is None else tables)
     with database.read() as connection:
@@ -228,7 +228,7 @@ def snapshot(
 
 
 def _requested(connection: sa.Connection, asking: Asking) -> Rows:
-    """Return the rows that are requested, or may be: of two requests for one batch the stronger one counts."""
+    """Return the rows that are requested, or may be. Of two requests for one batch the stronger one counts."""
     rows = defaultdict(list, _by_table(connection, _REQUESTED))
     for (verb, name), labels in asking.items():
         stronger = {row.label for row in rows[name] if STRENGTH[row.requested] >= STRENGTH[verb]}
@@ -241,7 +241,7 @@ def _requested(connection: sa.Connection, asking: Asking) -> Rows:
 def _by_table(
     connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], names: Collection[str] | None = None
 ) -> Rows:
-    """Return the rows of a query by the table they are about: of those named, or of all."""
+    """Return the rows of a query by their table: for the named tables, or for all."""
     rows: defaultdict[str, list[AnyRow]] = defaultdict(list)
     if names is not None:
         query = query.where(query.selected_columns.table_name.in_(sorted(names)))
@@ -251,7 +251,7 @@ def _by_table(
 
 
 def _held_back(row: AnyRow, database: Database) -> Pause | None:
-    """Return what a `rebuild --all` at work means to the planner: that nothing is claimed now."""
+    """Return a running `rebuild --all` as a pause, since nothing may be claimed while it runs."""
     found = read_rebuilding(row.rebuilding)
     return found.pause() if found is not None and found.holds(database.clock()) else None
 
@@ -261,7 +261,7 @@ def _covered(rows: Collection[AnyRow] | None) -> IntervalSet:
 
 
 def _trouble(row: AnyRow, read: Collection[InputFact]) -> Trouble:
-    """Return the trouble of a row; `read`: what the batch had read, where it is held."""
+    """Build the trouble of a row. `read` has the inputs of a held batch."""
     return Trouble(
         status=BatchStatus(row.status),
         claim=row.claim,
@@ -305,7 +305,7 @@ def _flat(rows: Rows) -> Collection[AnyRow]:
 def _reads(
     connection: sa.Connection, doubted: Mapping[str, set[datetime]], wanted: Collection[str]
 ) -> Mapping[str, list[AnyRow]]:
-    alike: defaultdict[frozenset[datetime], list[str]] = defaultdict(list)  # tables whose labels are asked for at once
+    alike: defaultdict[frozenset[datetime], list[str]] = defaultdict(list)  # names of tables by common labels
     for name, labels in doubted.items():
         if name in wanted:
             alike[frozenset(labels)].append(name)
@@ -325,7 +325,7 @@ def _input_facts(
     connection: sa.Connection, found: Mapping[str, AnyRow], reads: Mapping[str, list[AnyRow]]
 ) -> Mapping[str, Mapping[datetime, tuple[InputFact, ...]]]:
     modes = {name: row.mode for name, row in found.items()}
-    # a batch's rows may be ten thousand: taken apart, not asked for their columns one by one
+    # a batch may have ten thousand rows, so unpack them as tuples instead of by column name
     taken = [(name, [tuple(row) for row in rows]) for name, rows in reads.items()]
     wanted = {(of, low, high) for _, rows in taken for _, _, of, _, low, high, _ in rows if of in modes}
     now = contents_of(connection, modes, wanted)
@@ -339,7 +339,7 @@ def _input_facts(
 
 
 def _reads_of_held(connection: sa.Connection, troubles: Rows) -> Mapping[str, list[AnyRow]]:
-    """Return by table what the attempts read that are held; nothing is asked where none is."""
+    """Return by table the inputs of held attempts, without a query where there are none."""
     found: defaultdict[str, list[AnyRow]] = defaultdict(list)
     if any(row.status == BatchStatus.HELD for of_table in troubles.values() for row in of_table):
         for row in connection.execute(_READ_OF_HELD):
@@ -352,7 +352,8 @@ def _latest(
 ) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
     """Return by table and label the ticks that LATEST picked.
 
-    For a done batch those of its rows; else those of the attempt that is held, which is released as of them.
+    For a done batch these are the ticks of its rows. Otherwise they are those of the held attempt, which a release
+    uses.
     """
     picked: defaultdict[str, defaultdict[datetime, dict[str, datetime]]] = defaultdict(lambda: defaultdict(dict))
     for of_table in (reads_of_held, reads):

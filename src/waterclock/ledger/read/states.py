@@ -1,4 +1,4 @@
-"""The slices that made the states of tables as of given boundaries, of whatever tables by one statement."""
+"""Reads the slices that made the states of tables as of given boundaries, for any tables in one statement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waterclock.ledger.read.content import MOST_AT_ONCE
 from waterclock.ledger.store.schema import AnyRow, batches, versions
 
 Question = Callable[[str], sa.Select[*tuple[Any, ...]]]
-# fewer columns than a row has: a driver takes its time for each
+# fewer columns than a row has, since drivers spend time on each
 PIECES = tuple(
     batches.c[name]
     for name in ("table_name", "label", "end", "current_claim", "version", "rows", "bytes", "digest", "slice_path",
@@ -27,7 +27,7 @@ _IS_HELD = sa.and_(versions.c.table_name == batches.c.table_name, versions.c.lab
 def states_of(
     connection: sa.Connection, wanted: Sequence[tuple[AnyRow, datetime]]
 ) -> dict[tuple[str, datetime], Slice | None]:
-    """Return the slices that made states, of tables by their rows in `tables`, as of boundaries: `current.state`."""
+    """Return the slices that made the states of tables (rows of `tables`) as of boundaries, as in `current.state`."""
     asked = [(row.name, at) for row, at in wanted]
     modes = {row.name: row.mode for row, _ in wanted}
     found = _first(connection, asked, _newest_before)
@@ -52,7 +52,7 @@ def _version_of(row: AnyRow) -> int:
 def _first(
     connection: sa.Connection, asked: Iterable[tuple[str, datetime]], of: Question
 ) -> dict[tuple[str, datetime], AnyRow]:
-    """Return the first row of a question for each table and instant that has one, many of them by one statement."""
+    """Return the first row of a query for each table and instant that has one, many of them in one statement."""
     found: dict[tuple[str, datetime], AnyRow] = {}
     left = list(dict.fromkeys(asked))
     for start in range(0, len(left), MOST_AT_ONCE):
@@ -72,7 +72,7 @@ def _each_first(of: Question, count: int) -> sa.CompoundSelect[*tuple[Any, ...]]
 
 
 def _current_of(place: str) -> sa.Select[*tuple[Any, ...]]:
-    """Return the question after the current slices of a table, each with the stored version of its state."""
+    """Build the query for the current slices of a table, each with the stored version of its state."""
     held_by = sa.select(versions.c.version).where(_IS_HELD, versions.c.dropped_by.is_(None)).limit(1).scalar_subquery()
     return sa.select(*PIECES, held_by.label("held_by")).where(
         batches.c.table_name == sa.bindparam(f"of_{place}"), batches.c.current_claim.is_not(None)
@@ -90,7 +90,7 @@ def _standing_at(place: str) -> sa.Select[*tuple[Any, ...]]:
 
 
 def slice_of(row: AnyRow, version: int | None = None) -> Slice:
-    """Return a row of `PIECES` as a slice; `version` in place of that of its own commit."""
+    """Build a slice from a row of `PIECES`. `version` replaces the version of its own commit."""
     return Slice(
         table=row.table_name,
         label=row.label,

@@ -1,4 +1,4 @@
-"""How batches stand and what became of each attempt at them: the grid, the audit of one batch, the status tables."""
+"""Reads the state of batches and of each attempt at them: the grid, the audit of one batch, the status tables."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ _MEASURES = (
 )
 _WARNED = _MEASURES.where(HAS_WARNINGS)
 _IS_DONE = batches.c.status == BatchStatus.DONE.value
-_IS_OTHER = batches.c.status.is_distinct_from(BatchStatus.DONE.value)  # what was only asked for has no status
+_IS_OTHER = batches.c.status.is_distinct_from(BatchStatus.DONE.value)  # mere requests have no status
 _LISTED = sa.cast(sa.type_coerce(batches.c.label, sa.BigInteger), sa.Text)
-_DONE = (  # a row for each table: a driver takes its time for each label
+_DONE = (  # one row per table, since drivers spend time on each row
     sa.select(
         batches.c.table_name,
         sa.func.aggregate_strings(sa.case((_IS_DONE, _LISTED)), ",").label("done"),
@@ -154,10 +154,10 @@ _ORDER = {
     "events": "id",
 }
 _PAGE = 1000
-# A column, one of =, <, <=, >, >=, and values: = is met by any of them, the others compare with the one there is.
+# A column, one of =, <, <=, >, >=, and values: = matches any of the values, the others compare with a single one.
 Condition = tuple[str, str, Sequence[str | int]]
-_NAMES_SAID = frozenset({"table", "input", "code"})  # columns of names that may be said otherwise than they rest
-_READ = frozenset({"TIMESTAMP", "BOOLEAN"})  # types whose values are something else in the views
+_NAMES_SAID = frozenset({"table", "input", "code"})  # columns whose names may differ from those in the database
+_READ = frozenset({"TIMESTAMP", "BOOLEAN"})  # types whose values differ in the views
 
 
 def grid(database: Database, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER) -> list[Cell]:
@@ -179,7 +179,7 @@ def made(
 ) -> list[tuple[datetime, str | None]]:
     """Return the labels in `[low, high)` that readers see, with the code that made each, oldest first.
 
-    With `most`, one more than that at most: enough to tell that there are more.
+    With `most`, the result has at most `most` + 1 labels: the additional one shows that there are more.
     """
     with database.read() as connection:
         values = {"of": name, "low": low, "high": high, "most": _ANY if most is None else most + 1}
@@ -187,13 +187,13 @@ def made(
 
 
 def oldest_label(database: Database, name: str) -> datetime | None:
-    """Return the oldest label of which anything is stored; None before the first."""
+    """Return the oldest label with any stored data; None before the first."""
     with database.read() as connection:
         return connection.execute(_OLDEST, {"of": name}).scalar()
 
 
 def amount(database: Database, name: str) -> tuple[int, int]:
-    """Return how many labels of a table readers see, and how many rows these hold.
+    """Return how many labels of a table readers see, and how many rows these have.
 
     Cost: a pass over its batches, in the database
     """
@@ -203,13 +203,13 @@ def amount(database: Database, name: str) -> tuple[int, int]:
 
 
 def settled(database: Database, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER) -> Settled:
-    """Return which labels in `[low, high)` are done, and the stored batches that are something else.
+    """Return which labels in `[low, high)` are done, and the stored batches in other states.
 
-    Cost: a pass over the batches of these labels, of which a done one gives its label alone
+    Cost: a pass over the batches of these labels; for a done one only its label is read
     """
     values = {"names": sorted(names), "low": low, "high": high}
     done: dict[str, Sequence[datetime]] = dict.fromkeys(names, ())
-    labels_of = lru_cache(maxsize=1)(_labels)  # of tables in a row the same labels are done, mostly
+    labels_of = lru_cache(maxsize=1)(_labels)  # consecutive tables mostly have the same done labels
     with_others = []
     with database.read() as connection:
         for name, listed, has_others in connection.execute(_DONE, values):
@@ -227,7 +227,7 @@ def _labels(listed: str) -> tuple[datetime, ...]:
 def warned(
     database: Database, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
 ) -> dict[tuple[str, datetime], tuple[str, ...]]:
-    """Return the warnings of the rows that readers see, for the batches with a label in `[low, high)` that have any."""
+    """Return the warnings about rows that readers see, for batches with a label in `[low, high)` that have any."""
     with database.read() as connection:
         values = {"names": sorted(names), "low": low, "high": high}
         rows = connection.execute(_WARNED, values)
@@ -236,7 +236,7 @@ def warned(
 
 
 def audit(database: Database, table: str, label: datetime) -> Audit:
-    """Return all that is known of one batch.
+    """Return everything that is stored about one batch.
 
     Raises  E412 for a table that no flow has declared, or a label that was never claimed nor skipped
     """
@@ -255,14 +255,14 @@ def audit(database: Database, table: str, label: datetime) -> Audit:
 def status_columns(
     database: Database, name: str, columns: Sequence[str], conditions: Iterable[Condition] = ()
 ) -> dict[str, list[Any]]:
-    """Return columns of a status table, ordered as `status_rows`, of the rows that meet all conditions.
+    """Return columns of a status table, ordered as in `status_rows`, of the rows that meet all conditions.
 
-    Times are aware UTC. Without columns, the rows are counted by the list under "". While the next run is to rename
-    tables, rows are left that do not meet `<` or its like of a name.
+    Times are aware UTC. Without columns, the list under "" has one entry per row. While a rename of tables is pending,
+    conditions on names other than `=` are ignored, so the result may have rows that do not meet them.
     """
     types = STATUS_TABLES[name]
     bound: dict[str, str | int] = {}
-    # the order of names at rest is not that of those which are said
+    # stored names sort in another order than displayed ones
     meant = (it for it in conditions if it[1] == "=" or it[0] not in _NAMES_SAID or not database.said)
     said = [_condition(bound, *condition) for condition in meant]
     where = f" WHERE {' AND '.join(said)}" if said else ""
@@ -292,14 +292,14 @@ def _condition(bound: dict[str, str | int], column: str, operator: str, values: 
 
 
 def _said(query: sa.TextClause, columns: Iterable[str]) -> sa.TextualSelect:
-    """Type the columns that hold names, as the rest of the ledger has them."""
+    """Set the type of name columns, as in the ledger's other queries."""
     return query.columns(**{column: NAME for column in columns if column in _NAMES_SAID})
 
 
 def status_rows(database: Database, name: str) -> Iterator[dict[str, Any]]:
     """Return the rows of a status table (such as `batches`) by its public columns; times are aware UTC.
 
-    Cost: reads page by page within one transaction, which stays open until the last row is taken
+    Cost: reads page by page within one transaction, which stays open until the last row is read
     """
     types = STATUS_TABLES[name]
     with database.read() as connection:

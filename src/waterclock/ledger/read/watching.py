@@ -1,6 +1,6 @@
-"""How far tables have come: what is at work, when the newest labels were done, and how many rows they brought.
+"""Reads the progress of tables: claims at work, when the newest labels were done, and their numbers of rows.
 
-Each question is one statement, whatever the number of tables, and looks at the newest labels alone.
+Each query is one statement, whatever the number of tables, and reads only the newest labels.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.instants import Instant
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, revisions, runs, tables
 
-_STARTING = timedelta(minutes=10)  # a run takes its time from being told its clock to its beginning
+_STARTING = timedelta(minutes=10)  # a run may take this long to start after its clock was set
 _NAMES: sa.BindParameter[Any] = sa.bindparam("names", expanding=True)
 _NEWER = batches.alias("newer")
 _SHARING = claim_labels.alias("sharing")
-# of each table the label from which on its newest are
+# for each table the label before its newest ones
 _FROM = sa.func.coalesce(
     sa.select(_NEWER.c.label)
     .where(_NEWER.c.table_name == tables.c.name, _NEWER.c.current_claim.is_not(None))
@@ -119,7 +119,7 @@ def at_work(database: Database, names: Collection[str]) -> tuple[AtWork, ...]:
 
 
 def began(database: Database, names: Collection[str]) -> dict[str, datetime]:
-    """Return by table the instant that was planned for when it was claimed first; none of one that never was.
+    """Return by table the logical now of its first claim, without tables that were never claimed.
 
     Cost: a pass over the labels of these tables, in an index.
     """
@@ -128,9 +128,9 @@ def began(database: Database, names: Collection[str]) -> dict[str, datetime]:
 
 
 def began_by(database: Database, names: Collection[str]) -> dict[str, datetime]:
-    """Return by table the instant that was planned for when its oldest label was claimed first: by then it had begun.
+    """Return by table the logical now of the first claim of its oldest label: the table had begun by then.
 
-    It may have begun before, where its history was made backwards. Cost: a look at one label of each table.
+    It may have begun earlier if its history was made backwards. Cost: a check of one label of each table.
     """
     with database.read() as connection:
         rows = connection.execute(_BEGAN_BY, {"names": sorted(names)})
@@ -138,9 +138,9 @@ def began_by(database: Database, names: Collection[str]) -> dict[str, datetime]:
 
 
 def newest_made(database: Database, names: Collection[str], most: int) -> dict[str, tuple[MadeLabel, ...]]:
-    """Return by table the newest `most` labels that readers see, oldest first, as they were done for the first time.
+    """Return by table the newest `most` labels that readers see, oldest first, as they were first done.
 
-    Real clocks are put forward or back as far as the clock was that their run was told (`--now`).
+    Real clock times are shifted by the difference to the logical clock of their run (`--now`).
     """
     first: dict[tuple[str, datetime], AnyRow] = {}
     with database.read() as connection:
@@ -164,7 +164,7 @@ def newest_rows(database: Database, names: Collection[str], most: int) -> dict[s
 
 
 def empty_at_last(database: Database, names: Collection[str]) -> frozenset[str]:
-    """Return those of some tables whose newest label that readers see has no rows."""
+    """Return the tables whose newest label that readers see has no rows."""
     with database.read() as connection:
         return frozenset(connection.execute(_EMPTY, {"names": sorted(names)}).scalars())
 

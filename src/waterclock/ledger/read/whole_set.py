@@ -1,4 +1,4 @@
-"""Everything that is current of one table: what a rebuild of all tables takes over from one ledger into another."""
+"""Reads the current set of one table, which a rebuild of all tables copies from one ledger to another."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _RECUTS = sa.select(events.c.at, events.c.kind, events.c.data).where(
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """The current revision of a label: what it came to, under which claim and code."""
+    """The current revision of a label: its result, its claim and its code."""
 
     result: BatchResult
     claim: int
@@ -63,7 +63,7 @@ def current_of(database: Database, name: str) -> list[Current]:
 
 
 def reads_of(database: Database, name: str) -> Mapping[datetime, tuple[Input, ...]]:
-    """Return what the current revisions of a table read, by label, in the order of their reads."""
+    """Return the inputs of a table's current revisions, by label, in the order of their reads."""
     found: defaultdict[datetime, list[Input]] = defaultdict(list)
     with database.read() as connection:
         for row in connection.execute(_READ, {"of": name}):
@@ -72,13 +72,13 @@ def reads_of(database: Database, name: str) -> Mapping[datetime, tuple[Input, ..
 
 
 def skipped_of(database: Database, name: str) -> list[tuple[datetime, datetime]]:
-    """Return the windows of a table that somebody left out."""
+    """Return the windows of a table that a user skipped."""
     with database.read() as connection:
         return [(row.label, row.end) for row in connection.execute(_SKIPPED, {"of": name})]
 
 
 def recuts_of(database: Database, name: str) -> Mapping[int, datetime]:
-    """Return the versions at which a table began anew, and since when: nothing stands of what was committed before."""
+    """Return the versions at which a table was recut, with the instants. Earlier commits no longer count."""
     with database.read() as connection:
         rows = connection.execute(_RECUTS, {"of": name})
         return {int(row.data["version"]): row.at for row in rows if row.data.get("is_recut")}

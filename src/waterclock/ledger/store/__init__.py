@@ -1,3 +1,3 @@
-"""The database of a ledger: its tables, how it is opened and brought up to date, and how it is exported."""
+"""The database of a ledger: its tables, opening and upgrading it, and exporting it."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a kind of database offers to hold a ledger; all else is written once for all of them, in SQLAlchemy's words."""
+"""The interface of a database kind that can store a ledger. Everything else is written once for all, in SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -25,57 +25,57 @@ class Backend(Protocol):
     """A kind of database: a module of this package with these functions."""
 
     NOW: str  # SQL of the database's own clock in microseconds since 1970; NULL where it has none
-    TRANSACTION: str  # SQL of the number by which a transaction's outcome can be asked for; NULL where it cannot
+    TRANSACTION: str  # SQL of the number for looking up a transaction's outcome; NULL where there is none
 
     def create_engine(self, url: sa.URL) -> sa.Engine:
-        """Make the engine; nothing is opened yet."""
+        """Create the engine, without connecting yet."""
 
     def clock(self) -> Callable[[], datetime]:
         """Return the clock of a ledger in such a database."""
 
     def lock_of(self, url: sa.URL) -> AbstractContextManager[Any]:
-        """Return what threads of this process must hold during a transaction."""
+        """Return the lock that threads of this process hold during a transaction."""
 
     def exists(self, engine: sa.Engine, url: sa.URL) -> bool:
-        """Whether there is anything where the ledger is to be."""
+        """Return whether anything exists at the ledger's place."""
 
     def make_room(self, engine: sa.Engine, url: sa.URL) -> None:
-        """Make what a new ledger lies in: a folder, a schema."""
+        """Create the place of a new ledger: a folder, a schema."""
 
     def begin(self, connection: sa.Connection, url: sa.URL, *, writes: bool, first: Said | None) -> Any:
-        """Begin the database's own transaction; give the first row of what its first statement answers."""
+        """Begin the database's own transaction. Return the first row of its first statement's result."""
 
     def say(self, connection: sa.Connection, said: Sequence[Said], *, commits: bool = False) -> None:
-        """Carry out statements that answer nothing, one after the other; `commits` may end the transaction with it."""
+        """Execute statements without results, one after the other; `commits` may end the transaction with them."""
 
     def lock_schema(self, connection: sa.Connection) -> None:
-        """Let two that bring one ledger up to date take turns."""
+        """Lock the schema, so that concurrent upgrades of one ledger take turns."""
 
     def count_on(self, connection: sa.Connection) -> None:
-        """Number events after those that were loaded with their numbers."""
+        """Set the next event number after those of loaded events."""
 
     def outcome_of(self, connection: sa.Connection, transaction: int) -> bool | None:
-        """Tell whether a transaction was committed; None where that is not decided yet."""
+        """Return whether a transaction was committed; None where that is not decided yet."""
 
     def failure_of(self, error: sa.exc.DBAPIError) -> Failure:
-        """Tell why a statement failed."""
+        """Return why a statement failed."""
 
 
 def backend_of(url: sa.URL) -> Backend:
-    """Return the module that speaks to the kind of database of a URL."""
+    """Return the module for the kind of database of a URL."""
     return cast("Backend", sqlite if url.get_backend_name() == "sqlite" else postgres)
 
 
 def parse_url(url: str) -> sa.URL:
-    """Read the URL of a ledger.
+    """Parse the URL of a ledger.
 
     Raises  E403 for one of no known kind, or whose parts cannot be distinguished
     """
-    if url.startswith(_OF_A_FILE):  # all that follows is its path, which may hold a question mark
+    if url.startswith(_OF_A_FILE):  # the remainder is the path, which may contain a question mark
         return sa.URL.create("sqlite", database=url.removeprefix(_OF_A_FILE))
     try:
         parsed = sa.make_url(url)
-    except (sa.exc.ArgumentError, ValueError):  # whose words show what may be a piece of a password
+    except (sa.exc.ArgumentError, ValueError):  # its message may show part of a password
         raise refusals.unknown_url(url) from None
     if parsed.drivername not in ("sqlite", *postgres.SCHEMES) or not _is_plain(parsed):
         raise refusals.unknown_url(url)
@@ -83,7 +83,7 @@ def parse_url(url: str) -> sa.URL:
 
 
 def _is_plain(url: sa.URL) -> bool:
-    """Return whether the parts of a URL are what they can be; where not, one of them holds a piece of a password."""
+    """Return whether the parts of a URL have valid forms. If not, one of them may contain part of a password."""
     if url.drivername == "sqlite" and (url.host or url.username or url.password or url.port):
         return False
     return all(
@@ -94,10 +94,10 @@ def _is_plain(url: sa.URL) -> bool:
 
 @contextmanager
 def telling(url: sa.URL, *, may_repeat: bool = False) -> Iterator[None]:
-    """Tell in the ledger's words what its database refuses.
+    """Convert database errors into the ledger's errors.
 
     Raises  E415 where it is locked, E416 where it refuses the login or a statement, E422 where it is damaged, E423
-            where it is away
+            where it is unavailable
     """
     try:
         yield

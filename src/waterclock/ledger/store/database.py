@@ -1,10 +1,10 @@
-"""How the ledger's database is opened, brought up to date, and written in one transaction at a time.
+"""Opens and upgrades the ledger's database, and writes to it in one transaction at a time.
 
-Every writing transaction starts by raising the ledger's sequence: the row it updates is the lock that makes writers
-take turns on any database, and the number tells readers whether anything was written since they looked.
+Every writing transaction starts by raising the ledger's sequence. The row that it updates is the lock that makes
+writers take turns on any database. The number shows readers whether anything was written since their last read.
 
-A server that was reached once and is away now is waited for. What broke off in the middle of a transaction is carried
-out once more, for nothing of it was written; what broke off while it was committed is looked up first.
+If a server that was reached once becomes unavailable, the ledger waits for it. A transaction that broke is retried,
+since none of it was written. If the connection broke during the commit, the outcome is looked up first.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ R = TypeVar("R")
 _SCHEMA_VERSION = sa.text("SELECT version_num FROM alembic_version")
 _NEXT = schema.ledger.c.last_claim + 1
 _RAISE = sa.update(schema.ledger).values(sequence=schema.ledger.c.sequence + 1)
-_IS_HERE = schema.ledger.c.moved_to.is_(None)  # asked by the statement that locks: whoever moves it writes last
+_IS_HERE = schema.ledger.c.moved_to.is_(None)  # part of the locking statement: no write follows a move
 _MOVED = sa.select(schema.ledger.c.moved_to)
 _RAISE_CLAIM = _RAISE.values(last_claim=sa.case((sa.bindparam("clock") > _NEXT, sa.bindparam("clock")), else_=_NEXT))
 _SEQUENCE = sa.select(schema.ledger.c.sequence)
 RENAMED_AT = sa.select(sa.func.max(schema.former_names.c.at))
-_ADD_EVENTS = sa.insert(schema.events).inline()  # its number is not asked for
-_MOST_TRIES = 5  # of one transaction whose connection broke: whatever breaks it each time is no outage
+_ADD_EVENTS = sa.insert(schema.events).inline()  # inserts without returning the number
+_MOST_TRIES = 5  # for one transaction whose connection breaks; a cause that repeats each time is no outage
 
 
 @dataclass(slots=True)
 class Write:
-    """A writing transaction: its place among all of them, and the events it will leave.
+    """A writing transaction, with its position in the ledger's sequence and the events to record.
 
-    `last_recorded`: the latest instant at which a batch was recorded before. `paused`: the pause of all tables, which
-    holds for what is claimed in it. `rebuilding`: who makes all tables anew.
+    `last_recorded` is the latest instant at which a batch was recorded before. `paused` is the pause of all tables,
+    which applies to claims in this transaction. `rebuilding` is the running `rebuild --all`.
     """
 
     transaction: _Transaction
@@ -64,16 +64,16 @@ class Write:
 
     @property
     def connection(self) -> sa.Connection:
-        """The connection to ask questions by: it knows all that was said before."""
+        """The connection for queries. All deferred statements are sent first."""
         self.transaction.send()
         return self.transaction.connection
 
     def execute(self, statement: sa.Executable, values: Any = None) -> sa.CursorResult[Any]:
-        """Carry out one statement; a list of values carries it out for each."""
+        """Execute one statement; with a list of values, once for each."""
         return self.connection.execute(statement, values)
 
     def later(self, statement: sa.Executable, values: Any) -> None:
-        """Carry out a statement that answers nothing, in its turn: with the next question, or with the commit."""
+        """Defer a statement without results. It is sent in order, with the next query or with the commit."""
         self.transaction.unsent.append((statement, values))
 
     def log(
@@ -87,7 +87,7 @@ class Write:
         run: str | None = None,
         data: Mapping[str, Any] | None = None,
     ) -> None:
-        """Leave an event, one a label, in the append-only log."""
+        """Record an event, one for each label, in the append-only log."""
         for label in labels:
             self.events.append(
                 {
@@ -112,21 +112,21 @@ class Database:
     def __init__(self, url: sa.URL, clock: Clock | None = None, *, patience: float = 300.0) -> None:
         self.url = url
         self.backend = backend_of(url)
-        self.patience = patience  # seconds for which a server that was reached once is waited for
+        self.patience = patience  # seconds to wait for a server that was reached once
         self.tell: Callable[[str], None] = _tell_nobody
         self.clock: Clock = clock or self.backend.clock()
         self.is_clock_back = False  # when this process last recorded a batch
         self._one_at_a_time = self.backend.lock_of(url)
-        # threads that write wait here for each other: a database's own lock is waited for by sleeping and looking again
+        # writing threads wait for each other here, since a database's own lock is polled by sleeping and retrying
         self._turn = threading.RLock()
         self._engine = self.backend.create_engine(url)
         self._was_reached = False
-        self.said: Mapping[str, str] = {}  # names at rest that are said otherwise
+        self.said: Mapping[str, str] = {}  # stored names that are displayed under other names
         self.said_since: datetime | None = None
         self._now: sa.Select[int] = sa.select(sa.literal_column(self.backend.NOW))
         told: tuple[Any, ...] = (
             schema.ledger.c.sequence, schema.ledger.c.flow, schema.ledger.c.last_claim,
-            # as it rests: what begins a transaction is answered past SQLAlchemy
+            # in stored form: the first statement's result bypasses SQLAlchemy
             sa.type_coerce(schema.ledger.c.paused_at, sa.BigInteger).label("paused_micros"),
             sa.type_coerce(schema.ledger.c.last_recorded, sa.BigInteger).label("recorded_micros"),
             schema.ledger.c.paused_by, schema.ledger.c.paused_why, schema.ledger.c.rebuilding,
@@ -138,10 +138,10 @@ class Database:
         self._raise_moved = _RAISE.returning(*told)
 
     def say_names(self, names: Mapping[str, str], since: datetime | None = None) -> None:
-        """Have names at rest said otherwise from here on (`names.say`); with none, as they rest.
+        """Translate stored names in all later reads and writes (`names.say`), or end that if `names` is empty.
 
-        `since` is when tables were renamed last, as those knew who chose the names. Once another one has renamed more,
-        the next transaction has them as they rest.
+        `since` is when tables were renamed last, as known to the caller that chose the names. After further renames by
+        another runner, the next transaction uses the names as stored.
         """
         self.said, self.said_since = dict(names), since
         names_at_rest.say(self._engine.dialect, names)
@@ -152,19 +152,19 @@ class Database:
 
     @property
     def clock_place(self) -> str:
-        """Whose clock `clock` is, in words."""
+        """The owner of `clock`, in words."""
         return "the ledger's server" if isinstance(self.clock, postgres.ServerClock) else "this machine"
 
     def close(self) -> None:
-        """Close all connections; nothing is lost, for nothing is kept back."""
+        """Close all connections. No data is lost, since nothing is buffered."""
         self._engine.dispose()
 
     def use(self, engine: sa.Engine) -> None:
-        """Reach the database by another engine than its kind's own."""
+        """Use another engine than the default one of this kind of database."""
         self._engine = engine
 
     def log_in_by(self, url: Callable[[], str]) -> None:
-        """Take user and password of each new connection from a URL that is read then: they may have changed meanwhile.
+        """Read user and password of each new connection from a URL obtained at that time, as they may have changed.
 
         A file has neither.
         """
@@ -179,19 +179,19 @@ class Database:
         sa.event.listen(self._engine, "do_connect", log_in)
 
     def found_schema(self) -> str | None:
-        """Read which schema the database has, without bringing it up to date; None for an empty one.
+        """Read the schema version of the database, without upgrading it; None for an empty one.
 
         Raises  E401 where the database is no ledger, E402 where newer code has written it
         """
         return self._schema_version()
 
     def exists(self) -> bool:
-        """Whether there is anything where the ledger is to be."""
+        """Return whether anything exists at the ledger's place."""
         with telling(self.url):
             return self.backend.exists(self._engine, self.url)
 
     def make_room(self) -> None:
-        """Make what a new ledger lies in."""
+        """Create the place of a new ledger."""
         try:
             with telling(self.url):
                 self.backend.make_room(self._engine, self.url)
@@ -199,7 +199,7 @@ class Database:
             raise refused_databases.failed(self.url, error) from error
 
     def bring_up_to_date(self) -> None:
-        """Make the tables of a new ledger and add what an older one lacks; free where nothing is to be done.
+        """Create the tables of a new ledger, or upgrade those of an older one; free where they are up to date.
 
         Raises  E401 where the database is no ledger, E402 where newer code has written it
         """
@@ -215,9 +215,9 @@ class Database:
                 _write_first_row(connection, self.clock())
 
     def carry_out(self, function: Callable[Concatenate[Database, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a function of one transaction; once more where its connection broke, for nothing of it was written then.
+        """Call a function of one transaction. Retry it where its connection broke, since none of it was written then.
 
-        Raises  E423 where the server stays away
+        Raises  E423 where the server stays unavailable
         """
         for _ in range(_MOST_TRIES - 1):
             try:
@@ -229,17 +229,17 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """See one moment of the ledger, whatever is written meanwhile."""
+        """Read the ledger as of one moment, whatever is written meanwhile."""
         with self._transaction(writes=False) as transaction:
             self._look_for_renames(transaction.connection)
             yield transaction.connection
 
     @contextmanager
     def write(self, *, claims: bool = False, even_moved: bool = False) -> Iterator[Write]:
-        """Change the ledger, all or nothing; others wait for their turn.
+        """Change the ledger in one transaction; other writers wait for their turn.
 
-        With `claims`, `last_claim` is a new number: above all before it, and above the clock in milliseconds.
-        Raises  E425 for a ledger that was moved, but with `even_moved`
+        With `claims`, `last_claim` is a new number: above all earlier ones, and above the clock in milliseconds.
+        Raises  E425 for a ledger that was moved, unless `even_moved`
         """
         at = self.clock()
         values = {"clock": to_micros(at) // 1000} if claims else {}
@@ -261,13 +261,13 @@ class Database:
 
     @contextmanager
     def beside(self) -> Iterator[tuple[sa.Connection, datetime]]:
-        """Change what says nothing of batches, without a turn among writers: the sequence stays as it is."""
+        """Change data that does not concern batches, without a turn among writers. The sequence stays unchanged."""
         with self._turn, self._transaction(writes=True) as transaction:
             self._look_for_renames(transaction.connection)
             yield transaction.connection, self.clock()
 
     def answers(self) -> bool:
-        """Tell whether a transaction can be begun now."""
+        """Return whether a transaction can be started now."""
         try:
             self._begin(writes=False)[0].close()
         except sa.exc.DBAPIError:
@@ -294,9 +294,9 @@ class Database:
                 connection.close()
 
     def _begun(self, *, writes: bool, first: Said | None = None) -> tuple[sa.Connection, Any]:
-        """Open a connection and begin; a server that was reached before is waited for.
+        """Open a connection and begin a transaction; wait for a server that was reached before.
 
-        It is also waited for where it lets us in no more: its password may be about to change here as well.
+        It also waits for a server that refuses the login, since a changed password may follow here soon.
         """
         try:
             return self._begin(writes=writes, first=first)
@@ -358,7 +358,7 @@ class Database:
         return self.backend.failure_of(error) if isinstance(error, sa.exc.DBAPIError) else None
 
     def _commit(self, transaction: _Transaction) -> None:
-        """Commit; where the connection breaks meanwhile, ask the server what became of it."""
+        """Commit. Where the connection breaks meanwhile, ask the server for the outcome."""
         try:
             transaction.commit()
         except sa.exc.DBAPIError as error:
@@ -374,7 +374,7 @@ class Database:
                 connection.close()
             if outcome is not None:
                 return outcome
-            threading.Event().wait(0.2)  # the server has not noticed yet that the connection is gone
+            threading.Event().wait(0.2)  # the server has not noticed the lost connection yet
 
     def _schema_version(self) -> str | None:
         with self.read() as connection:
@@ -383,10 +383,10 @@ class Database:
 
 @dataclass(slots=True)
 class _Transaction:
-    """An open transaction, and what of it the database was not told yet.
+    """An open transaction, with the statements not sent to the database yet.
 
-    `first` is the answer to what began it. `number` is the database's own of one that writes, by which its outcome can
-    be asked for.
+    `first` is the result of its first statement. `number` is the database's own number of a writing transaction, used
+    to look up its outcome.
     """
 
     connection: sa.Connection
@@ -396,19 +396,19 @@ class _Transaction:
     unsent: list[Said] = field(default_factory=list)
 
     def send(self) -> None:
-        """Tell the database what it was not told yet."""
+        """Send the deferred statements to the database."""
         if self.unsent:
             self.backend.say(self.connection, self.unsent)
             self.unsent = []
 
     def commit(self) -> None:
-        """Tell the database what it was not told yet, and keep all that was said."""
+        """Send the deferred statements to the database, and commit."""
         self.backend.say(self.connection, self.unsent, commits=True)
         self.connection.commit()
 
 
 def pause_of(row: schema.AnyRow, *, is_of_all: bool = False) -> Pause | None:
-    """Read the pause of a row of `tables` or `ledger`; None where there is none."""
+    """Build the pause from a row of `tables` or `ledger`; None where there is none."""
     if row.paused_at is None:
         return None
     return Pause(row.paused_at, row.paused_by, row.paused_why, is_of_all)
@@ -425,7 +425,7 @@ def _tell_nobody(_: str) -> None:
 
 
 def open_database(url: str, *, create: bool, clock: Clock | None) -> Database | None:
-    """Open the ledger at `url`; None where there is none and none is to be made."""
+    """Open the ledger at `url`; None where none exists and `create` is false."""
     database = Database(parse_url(url), clock)
     try:
         if not database.exists():
@@ -441,7 +441,7 @@ def open_database(url: str, *, create: bool, clock: Clock | None) -> Database | 
 
 
 def _found_version(connection: sa.Connection, url: sa.URL) -> str | None:
-    """Read which schema the database has; None for an empty one."""
+    """Read the schema version of the database; None for an empty one."""
     names = set(sa.inspect(connection).get_table_names()) if not _has_version(connection) else None
     if names is not None:
         if names:

@@ -1,10 +1,11 @@
-"""The whole ledger as lines of JSON: complete, in order, and taken up again by an empty ledger.
+"""Exports the whole ledger as lines of JSON, complete and in order, which an empty ledger can load.
 
-What only ever grows (claims, revisions, inputs, events, ...) is told since the export before; what says how things
-stand now is told whole. So the newest export and the chain before it, each naming the one it follows, are the ledger.
+Data that only grows (claims, revisions, inputs, events, ...) is exported since the previous export; data about the
+current state is exported in full. So the newest export and the chain before it, in which each names its predecessor,
+make up the ledger.
 
-A line is the head, or `{"table", "columns"}` before the rows of a table, each an array of its columns as they rest in
-the database, or, last of all, `{"rows"}` with the count of them: an export without it was cut off.
+The first line is the head. A line `{"table", "columns"}` precedes the rows of each table, and each row is an array of
+its columns as stored in the database. The last line is `{"rows"}` with their count: an export without it was cut off.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ _GROWING = {
     "events": "id > :events",
 }
 _SET_LAST_RECORDED = sa.text("UPDATE ledger SET last_recorded = (SELECT max(recorded_at) FROM revisions)")
-# told again when they change: the newest telling counts
+# exported again when they change: the newest row counts
 _KEYS = {"claims": "number", "runs": "run"}
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Which moment of which ledger an export holds; `follows` names the export before it, None for a whole one.
+    """The ledger and the moment that an export covers. `follows` names the previous export, None for a full one.
 
-    `at` is in microseconds; `created_at` tells one ledger from another. `open` are claims that will be told again.
-    `renamed_at`: when a table was renamed last, since when all that was told before has another name.
+    `at` is in microseconds; `created_at` identifies the ledger. `open` are claims that will be exported again.
+    `renamed_at` is when a table was last renamed; rows exported before have the earlier names.
     """
 
     schema: str
@@ -66,7 +67,7 @@ class Head:
     renamed_at: int = 0
 
     def continues(self, earlier: Head) -> bool:
-        """Tell whether this is a later moment of the ledger that `earlier` was taken of, in the same shape."""
+        """Return whether this is a later moment of the ledger of `earlier`, in the same format."""
         return (
             self.created_at == earlier.created_at
             and self.schema == earlier.schema
@@ -77,7 +78,7 @@ class Head:
 
     @classmethod
     def of_line(cls, line: str) -> Head:
-        """Read the first line of an export.
+        """Parse the first line of an export.
 
         Raises  E418 where it is none, or of newer code
         """
@@ -94,10 +95,10 @@ class Head:
 
 
 def export_lines(database: Database, earlier: Sequence[tuple[str, Head]] = ()) -> Iterator[str]:
-    """Return the lines of an export, of one moment; `earlier` are the exports there are by name, newest first.
+    """Return the lines of an export, as of one moment. `earlier` are the existing exports by name, newest first.
 
-    What grows is told since the newest of them that this ledger continues. Cost: one read transaction, which stays
-    open until the last line is taken; some microseconds a row.
+    Growing data is exported since the newest of them that this ledger continues. Cost: one read transaction, which
+    stays open until the last line is read; some microseconds a row.
     """
     with database.read() as connection:
         head = _head(connection, database)
@@ -121,7 +122,7 @@ def moment(database: Database) -> Head:
 
 
 def load(database: Database, exports: Iterable[Iterable[str]]) -> int:
-    """Fill an empty ledger from a chain of exports, newest first, down to a whole one; give how many batches it has.
+    """Fill an empty ledger from a chain of exports, newest first, down to a full one. Return its number of batches.
 
     Raises  E418 where a line cannot be read, or an export was cut off
     """
@@ -131,9 +132,9 @@ def load(database: Database, exports: Iterable[Iterable[str]]) -> int:
         for position, lines in enumerate(exports):
             wanted = {*_GROWING, *(_STANDING if position == 0 else ())}
             _load_one(write.connection, lines, wanted, seen)
-        write.execute(SET_SUMS)  # exports of older ledgers do not tell them
+        write.execute(SET_SUMS)  # exports of older ledgers do not have them
         write.execute(_SET_LAST_RECORDED)
-        # another ledger from here on: what it will hold does not follow exports of the lost one
+        # another ledger from now on: its future data does not follow exports of the lost one
         write.execute(sa.text("UPDATE ledger SET created_at = :at, moved_to = NULL"), {"at": to_micros(write.at)})
         database.backend.count_on(write.connection)
         return int(write.execute(sa.text("SELECT count(*) FROM batches")).scalar_one())
@@ -182,7 +183,7 @@ def _table_lines(connection: sa.Connection, name: str, where: str, values: dict[
 
 
 def _at_rest(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
-    """Return a column as it rests in SQLite: instants and truths as numbers, JSON as text."""
+    """Return a column as stored in SQLite: instants and booleans as numbers, JSON as text."""
     if isinstance(column.type, sa.JSON):
         return sa.cast(column, sa.Text)
     if isinstance(column.type, sa.Boolean):
@@ -242,7 +243,7 @@ def _put(connection: sa.Connection, name: str, rows: list[dict[str, Any]]) -> li
 
 
 def _storable(column: sa.Column[Any], value: Any) -> Any:
-    """Write a text of an older ledger as it is written today."""
+    """Convert a text of an older ledger to today's form."""
     if not isinstance(value, str):
         return value
     is_json = isinstance(column.type, sa.JSON) and any(word in value for word in ("NaN", "Infinity"))
@@ -250,7 +251,7 @@ def _storable(column: sa.Column[Any], value: Any) -> Any:
 
 
 def _value_sql(column: sa.Column[Any]) -> str:
-    """Return the SQL that puts a value that rests in an export into its column."""
+    """Return the SQL that converts an exported value for its column."""
     if isinstance(column.type, sa.JSON):
         return f"CAST(:{column.name} AS JSON)"
     return (

@@ -1,4 +1,4 @@
-"""Why a database did not do what it was asked to, in the few kinds that a ledger tells apart."""
+"""The kinds of database failures that a ledger distinguishes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from enum import Enum, auto
 class Failure(Enum):
     """Why a statement failed."""
 
-    BUSY = auto()  # another holds the lock; the same may succeed later
-    DAMAGED = auto()  # what every ledger has is not there, or the file is no database
+    BUSY = auto()  # another transaction has the lock; the same statement may succeed later
+    DAMAGED = auto()  # a table that every ledger has is missing, or the file is no database
     NOT_LET_IN = auto()  # the server does not accept user, password or host
     NO_DATABASE = auto()  # the server answers, and has no such database
-    AWAY = auto()  # the server did not answer, or broke the connection off: nothing of the transaction was written
-    REFUSED = auto()  # whatever else the database says
+    AWAY = auto()  # the server did not answer, or closed the connection: nothing of the transaction was written
+    REFUSED = auto()  # any other error of the database

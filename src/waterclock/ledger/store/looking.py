@@ -1,8 +1,7 @@
-"""Opens the ledger of another project to look at it: nothing is written to it, and nothing is left beside it.
+"""Opens the ledger of another project for reading: nothing is written to it, and no file is left next to it.
 
-A file at which nobody is at work is read as one that does not change, for SQLite would make files of its own beside it
-otherwise, which then would belong to whoever looked. Each look opens it anew; where it changed meanwhile, the look is
-taken again.
+A file without a writer is opened as immutable. Otherwise SQLite would create files next to it, owned by the reading
+user. Each call opens the file again; if it changed during the read, the read is repeated.
 """
 
 from __future__ import annotations
@@ -27,16 +26,17 @@ _BUSY_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class OlderSchema(Exception):
-    """A ledger that older code has written last, which only its own project may bring up to date."""
+    """A ledger last written by older code, which only its own project may upgrade."""
 
     found: str | None
     known: str = NEWEST_SCHEMA
 
 
 def look(url: str, ask: Callable[[Database], R]) -> R | None:
-    """Ask something of the ledger at a URL, in as many transactions as it takes; None where there is none.
+    """Query the ledger at a URL, in as many transactions as needed; None where there is none.
 
-    Raises  OlderSchema, E402 for a ledger of newer code, E415 where it changes at each look, and what `telling` raises
+    Raises  OlderSchema, E402 for a ledger of newer code, E415 where it changes during each read, and the errors of
+            `telling`
     """
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":
@@ -58,7 +58,7 @@ def look(url: str, ask: Callable[[Database], R]) -> R | None:
 
 
 def _has_writer(path: Path) -> bool:
-    """Whether somebody has the file open, or was stopped in the middle: what was written last lies in a log beside."""
+    """Return whether a process has the file open, or was stopped during a write and left its log behind."""
     try:
         return path.with_name(f"{path.name}-wal").stat().st_size > 0
     except FileNotFoundError:
@@ -70,7 +70,7 @@ def _opened(url: sa.URL, path: Path, *, is_still: bool) -> Database:
     at = f"file:{quote(str(path))}?mode=ro{'&immutable=1' if is_still else ''}"
 
     def connect() -> sqlite3.Connection:
-        # as `sqlite.create_engine` says: transactions are begun by us
+        # as in `sqlite.create_engine`: this code begins the transactions
         return sqlite3.connect(at, uri=True, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
 
     database.use(sa.create_engine("sqlite://", creator=connect, poolclass=NullPool))

@@ -1,7 +1,7 @@
-"""Names of tables and of their code, as they rest in the ledger: what is renamed is found under the name it has now.
+"""Maps stored names of tables and code to current ones, so that a renamed table is found by its new name.
 
-A flow may say that a table had another name before (WAS). Until the run that writes that down, whoever looks reads and
-writes the names as the flow has them: each database that is opened so puts them in place, on their way in and out.
+A flow may declare a former name of a table (WAS). Until the run that records the rename, all readers and writers use
+the names of the flow: each database opened this way translates names in both directions.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ _SAID: WeakKeyDictionary[sa.Dialect, tuple[Mapping[str, str], Mapping[str, str]]
 
 
 class Name(Text):
-    """A column that holds names of tables, or of their code."""
+    """A column with names of tables, or of their code."""
 
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
-        """Write a name as it rests."""
+        """Convert a name to its stored form."""
         said = _SAID.get(dialect)
         found = value if said is None or value is None else said[0].get(value, value)
         return super().process_bind_param(found, dialect)
 
     def process_result_value(self, value: str | None, dialect: sa.Dialect) -> str | None:
-        """Read a name as it is said now."""
+        """Convert a stored name to the current one."""
         said = _SAID.get(dialect)
         return value if said is None or value is None else said[1].get(value, value)
 
 
 def say(dialect: sa.Dialect, names: Mapping[str, str]) -> None:
-    """Have names at rest said otherwise by whoever uses a dialect; where `names` is empty, they are as they rest.
+    """Translate stored names for all users of a dialect. With an empty `names`, end the translation.
 
-    `names` are by what rests. A name that another one takes changes places with it.
+    `names` is keyed by stored name. If another table takes a stored name, the two names are swapped.
     """
     if not names:
         _SAID.pop(dialect, None)

@@ -1,4 +1,4 @@
-"""Where a ledger lies, as a whole: a file or a schema. A new one is made beside its place, and then put there."""
+"""Manages the place of a ledger as a whole: a file or a schema. A new ledger is made as a draft, and then moved in."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 _DRAFT = "rebuilding"
-_ASIDE = re.compile(r"_\d{8}t\d{6}z$")  # what `put_draft` has moved aside
+_ASIDE = re.compile(r"_\d{8}t\d{6}z$")  # the suffix of ledgers that `put_draft` moved away
 
 
 class LedgerPlace(Protocol):
-    """The place of a ledger; every method is free to be called again after it was broken off."""
+    """The place of a ledger. Every method can be called again after an interruption."""
 
     @property
     def name(self) -> str:
-        """What people call it: without a password."""
+        """The name for display, without a password."""
 
     def is_taken(self) -> bool:
-        """Whether anything lies there."""
+        """Return whether anything exists there."""
 
     def others(self, project: str) -> list[str]:
-        """Name the other places in the same database at which a ledger of the project lies, the nearest first."""
+        """Return the other places in the same database with a ledger of the project, closest name first."""
 
     def empty_draft(self) -> str:
-        """Return the URL of the place beside it, with nothing there."""
+        """Return the URL of the draft next to it, and remove any existing draft."""
 
     def put_draft(self, at: datetime, *, replaces: bool) -> str | None:
-        """Put the draft there; give where what `replaces` allows to be moved aside lies now, None for nothing.
+        """Move the draft into place. Return the new place of the ledger that it replaces, None for none.
 
-        Raises  E416 where the place cannot be written; E417 where somebody made a ledger there meanwhile
+        `replaces` allows moving an existing ledger away.
+        Raises  E416 where the place cannot be written; E417 where a ledger was created there meanwhile
         """
 
 
@@ -54,7 +55,7 @@ def place_of(url: str) -> LedgerPlace:
 
 
 def require_known(url: str) -> None:
-    """Refuse a URL that no ledger can have, without looking at what lies there.
+    """Raise an error for a URL that no ledger can have, without checking what exists there.
 
     Raises  E403 for an unknown kind or option, E424 where its driver is not installed
     """
@@ -64,7 +65,7 @@ def require_known(url: str) -> None:
 
 
 def shown(url: str) -> str:
-    """Return a ledger's URL as it may be shown, without its password."""
+    """Return a ledger's URL for display, without its password."""
     return url if url.startswith("sqlite:///") else refusals.shown(parse_url(url))
 
 
@@ -91,10 +92,10 @@ class _File:
     def put_draft(self, at: datetime, *, replaces: bool) -> str | None:
         if not replaces and self.is_taken():
             raise refusals.ledger_there(self.name, may_force=False)
-        # a write-ahead log that is left of an older ledger would be replayed into this one
+        # an old ledger's remaining write-ahead log would be replayed into this one
         aside = self._move_aside(at) if any(path.exists() for path in _files_of(self.path)) else None
         try:
-            os.link(self._draft, self.path)  # refuses a ledger that somebody made meanwhile
+            os.link(self._draft, self.path)  # fails if a ledger was created there meanwhile
         except FileExistsError as error:
             raise refusals.ledger_there(self.name, may_force=replaces) from error
         self._draft.unlink()
@@ -156,7 +157,7 @@ class _Schema:
 
 @contextmanager
 def opened(url: sa.URL) -> Iterator[sa.Engine]:
-    """Open a server for what concerns a whole schema; tell in the ledger's words what it refuses."""
+    """Open a server for operations on a whole schema, and convert its errors into the ledger's errors."""
     engine = postgres.create_engine(url)
     try:
         with telling(url):

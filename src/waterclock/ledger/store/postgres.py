@@ -1,9 +1,9 @@
-"""All that is said to PostgreSQL alone: how a ledger's schema is found, locked and asked for the text of an instant.
+"""The PostgreSQL backend: finds and locks a ledger's schema, and formats instants in SQL.
 
-A ledger has a schema of its own, `waterclock` unless its URL names another (`?schema=team`). Each transaction names it,
-so that a pooler between us and the server may hand out any connection. One that reads sees one moment; one that writes
-waits at its first statement, the row that every writer updates, and sees there what the writer before it has left.
-A runner that is stopped in the middle of a transaction would hold that row for ever: the server ends it for us.
+A ledger has a schema of its own, `waterclock` unless its URL names another (`?schema=team`). Each transaction sets it,
+so that a connection pooler in between may use any connection. A reading transaction sees one moment. A writing one
+waits at its first statement, on the row that every writer updates, and then sees all changes of the previous writer. A
+runner that is stopped in the middle of a transaction would lock that row for ever, so the server ends its session.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
 TRANSACTION = "txid_current()"
 SCHEMA = "waterclock"
 SCHEMES = ("postgresql", "postgresql+psycopg", "postgres")
-# of libpq: a server that is gone is noticed within some two minutes, also where no packet says so
+# libpq options: a lost server is noticed within some two minutes, even without any packet
 _CONNECT = {
     "connect_timeout": 10,
     "application_name": "waterclock",
@@ -42,15 +42,15 @@ _WRITE = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '60s';"
     " SET LOCAL idle_in_transaction_session_timeout = '60s'"
 )
-_MANY = 20  # sets of values, from which the driver's own way for many takes less
+_MANY = 20  # number of value sets from which the driver's executemany is faster
 _BUSY = frozenset({"55P03", "40P01", "57014"})  # lock_not_available, deadlock_detected, query_canceled
 _DAMAGED = frozenset({"42P01", "42703"})  # undefined_table, undefined_column
-# connection failures, shutdowns, too many connections, a transaction that was idle for too long, a server that recovers
+# connection failures, shutdowns, too many connections, a transaction that was idle for too long, a recovering server
 _AWAY = ("08", "57P", "53300", "25P03", "25P02")
 
 
 def create_engine(url: sa.URL) -> sa.Engine:
-    """Make the engine of a ledger in a PostgreSQL database.
+    """Create the engine of a ledger in a PostgreSQL database.
 
     Raises  E424 where the driver is not installed
     """
@@ -71,7 +71,7 @@ def _require_options(url: sa.URL) -> None:
     try:
         from psycopg.pq import Conninfo
     except ImportError:
-        return  # told where the engine is made
+        return  # reported where the engine is created
     known = {option.keyword.decode() for option in Conninfo.get_defaults()} | {"schema"}
     for name in url.query:
         if name not in known:
@@ -79,7 +79,7 @@ def _require_options(url: sa.URL) -> None:
 
 
 def begin(connection: sa.Connection, url: sa.URL, *, writes: bool, first: tuple[sa.Executable, Any] | None) -> Any:
-    """Begin a transaction in the ledger's schema and carry out its first statement, in one message to the server."""
+    """Begin a transaction in the ledger's schema and execute its first statement, in one message to the server."""
     texts = [_WRITE if writes else _READ, f"SET LOCAL search_path = {_quoted(schema_of(url))}"]
     if first is not None:
         texts.append(written(connection, *first))
@@ -87,7 +87,7 @@ def begin(connection: sa.Connection, url: sa.URL, *, writes: bool, first: tuple[
 
 
 def say(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False) -> None:
-    """Carry out statements that answer nothing, in one message to the server, and the commit with them."""
+    """Execute statements without results, optionally with the commit, in one message to the server."""
     texts: list[str] = []
     for statement, values in said:
         rows = values if isinstance(values, list) else [values]
@@ -101,7 +101,7 @@ def say(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False
 
 
 def schema_of(url: sa.URL) -> str:
-    """Return the schema that holds the ledger."""
+    """Return the name of the ledger's schema."""
     said = url.query.get("schema", SCHEMA)
     return said if isinstance(said, str) else said[-1]
 
@@ -112,18 +112,18 @@ def named(url: sa.URL, schema: str) -> sa.URL:
 
 
 class ServerClock:
-    """The server's clock, told by this machine's count of seconds since the server was last asked."""
+    """The server's clock, extrapolated by this machine's monotonic clock since it was last read."""
 
     def __init__(self) -> None:
         self._asked = (datetime.now(UTC), time.monotonic())
 
     def __call__(self) -> datetime:
-        """Return the instant at the server now, aware UTC."""
+        """Return the current instant at the server, aware UTC."""
         at, then = self._asked
         return at + timedelta(seconds=time.monotonic() - then)
 
     def set(self, at: datetime) -> datetime:
-        """Note what the server's clock says now."""
+        """Set the server's current time."""
         self._asked = (at, time.monotonic())
         return at
 
@@ -134,19 +134,19 @@ def clock() -> ServerClock:
 
 
 def lock_of(_url: sa.URL) -> AbstractContextManager[Any]:
-    """Return what threads of this process must hold during a transaction: nothing, each has its own connection."""
+    """Return the lock that threads hold during a transaction: none, since each has its own connection."""
     return nullcontext()
 
 
 def exists(engine: sa.Engine, url: sa.URL) -> bool:
-    """Whether the schema is there, with anything in it."""
+    """Return whether the schema exists and is not empty."""
     with engine.connect() as connection:
         asked = sa.text("SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace(:name))")
         return bool(connection.execute(asked, {"name": _quoted(schema_of(url))}).scalar())
 
 
 def schemas_of(engine: sa.Engine, project: str) -> list[str]:
-    """List the schemas that hold a ledger of a project which goes on there, of those that may be read."""
+    """Return the readable schemas that have a project's ledger which was not moved away."""
     asked = (
         "SELECT n.nspname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
         " WHERE c.relname = 'ledger' AND has_schema_privilege(n.oid, 'USAGE')"
@@ -161,7 +161,7 @@ def schemas_of(engine: sa.Engine, project: str) -> list[str]:
 
 
 def make_room(engine: sa.Engine, url: sa.URL) -> None:
-    """Make the schema; two that make it at once both find it."""
+    """Create the schema; concurrent calls are safe."""
     with engine.connect() as connection:
         connection.execute(sa.text("SELECT pg_advisory_lock(hashtext('waterclock'))"))
         try:
@@ -171,15 +171,15 @@ def make_room(engine: sa.Engine, url: sa.URL) -> None:
 
 
 def drop(engine: sa.Engine, schema: str) -> None:
-    """Remove a schema with all that is in it."""
+    """Remove a schema with all of its contents."""
     with engine.connect() as connection:
         connection.execute(sa.text(f"DROP SCHEMA IF EXISTS {_quoted(schema)} CASCADE"))
 
 
 def put_in_place(engine: sa.Engine, *, draft: str, schema: str, aside: str, replaces: bool) -> bool | None:
-    """Give a schema another's name, in one transaction; True where what bore the name before is called `aside` now.
+    """Rename the draft schema to the ledger's name, in one transaction; True if an existing one was renamed to `aside`.
 
-    None where something lies there that `replaces` does not allow to be moved aside: nothing was done then.
+    Return None, with nothing done, where a ledger exists that `replaces` does not allow to move away.
     """
     with engine.connect() as connection:
         connection.exec_driver_sql("BEGIN", execution_options={"no_parameters": True})
@@ -197,25 +197,25 @@ def put_in_place(engine: sa.Engine, *, draft: str, schema: str, aside: str, repl
 
 
 def lock_schema(connection: sa.Connection) -> None:
-    """Let two that bring one ledger up to date take turns, until the transaction ends."""
+    """Lock the schema until the transaction ends, so that concurrent upgrades of one ledger take turns."""
     connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext('waterclock'))"))
 
 
 def count_on(connection: sa.Connection) -> None:
-    """Number events after those that were loaded with their numbers."""
+    """Set the next event number after those of loaded events."""
     connection.execute(
         sa.text("SELECT setval(pg_get_serial_sequence('events', 'id'), coalesce(max(id), 0) + 1, false) FROM events")
     )
 
 
 def outcome_of(connection: sa.Connection, transaction: int) -> bool | None:
-    """Tell whether a transaction was committed; None while the server has not noticed that we are gone."""
+    """Return whether a transaction was committed; None while the server has not noticed the lost connection."""
     said = connection.execute(sa.text("SELECT txid_status(:id)"), {"id": transaction}).scalar()
     return None if said == "in progress" else said == "committed"
 
 
 def failure_of(error: sa.exc.DBAPIError) -> Failure:
-    """Tell why a statement failed."""
+    """Return why a statement failed."""
     state = getattr(error.orig, "sqlstate", None)
     if refused := refusal_of(state, str(error.orig)):
         return _FAILURES[refused.reason]
@@ -230,27 +230,27 @@ def failure_of(error: sa.exc.DBAPIError) -> Failure:
 
 
 def label_text(column: str) -> str:
-    """Return the SQL that writes an instant as a label, `YYYYMMDDHHmm00`."""
+    """Return the SQL that formats an instant as a label, `YYYYMMDDHHmm00`."""
     return _text(column, "YYYYMMDDHH24MI00")
 
 
 def time_text(column: str) -> str:
-    """Return the SQL that writes an instant as `YYYY-MM-DD HH:MM:SS` in UTC."""
+    """Return the SQL that formats an instant as `YYYY-MM-DD HH:MM:SS` in UTC."""
     return _text(column, "YYYY-MM-DD HH24:MI:SS")
 
 
 def moment_text(column: str) -> str:
-    """Return the SQL that writes an instant as `YYYY-MM-DD HH:MM:SS.SSS` in UTC."""
+    """Return the SQL that formats an instant as `YYYY-MM-DD HH:MM:SS.SSS` in UTC."""
     return _text(column, "YYYY-MM-DD HH24:MI:SS.MS")
 
 
 def json_text(column: str) -> str:
-    """Return the SQL that gives a JSON column as the text it was written as."""
+    """Return the SQL that returns a JSON column as its original text."""
     return f'CAST({column} AS TEXT) COLLATE "C"'
 
 
 def flag(condition: str) -> str:
-    """Return the SQL that gives a condition as 1 or 0."""
+    """Return the SQL that converts a condition to 1 or 0."""
     return f"CAST({condition} AS INTEGER)"
 
 

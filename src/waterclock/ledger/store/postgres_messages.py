@@ -1,7 +1,8 @@
-"""Statements that go to a PostgreSQL server several to a message, past the driver's own way of one by one.
+"""Sends several statements to a PostgreSQL server in one message, instead of one by one as the driver does.
 
-A ledger's writers take turns by one row, so that each wait for the server is a wait of all of them; and a process that
-sleeps between statements wakes up slow. What answers nothing is written as text with its values and sent in one piece.
+A ledger's writers take turns by one row, so all of them wait whenever one waits for the server; and a process that
+sleeps between statements wakes up slowly. Statements without results are written as text with their values and sent in
+one message.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sqlalchemy as sa
 
 
 def send(connection: sa.Connection, texts: Sequence[str], *, answers: bool = False) -> Any:
-    """Carry out statements in one message; give the first row that the last of them answers."""
+    """Execute statements in one message. Return the first row of the last one's result."""
     import psycopg
     from psycopg.rows import namedtuple_row
 
@@ -34,7 +35,7 @@ def send(connection: sa.Connection, texts: Sequence[str], *, answers: bool = Fal
 
 
 def written(connection: sa.Connection, statement: sa.Executable, values: Mapping[str, Any]) -> str:
-    """Write a statement with its values, as the server reads it."""
+    """Return a statement's text with its values, as the server parses it."""
     import psycopg
 
     compiled, writers = _compiled(statement, tuple(values), connection.dialect)
@@ -47,7 +48,7 @@ def written(connection: sa.Connection, statement: sa.Executable, values: Mapping
 
 @lru_cache(maxsize=256)
 def _compiled(statement: Any, names: tuple[str, ...], dialect: sa.Dialect) -> tuple[Any, Mapping[str, Any]]:
-    """Return a statement as the dialect has it, and what writes those of its values that need writing."""
+    """Return a statement compiled for the dialect, and the converters of those values that need one."""
     compiled = statement.compile(dialect=dialect, column_keys=names)
     writers = {
         name: bound.type.dialect_impl(dialect).bind_processor(dialect) for bound, name in compiled.bind_names.items()

@@ -1,10 +1,10 @@
-"""The ledger's tables as SQLAlchemy sees them. `migrations/` makes them; a test holds the two equal.
+"""The ledger's tables in SQLAlchemy. `migrations/` creates them; a test checks that both are equal.
 
-Instants are microseconds since 1970 (`instants`). Nothing here is written for one database alone: what a partial index
-leaves out is said to SQLite here, to every dialect in `migrations/` (saying it loads the dialect, at each command).
-`claims`, `claim_labels`, `revisions`, `inputs`, `schemas` and `events` only ever grow; `batches`, `coverage`,
-`versions`, `codes`, `items`, `closings`, `alerts`, `messages`, `alerts_look`, `lineage_sent`, `code_lineage`,
-`former_names` and those of what is measured offline say what holds now.
+Instants are microseconds since 1970 (`instants`). Nothing here is specific to one database, except that partial indexes
+state their condition for SQLite only; `migrations/` states it for every dialect. (Stating it here would load the other
+dialects with each command.) `claims`, `claim_labels`, `revisions`, `inputs`, `schemas` and `events` only grow.
+`batches`, `coverage`, `versions`, `codes`, `items`, `closings`, `alerts`, `messages`, `alerts_look`, `lineage_sent`,
+`code_lineage`, `former_names` and the tables of offline measurements have the current state.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from waterclock.ledger.store.texts import Text
 metadata = sa.MetaData()
 
 TEXT = Text()
-NAME = Name()  # of a table, or of the code of one
+NAME = Name()  # of a table, or of a table's code
 SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
-AnyRow = sa.Row[*tuple[Any, ...]]  # a row of any query: its columns are asked for by name
+AnyRow = sa.Row[*tuple[Any, ...]]  # a row of any query, with columns accessed by name
 
-# Written as text in the indexes and in the queries that use them: a database matches them by their words.
+# Written as text in the indexes and in the queries that use them: a database matches them literally.
 IS_OPEN = sa.text("claims.status = 'open'")
 IS_TROUBLE = sa.text("batches.status IN ('failed', 'held')")
 IS_SUSPECT = sa.text("batches.is_suspect")
 IS_REQUESTED = sa.text("batches.requested IS NOT NULL")
 IS_PARTIAL = sa.text("batches.missing IS NOT NULL")
 IS_DONE = sa.text("claims.status = 'done'")
-# reads of more than 32 days, as microseconds: what reads less and reaches beyond an instant ends soon after it
+# Reads of more than 32 days, as microseconds. Any shorter read that reaches beyond an instant ends soon after it.
 LONG = 2_764_800_000_000
 IS_LONG = sa.text(f"inputs.high - inputs.low > {LONG}")
 IS_SHORT = sa.text(f"inputs.high - inputs.low <= {LONG}")
 
 
-# Rows lie in the order of their key itself, where a database can do that: one tree to write instead of two.
+# Rows are stored in the order of their key itself, where a database can do that: one tree to write instead of two.
 _KEYED: dict[str, Any] = {"sqlite_with_rowid": False}
 
 
@@ -57,11 +57,11 @@ ledger = sa.Table(
     sa.Column("flow", TEXT),
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("moved_to", TEXT),
-    # of all tables; of one it stands beside it
+    # the pause of all tables, independent of a table's own
     sa.Column("paused_at", Instant),
     sa.Column("paused_by", TEXT),
     sa.Column("paused_why", TEXT),
-    # the `rebuild --all` at work, as JSON
+    # the running `rebuild --all`, as JSON
     sa.Column("rebuilding", TEXT),
     # the latest `recorded_at` of all revisions: none is recorded before it, even where the clock went back
     sa.Column("last_recorded", Instant),
@@ -96,7 +96,7 @@ tables = sa.Table(
     sa.Column("changes", sa.BigInteger, nullable=False),
     sa.Column("seconds", sa.Float),
     sa.Column("dropped_before", Instant),
-    # what all of its current slices weigh together, from which the content of a state is found
+    # the sum of the weights of all its current slices, from which the content of a state is computed
     sa.Column("sum_high", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("sum_low", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("paused_at", Instant),
@@ -186,9 +186,9 @@ batches = sa.Table(
     sa.Column("stands_from", Instant),
     sa.Column("code", NAME),
     sa.Column("recorded_at", Instant),
-    # what the current revision was made without, as `batches.facts.missing_of` reads it, in JSON
+    # the missing inputs of the current revision, in JSON for `batches.facts.missing_of`
     sa.Column("missing", TEXT),
-    # how many rows of the current revision were set aside, NULL for none
+    # the number of quarantined rows of the current revision, NULL for none
     sa.Column("aside", sa.BigInteger),
     _partial("batches_partial", "table_name", "label", where="missing IS NOT NULL"),
     _partial("batches_aside", "table_name", "label", where="aside IS NOT NULL"),
@@ -219,7 +219,7 @@ revisions = sa.Table(
     sa.Index("revisions_of_version", "table_name", "version"),
     **_KEYED,
 )
-# as both kinds of database write JSON; a quotation mark within a text is written otherwise
+# matches the JSON of both kinds of database; a quotation mark within a text is escaped there
 HAS_WARNINGS = sa.and_(
     sa.cast(revisions.c.measures, sa.Text).like(f'%"{WARNINGS}": [%'),
     sa.cast(revisions.c.measures, sa.Text).not_like(f'%"{WARNINGS}": []%'),
@@ -241,7 +241,7 @@ inputs = sa.Table(
     sa.Column("version", sa.BigInteger, nullable=False),
     sa.Column("content", TEXT, nullable=False),
     sa.Column("changes", sa.BigInteger, nullable=False),
-    # hold all that finding the readers of an interval needs, so that a scan never touches the table
+    # cover all columns needed to find the readers of an interval, so that a scan never touches the table
     sa.Index("inputs_read", "table_name", "high", "low", "reader", "label", "claim"),
     _partial("inputs_read_long", "table_name", "high", "low", "reader", "label", "claim", where=f"high - low > {LONG}"),
     **_KEYED,
@@ -276,7 +276,7 @@ closings = sa.Table(
     sa.Column("table_name", NAME, primary_key=True),
     sa.Column("label", Instant, primary_key=True),
     sa.Column("tick", Instant),
-    sa.Column("first", Instant),  # where it was closed, before late rows opened it again; NULL where none did
+    sa.Column("first", Instant),  # the original tick, if late rows reopened it; otherwise NULL
     sa.Column("looked", Instant),
     sa.Column("reason", TEXT),
     sa.Column("behind", TEXT),
@@ -311,13 +311,13 @@ alerts = sa.Table(
     sa.Column("acknowledged_by", TEXT),
     sa.Column("acknowledged_why", TEXT),
     sa.Column("trouble", sa.JSON, nullable=False),
-    # by target, what it was told
+    # the notifications sent, by target
     sa.Column("told", sa.JSON, nullable=False),
     sa.Column("is_finished", sa.Boolean, nullable=False),
     _partial("alerts_unfinished", "number", where="NOT is_finished"),
 )
 
-# what is told, until it is sent, and for a while after
+# messages, kept until they are sent and for a while after
 messages = sa.Table(
     "messages",
     metadata,
@@ -334,7 +334,7 @@ messages = sa.Table(
     sa.Index("messages_by_age", "target", "at"),
 )
 
-# up to where what was recorded was looked at for alerts: one row, which those that look take turns at
+# the sequence up to which alerts were checked: one row, which concurrent checks lock in turn
 alerts_look = sa.Table(
     "alerts_look",
     metadata,
@@ -343,7 +343,7 @@ alerts_look = sa.Table(
     sa.Column("at", Instant, nullable=False),
 )
 
-# up to which event all was sent to a tool of lineage: one row, which those that send take turns at
+# the event up to which all were sent to a lineage tool: one row, which concurrent senders lock in turn
 lineage_sent = sa.Table(
     "lineage_sent",
     metadata,
@@ -358,7 +358,7 @@ lineage_sent = sa.Table(
     sa.Column("refusal", TEXT),
 )
 
-# what the columns of a Python transform are made of, by its code, as plans of its batches showed it
+# the column lineage of Python transforms, by code, as found in the plans of their batches
 code_lineage = sa.Table(
     "code_lineage",
     metadata,
@@ -369,7 +369,7 @@ code_lineage = sa.Table(
     **_KEYED,
 )
 
-# when a table was last measured by a job of its own, by the clock that runs plan by and by the ledger's
+# the last offline measurement of each table, by the logical clock of runs and by the ledger's clock
 offline_looks = sa.Table(
     "offline_looks",
     metadata,
@@ -384,7 +384,7 @@ offline_looks = sa.Table(
     **_KEYED,
 )
 
-# what that came to of a label, as the claim showed it; `states` are what spans are put together of, while they may be
+# the offline measurements of a label's rows of a claim; `states` are merged into spans, for as long as they are kept
 offline_measures = sa.Table(
     "offline_measures",
     metadata,
@@ -398,7 +398,7 @@ offline_measures = sa.Table(
     **_KEYED,
 )
 
-# what it came to of all labels of a span together
+# the offline measurements of all labels of a span together
 offline_spans = sa.Table(
     "offline_spans",
     metadata,
@@ -412,7 +412,7 @@ offline_spans = sa.Table(
     **_KEYED,
 )
 
-# what tables, and the code of tables, were called before they were renamed
+# former names of tables and of their code
 former_names = sa.Table(
     "former_names",
     metadata,
@@ -438,7 +438,7 @@ events = sa.Table(
     sa.Index("events_of_batch", "table_name", "label"),
 )
 
-# who is at work now: no part of what a ledger knows of its batches, so never exported
+# the runners at work: not part of the ledger's knowledge of batches, so never exported
 runners = sa.Table(
     "runners",
     metadata,

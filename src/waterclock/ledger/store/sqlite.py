@@ -1,8 +1,8 @@
-"""All that is said to SQLite alone: how its files are opened, locked and asked for the text of an instant.
+"""The SQLite backend: opens and locks a ledger's file, and formats instants in SQL.
 
-WAL lets readers go on while one writer writes; `synchronous=NORMAL` may lose the newest transactions on a power cut,
-never the file, and what is lost there is found again in the commit records. A writing transaction begins IMMEDIATE, so
-that it waits for its turn at its start and never fails half-way.
+WAL lets readers continue while one writer writes. With `synchronous=NORMAL` a power cut may lose the newest
+transactions, but never the file; the lost data is recovered from the commit records. A writing transaction begins
+IMMEDIATE, so that it waits for its turn at its start and never fails half-way.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DAMAGED_WORDS = ("no such table", "no such column", "malformed", "Could not dec
 
 
 def create_engine(url: sa.URL) -> sa.Engine:
-    """Make the engine of a ledger in a SQLite file; one in memory keeps to a single connection."""
+    """Create the engine of a ledger in a SQLite file. In memory, it uses a single connection."""
     arguments: dict[str, Any] = {"json_serializer": written_json}
     if is_in_memory(url):
         arguments |= {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
@@ -42,11 +42,11 @@ def create_engine(url: sa.URL) -> sa.Engine:
 
 
 def begin(connection: sa.Connection, _url: sa.URL, *, writes: bool, first: tuple[sa.Executable, Any] | None) -> Any:
-    """Begin the database's own transaction, which the driver leaves to us; one that writes waits for its turn here."""
+    """Begin a transaction, which the driver does not do by itself; a writing one waits for its turn here."""
     statement = "BEGIN IMMEDIATE" if writes else "BEGIN"
     driver: Any = connection.connection.dbapi_connection
     try:
-        # past SQLAlchemy, twice for every batch; and no listener for it, which would slow down every statement
+        # bypass SQLAlchemy twice per batch, without a listener, which would slow down every statement
         driver.execute(statement)
     except sqlite3.Error as error:
         raise sa.exc.OperationalError(statement, None, error) from error
@@ -54,14 +54,14 @@ def begin(connection: sa.Connection, _url: sa.URL, *, writes: bool, first: tuple
 
 
 def say(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False) -> None:
-    """Carry out statements one after the other: nothing lies between us and a file."""
+    """Execute statements one after the other; a file needs no batching."""
     del commits
     for statement, values in said:
         connection.execute(statement, values)
 
 
 def lock_of(url: sa.URL) -> AbstractContextManager[Any]:
-    """Return what threads of this process must hold during a transaction: one connection has one at a time."""
+    """Return the lock that threads hold during a transaction: a single connection has one transaction at a time."""
     return threading.RLock() if is_in_memory(url) else nullcontext()
 
 
@@ -75,7 +75,7 @@ def _system_clock() -> datetime:
 
 
 def exists(_engine: sa.Engine, url: sa.URL) -> bool:
-    """Whether there is anything at the URL yet."""
+    """Return whether anything exists at the URL yet."""
     if is_in_memory(url):
         return False
     path = Path(str(url.database))
@@ -93,25 +93,25 @@ def make_room(_engine: sa.Engine, url: sa.URL) -> None:
 
 
 def is_in_memory(url: sa.URL) -> bool:
-    """Whether the ledger lives no longer than its engine."""
+    """Return whether the ledger is in memory, and ends with its engine."""
     return url.database in {None, "", ":memory:"}
 
 
 def lock_schema(_connection: sa.Connection) -> None:
-    """Two that bring one ledger up to date take turns as all that write do."""
+    """Do nothing: concurrent upgrades of one ledger take turns as all writers do."""
 
 
 def count_on(_connection: sa.Connection) -> None:
-    """Number events after those that were loaded: SQLite looks at the highest number there is."""
+    """Do nothing: SQLite numbers events after the highest existing number."""
 
 
 def outcome_of(_connection: sa.Connection, _transaction: int) -> bool | None:
-    """Nobody asks: a file does not break off in the middle of a commit."""
+    """Return False; never called, since a file's connection does not break during a commit."""
     return False
 
 
 def failure_of(error: sa.exc.DBAPIError) -> Failure:
-    """Tell why a statement failed."""
+    """Return why a statement failed."""
     code = getattr(error.orig, "sqlite_errorcode", None)
     primary = None if code is None else code & 0xFF
     if primary in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
@@ -123,27 +123,27 @@ def failure_of(error: sa.exc.DBAPIError) -> Failure:
 
 
 def label_text(column: str) -> str:
-    """Return the SQL that writes an instant as a label, `YYYYMMDDHHmm00`."""
+    """Return the SQL that formats an instant as a label, `YYYYMMDDHHmm00`."""
     return f"strftime('%Y%m%d%H%M00', {column} / 1000000, 'unixepoch')"
 
 
 def time_text(column: str) -> str:
-    """Return the SQL that writes an instant as `YYYY-MM-DD HH:MM:SS` in UTC."""
+    """Return the SQL that formats an instant as `YYYY-MM-DD HH:MM:SS` in UTC."""
     return f"strftime('%Y-%m-%d %H:%M:%S', {column} / 1000000, 'unixepoch')"
 
 
 def moment_text(column: str) -> str:
-    """Return the SQL that writes an instant as `YYYY-MM-DD HH:MM:SS.SSS` in UTC."""
+    """Return the SQL that formats an instant as `YYYY-MM-DD HH:MM:SS.SSS` in UTC."""
     return f"strftime('%Y-%m-%d %H:%M:%f', {column} / 1000000.0, 'unixepoch')"
 
 
 def json_text(column: str) -> str:
-    """Return the SQL that gives a JSON column as the text it was written as."""
+    """Return the SQL that returns a JSON column as its original text."""
     return f"CAST({column} AS TEXT)"
 
 
 def flag(condition: str) -> str:
-    """Return the SQL that gives a condition as 1 or 0."""
+    """Return the SQL that converts a condition to 1 or 0."""
     return condition
 
 
@@ -158,7 +158,7 @@ def _prepare(connection: Any, _record: object) -> None:
 
 
 def _begin_wal(cursor: sqlite3.Cursor) -> None:
-    """Have the file written by WAL: SQLite waits for no lock here, so several that open a new ledger at once must."""
+    """Set the file's journal mode to WAL. SQLite waits for no lock here, so retry where several open a new ledger."""
     statement = "PRAGMA journal_mode = WAL"
     try:
         cursor.execute(statement)
@@ -177,5 +177,5 @@ def _begin_wal(cursor: sqlite3.Cursor) -> None:
 
 
 def _is_locked(error: BaseException) -> bool:
-    """Tell whether another process has a lock; the low byte is what its extended codes have in common."""
+    """Return whether another process has a lock. The low byte is common to the extended error codes."""
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY

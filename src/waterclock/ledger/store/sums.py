@@ -1,4 +1,4 @@
-"""Sets what all current slices of a table weigh together anew, where it did not follow from each that was recorded."""
+"""Recomputes the summed weights of each table's current slices, where they were not updated with every record."""
 
 from __future__ import annotations
 

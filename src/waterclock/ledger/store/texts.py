@@ -1,7 +1,7 @@
-"""How texts rest in the ledger, so that each kind of database holds them and one ledger can be moved to another.
+"""Stores texts in a form that every kind of database accepts, so that a ledger can be moved between them.
 
-PostgreSQL has no NUL in a text and no NaN in JSON, no database of ours half of a character: each is written as what a
-reader knows it by, and nothing that stands beside it is lost.
+PostgreSQL accepts no NUL in a text and no NaN in JSON, and no supported database accepts an unpaired surrogate. Each of
+these is replaced by a readable form, and the text around it is kept.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _STRICT = json.JSONEncoder(default=str, allow_nan=False)
 
 
 def storable(text: str) -> str:
-    r"""Return a text that every database holds: a NUL is written `\x00`, half of a character as its number."""
+    r"""Return a text that every database can store: NUL is written as `\x00`, an unpaired surrogate as its number."""
     if text.isascii() and "\x00" not in text:
         return text
     return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
 
 
 def written_json(value: Any) -> str:
-    """Write a value as JSON; what is no number there, NaN and the infinite ones, as text."""
+    """Return a value as JSON; non-finite numbers (NaN and the infinities) become text."""
     try:
         return _STRICT.encode(value)
     except ValueError:
@@ -41,7 +41,7 @@ def _finite(value: Any) -> Any:
 
 
 class Text(sa.types.TypeDecorator[str]):
-    """A column of texts, compared by their bytes wherever they lie: labels, names and what a query says of them."""
+    """A column of texts (labels, names and others), compared by their bytes in every database."""
 
     impl = sa.Text
     cache_ok = True
@@ -51,5 +51,5 @@ class Text(sa.types.TypeDecorator[str]):
         return dialect.type_descriptor(sa.Text(collation="C") if dialect.name == "postgresql" else sa.Text())
 
     def process_bind_param(self, value: str | None, _dialect: sa.Dialect) -> str | None:
-        """Write a text as it can be stored."""
+        """Convert a text to its storable form."""
         return None if value is None else storable(value)

@@ -1,3 +1,3 @@
-"""What changes a ledger: claims, completions, decisions, declarations, and what they make suspect."""
+"""Changes to a ledger: claims, completions, decisions, declarations, and the suspects that result from them."""
 
 from __future__ import annotations

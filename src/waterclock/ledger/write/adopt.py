@@ -1,4 +1,4 @@
-"""Takes up what a commit record tells of a claim that the ledger does not know, or holds for open."""
+"""Adopts commit records of claims that the ledger does not know, or that are still open in it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _FORGET = (
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A claim as its record in the stage and its commit tell of it; `at` is the commit's time."""
+    """A claim as described by its record in the stage and its commit. `at` is the time of the commit."""
 
     number: int
     request: ClaimRequest
@@ -66,7 +66,7 @@ def known_claims(database: Database, table: str) -> dict[int, str]:
 
 
 def adopt(database: Database, found: Committed) -> bool:
-    """Record a committed claim as at its commit; False where it is recorded already.
+    """Record a committed claim as of its commit. Return False where it is already recorded.
 
     Raises  E412 for a table that no applied flow has declared, E414 as `record_done`
     """
@@ -79,14 +79,14 @@ def adopt(database: Database, found: Committed) -> bool:
                 _begin_anew(write, found)
             _claim(write, found)
         write.at = found.at
-        # at the lease's end: how long the batch took is told by the claim's number and the commit's time
+        # as of the lease's end: the batch's duration follows from the claim's number and the commit's time
         record(write, Claim(found.number, found.request, found.at), found.results, recorded_at=found.at)
         add_told(write, found.request.table, found.results, who=found.request.who)
         return True
 
 
 def _begin_anew(write: Write, found: Committed) -> None:
-    """Take up that a rebuild of all tables cut this one into other windows: what it had stands no more."""
+    """Record that a rebuild of all tables recut this one into other windows: its earlier data no longer counts."""
     table, version = found.request.table, found.results[0].version
     empty_table(write, table, found.number)
     write.at = found.at
@@ -95,7 +95,7 @@ def _begin_anew(write: Write, found: Committed) -> None:
 
 
 def adopt_reset(database: Database, table: str, *, version: int, claim: int, at: datetime, who: str) -> None:
-    """Record that a commit started a table over: what it had before does not count."""
+    """Record that a commit reset a table: its earlier data no longer counts."""
     with database.write() as write:
         empty_table(write, table, claim)
         write.execute(_MOVE, {"of": table, "to": version})
@@ -105,13 +105,13 @@ def adopt_reset(database: Database, table: str, *, version: int, claim: int, at:
 
 
 def raise_claims(database: Database, number: int) -> None:
-    """Let no claim be given whose number is not above `number`."""
+    """Ensure that no claim gets a number that is not above `number`."""
     with database.write() as write:
         write.execute(_RAISE_CLAIM, {"number_": number})
 
 
 def move_head(database: Database, table: str, version: int) -> None:
-    """Note that the table's newest state lies at a later version too: OPTIMIZE rewrote its files."""
+    """Record that the table's newest state is also at a later version, because OPTIMIZE rewrote its files."""
     with database.write() as write:
         row = write.execute(_TABLE, {"of": table}).first()
         if row is None or row.head_version >= version:
@@ -122,7 +122,7 @@ def move_head(database: Database, table: str, version: int) -> None:
 
 
 def drop_windows(database: Database, table: str, before: datetime, version: int, *, who: str, why: str = "") -> None:
-    """Note that a commit took all windows before an instant out of a table: RETAIN, or who said so and `why`."""
+    """Record that a commit removed all windows before an instant from a table: for RETAIN, or for a user's `why`."""
     with database.write() as write:
         write.execute(_DROP, {"of": table, "before": before})
         write.execute(_MOVE, {"of": table, "to": version})
@@ -135,14 +135,14 @@ def drop_windows(database: Database, table: str, before: datetime, version: int,
 
 
 def dropped_before(database: Database, table: str, *, by: datetime) -> datetime | None:
-    """Return the instant before which RETAIN had dropped all windows of a table `by` then; None for nothing."""
+    """Return the instant before which RETAIN had dropped all windows of a table, as of `by`; None for nothing."""
     with database.read() as connection:
         row = connection.execute(_DROPPED, {"of": table, "by": by}).first()
     return None if row is None else datetime.fromisoformat(row.data["before"])
 
 
 def forget_versions(database: Database, table: str, oldest: int) -> None:
-    """Note that versions before `oldest` can no longer be read; the newest state's stays."""
+    """Record that versions before `oldest` can no longer be read, except that of the newest state."""
     with database.write() as write:
         row = write.execute(_TABLE, {"of": table}).first()
         if row is not None and row.head_label is not None:

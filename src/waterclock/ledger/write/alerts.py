@@ -1,7 +1,7 @@
-"""What becomes of alerts at a look, what is to be told of them, and what became of that.
+"""Records the result of alert checks, the messages to send, and the outcome of sending them.
 
-None of it says anything of batches, so the ledger's sequence stays as it is: no runner wakes for it. Those that look
-take turns at one row.
+These writes do not concern batches, so they leave the ledger's sequence unchanged and wake no runner. Concurrent checks
+take turns by locking one row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from waterclock.ledger.store.instants import to_micros
 from waterclock.ledger.store.schema import alerts, alerts_look, messages
 
 _RECENT = timedelta(hours=1)
-_KEPT = timedelta(days=30)  # how long messages stay that were sent
+_KEPT = timedelta(days=30)  # how long sent messages are kept
 _TAKE_TURN = sa.update(alerts_look).values(id=alerts_look.c.id)
 _FIRST_TURN = sa.insert(alerts_look)
 _SEEN = sa.select(alerts_look.c.sequence)
@@ -66,10 +66,10 @@ _LOST = (
 
 
 def record_look(database: Database, decide: Decide, *, since: int, up_to: int) -> AlertsNow | None:
-    """Have it decided what becomes of the alerts and what is to be told, and keep both, all or nothing.
+    """Record the alerts and messages that `decide` returns, in one transaction.
 
-    `up_to`: the sequence of the ledger that was looked at; `since`: that of the look before. None, and nothing is
-    decided, where another look came between.
+    `up_to` is the ledger's sequence at this check, `since` that of the previous check. If another check came in
+    between, nothing is decided and the result is None.
     """
     with database.beside() as (connection, now):
         if not connection.execute(_TAKE_TURN).rowcount:
@@ -91,7 +91,7 @@ def record_look(database: Database, decide: Decide, *, since: int, up_to: int) -
 
 
 def acknowledge(database: Database, number: int, *, who: str, why: str) -> Alert:
-    """Note that somebody knows of an open alert; what was acknowledged before keeps the newest reason.
+    """Record that a user acknowledges an open alert. A repeated acknowledgement replaces the reason.
 
     Raises  E457 where there is no such alert, E458 where it is over
     """
@@ -110,9 +110,9 @@ def acknowledge(database: Database, number: int, *, who: str, why: str) -> Alert
 
 
 def take_message(database: Database, target: str, lease: timedelta) -> Outgoing | None:
-    """Take the oldest message that waits for a target, so that nobody else sends it for a while.
+    """Take the oldest message that waits for a target, so that no other runner sends it for a while.
 
-    None where none waits, where another runner sends it, or where it is not to be tried yet.
+    Return None where none waits, where another runner is sending it, or where its next attempt is not due yet.
     """
     with database.beside() as (connection, now):
         row = connection.execute(_NEXT, {"to": target}).first()
@@ -123,13 +123,13 @@ def take_message(database: Database, target: str, lease: timedelta) -> Outgoing 
 
 
 def note_sent(database: Database, number: int) -> None:
-    """Note that a message has reached its target."""
+    """Record that a message has reached its target."""
     with database.beside() as (connection, now):
         connection.execute(_SENT, {"which": number, "at_": now})
 
 
 def note_lost(database: Database, number: int, error: str, again: timedelta) -> None:
-    """Note why a message did not reach its target, and how long it waits before it is tried again."""
+    """Record why a message did not reach its target, and how long to wait before the next attempt."""
     with database.beside() as (connection, now):
         connection.execute(_LOST, {"which": number, "said": error, "again": now + again})
 

@@ -1,4 +1,4 @@
-"""What a flow declares, written down: its tables, the fingerprint that claims must carry, and each table's START."""
+"""Records a flow's declarations: its tables, the fingerprint that claims must carry, and each table's START."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NAMES = sa.select(tables.c.name)
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """Which flow claims must carry: the `number`-th that was applied here, at `at` by the ledger's real clock."""
+    """The flow that claims must carry: the `number`-th applied here, at `at` by the ledger's real clock."""
 
     number: int
     fingerprint: str
@@ -66,11 +66,11 @@ def apply(
     statements: Callable[[], Mapping[str, str]] = dict,
     reading_back: Callable[[], Mapping[str, Collection[datetime]]] = dict,
 ) -> Applied:
-    """Make `flow` the applied one; free where it is already.
+    """Make `flow` the applied one; free where it already is.
 
-    `statements` gives the text of each table's statement: what is new of it is kept. `reading_back` gives the done
-    labels that read further back by the new flow, by table: they are asked to be made again.
-    A table with batches whose labels would mean something else (E405) keeps its kind, mode, cadence and keys here.
+    `statements` returns the text of each table's statement; new texts are stored. `reading_back` returns, by table, the
+    done labels that read further back under the new flow; a request to make them again is recorded. A table with
+    batches whose labels would change their meaning (E405) keeps its kind, mode, cadence and keys here.
     Raises  E404 for a ledger of another project, and as `rename_tables`
     """
     found = applied(database)
@@ -78,11 +78,11 @@ def apply(
         with database.read() as connection:
             row = connection.execute(_PROJECT).one()
         _check_project(row.project, flow)
-        if row.flow == flow.fingerprint:  # else `rebuild --all` has moved tables of another one in
+        if row.flow == flow.fingerprint:  # otherwise `rebuild --all` has moved in tables of another flow
             return found
     said, since = database.said, database.said_since
     again = reading_back()
-    database.say_names({})  # what rests gets these names now
+    database.say_names({})  # stored names become these names now
     try:
         with database.write() as write:
             _check_project(write.execute(_PROJECT).scalar(), flow)
@@ -133,7 +133,7 @@ def applied(database: Database) -> Applied | None:
 
 
 def set_starts(database: Database, starts: Mapping[str, datetime], *, who: str) -> None:
-    """Write down the first windows of tables that declare none; what is written already stays, whoever wrote it.
+    """Record the first windows of tables that declare none. Existing records stay, whichever run wrote them.
 
     Raises  E412 for a table of no applied flow
     """
@@ -150,7 +150,7 @@ def set_starts(database: Database, starts: Mapping[str, datetime], *, who: str) 
 
 
 def location_of(table: Table) -> str:
-    """Return the folder of a table, relative to the storage; a publish keeps its stage apart from all tables."""
+    """Return the folder of a table, relative to the storage. A publish has its stage outside of all tables."""
     return f"publish/{table.name.replace('.', '/')}" if table.kind is Kind.PUBLISH else folder_of(table.name)
 
 
@@ -175,7 +175,7 @@ def _put_tables(write: Write, flow: Flow, who: str) -> None:
             new.append({"name": table.name, "is_declared": True, "start": table.start} | says | empty)
             continue
         differs = differs_from(row, table)
-        if table.name in refused:  # until it is rebuilt or reset, its labels mean what they meant
+        if table.name in refused:  # until it is rebuilt or reset, its labels keep their meaning
             differs, says = [], {what: getattr(row, what) for what in SIGNATURE}
         elif differs:
             _forget_asked(write, table.name, who)
@@ -189,7 +189,7 @@ def _put_tables(write: Write, flow: Flow, who: str) -> None:
 
 
 def _forget_asked(write: Write, table: str, who: str) -> None:
-    """Take back what was asked of a table that has nothing yet: its labels mean something else now."""
+    """Withdraw the requests for a table without any batch, since its labels change their meaning."""
     if labels := list(write.execute(_ASKED, {"of": table}).scalars()):
         write.log("request withdrawn", who=who, table=table, labels=labels)
     write.execute(_FORGET_ASKED, {"of": table})

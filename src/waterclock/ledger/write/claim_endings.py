@@ -1,4 +1,4 @@
-"""How a claim is kept alive and how it ends: recorded, failed, or lost to another runner."""
+"""Extends a claim's lease, and ends claims: recorded, failed, or lost to another runner."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _PUT_BACK = (
 
 
 def renew(database: Database, held: Claim) -> Claim:
-    """Let the claim's lease run anew from now.
+    """Extend the claim's lease, counted from now.
 
     Raises  E411 where the claim is closed: it was taken over, and its work must stop
     """
@@ -65,7 +65,7 @@ def renew(database: Database, held: Claim) -> Claim:
 
 
 def close_lost(database: Database, held: Claim, why: str, *, who: str | None = None) -> None:
-    """Close a claim that can no longer commit; its labels go back to what they were, but the attempt counts.
+    """Close a claim that can no longer commit. Its labels return to their earlier state, but the attempt counts.
 
     Raises  E411 where it is closed already
     """
@@ -85,11 +85,11 @@ def record_failed(
     due_again: datetime | None = None,
     own: Collection[datetime] | None = None,
 ) -> None:
-    """Close a claim that did not commit; each of its labels keeps the error until it is claimed again.
+    """Close a claim that did not commit. Each of its labels keeps the error until it is claimed again.
 
-    `status` is FAILED, or HELD where an audit holds the batch back. A label that was done before stays readable as it
-    was. `own`: the labels that the claim was taken for, where not for all; others, such as past windows that a LOOKBACK
-    reads again, go back to what they were.
+    `status` is FAILED, or HELD where an audit holds the batch. A label that was done before stays readable with its
+    earlier rows. `own` has the labels for which the claim was taken, if not all of them. Others, such as past windows
+    that a LOOKBACK reads again, return to their earlier state.
     Raises  E411 where the claim is closed already
     """
     with database.write() as write:
@@ -103,7 +103,7 @@ def record_failed(
 
 
 def close(write: Write, number: int, status: str, *, why: str | None = None, is_transient: bool | None = None) -> int:
-    """Close an open claim within a transaction; give the ledger's sequence at which it was given.
+    """Close an open claim within a transaction. Return the ledger's sequence at which it was given.
 
     Raises  E411 where it is not open
     """
@@ -115,7 +115,7 @@ def close(write: Write, number: int, status: str, *, why: str | None = None, is_
 
 
 def put_back(write: Write, number: int, labels: Iterable[datetime]) -> None:
-    """Set labels of a closed claim back to the status that they had before the claim."""
+    """Restore the status that labels of a closed claim had before the claim."""
     wanted = set(labels)
     if not wanted:
         return

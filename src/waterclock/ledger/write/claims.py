@@ -1,4 +1,4 @@
-"""The right to commit given labels of one table, once: how it is given, and who holds it."""
+"""Grants the right to commit given labels of one table, once, and records its owner."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from waterclock.ledger.write.rebuilding import refuse_rebuilding
 from waterclock.timelabel.label import label_of
 
 _NAMES = sa.select(tables.c.name)
-# all that a claim hangs on, in one question: the tables that it reads and its own, with what is known of its labels
+# All data that a claim depends on, in one query: its input tables, its own table, and the stored state of its labels.
 _AT_HAND = (
     sa.select(
         tables.c.name,
@@ -65,7 +65,7 @@ _HOLDERS = (
     .where(IS_OPEN, claims.c.table_name == sa.bindparam("of"))
     .order_by(claims.c.number, claim_labels.c.label)
 )
-# a claim whose lease is out holds no place: it may be one that nobody can settle
+# a claim with an expired lease takes no place in the pool, since it may never be resolved
 _IN_POOL = (
     sa.select(sa.func.count())
     .select_from(claims)
@@ -83,7 +83,7 @@ _RUN_BATCHES = (
     .values(
         status=BatchStatus.RUNNING.value,
         claim=sa.bindparam("number_"),
-        # a done batch keeps how many attempts it took; making it again starts to count anew
+        # a done batch keeps its number of attempts; making it again starts a new count
         attempts=sa.case((batches.c.status == BatchStatus.DONE.value, 1), else_=batches.c.attempts + 1),
     )
 )
@@ -92,7 +92,7 @@ _ADD_ITEMS = sa.insert(items)
 _OWNERS = sa.select(items.c.item, items.c.label).where(
     items.c.table_name == sa.bindparam("of"), items.c.item.in_(sa.bindparam("names", expanding=True))
 )
-_OPEN = sa.select(claims).where(IS_OPEN)  # ordered here, not there: sorting by number would read all claims
+_OPEN = sa.select(claims).where(IS_OPEN)  # sorted in Python: in SQL, sorting by number would read all claims
 _LABELS = (
     sa.select(claim_labels.c.label)
     .where(claim_labels.c.claim == sa.bindparam("number_"))
@@ -104,18 +104,18 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
     """Return the right to commit the labels of `request`, once, in one transaction, or refuse all of it.
 
     Raises  E406 under a flow that is not the applied one, E407 where another claim is open, E408 for a label that is
-            done, whole, and neither requested nor suspect (unless the request says why it restates), E409 for a skipped
-            one, E410 (transient) where an input changed since it was looked up, E412 for an unknown table, E427
+            done, whole, and neither requested nor suspect (unless the request has a reason to restate), E409 for a
+            skipped one, E410 (transient) where an input changed since it was looked up, E412 for an unknown table, E427
             (transient) where the table's pool is full, E429 (transient) where the table or all is paused, E456
-            (transient) where a window was opened again since it was planned, E828 (transient) where a label was made by
-            another claim than the one that was seen, E756 (transient) where what is to be released is held no more,
-            E850 (transient) where what a label is to own became another's since
+            (transient) where a window was reopened since it was planned, E828 (transient) where a label was made by
+            another claim than the one that was seen, E756 (transient) where a label to release is no longer held,
+            E850 (transient) where log entries that a label is to own were assigned to another label since
     """
     with database.write(claims=True) as write:
         if write.flow != request.flow:
             raise refusals.not_applied(request.flow, write.flow)
         known, before = _at_hand(write, request)
-        # asked in the transaction that claims: a runner that planned before the pause claims nothing after it
+        # checked in the claiming transaction: a runner that planned before the pause claims nothing after it
         if pause := pause_of(known[request.table]) or write.paused:
             raise refusals.is_paused(request.table, request.labels[0], pause)
         refuse_rebuilding(write, f"{request.table}@{label_of(request.labels[0])}")
@@ -133,7 +133,7 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
 
 
 def put_claim(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> None:
-    """Write a claim down that was given by a ledger that is lost; what it read is compared when it is recorded."""
+    """Record a claim that a lost ledger had granted. Its inputs are compared when it is recorded."""
     known, before = _at_hand(write, request)
     _put(write, request, number, lease_until, before, dict.fromkeys(known, -1))
 
@@ -162,7 +162,7 @@ def _put(
 
 
 def _at_hand(write: Write, request: ClaimRequest) -> tuple[Mapping[str, AnyRow], Mapping[datetime, AnyRow]]:
-    """Return the tables of the request by name, and those of its labels that the ledger knows already."""
+    """Return the tables of the request by name, and those of its labels that are in the ledger."""
     names = {pinned.table for of_label in request.inputs.values() for pinned in of_label} | {request.table}
     values = {"of": request.table, "labels": request.labels, "names": sorted(names)}
     rows = write.execute(_AT_HAND, values).all()
@@ -208,7 +208,7 @@ def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> 
 
 
 def _not_held(table: str, label: datetime) -> refusals.ClaimRefused:
-    """Refuse to show what was held, and that somebody has released, made again or left out since."""
+    """Build the error for a held batch that a user has released, made again or skipped meanwhile."""
     return refusals.ClaimRefused(
         "E756",
         f"{table}@{label_of(label)} cannot be released",
@@ -241,7 +241,7 @@ def _check_inputs(write: Write, request: ClaimRequest, known: Mapping[str, AnyRo
 
 
 def _own_items(write: Write, request: ClaimRequest, number: int) -> None:
-    """Write down what of its source each label owns, before anybody reads it: it stays so if the claim fails."""
+    """Record the source items that each label owns, before they are read. They stay assigned if the claim fails."""
     names = {str(item["name"]): label for label, owned in request.owned.items() for item in owned}
     if not names:
         return

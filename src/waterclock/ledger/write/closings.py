@@ -1,7 +1,7 @@
-"""Where the books of windows are closed, and up to where open ones were looked at (CLOSE WHEN).
+"""Records the ticks at which windows closed, and up to where open ones were checked (CLOSE WHEN).
 
-The first tick that is written down of a window stays, whoever found it and whatever is restated since (`first`). Late
-rows may open the window again up to a later one (`tick`), which it is read up to from then on.
+The first tick recorded for a window stays, whichever runner found it and whatever is restated since (`first`). Late
+rows may reopen the window up to a later tick (`tick`); the window is read up to that tick from then on.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _REOPEN = (
         sa.or_(batches.c.current_claim.is_not(None), batches.c.status == BatchStatus.RUNNING.value),
         sa.or_(batches.c.requested.is_(None), batches.c.requested.in_([FOLLOW, BACKFILL, REOPEN, RECOMPUTE])),
     )
-    # one that is being made, whatever for, was claimed with what held before: it is made once more
+    # a batch that is being made was claimed with the earlier tick, so it is made once more
     .values(requested_sequence=sa.bindparam("sequence"))
 )
 _OF_BATCH = sa.and_(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("label_"))
@@ -64,7 +64,7 @@ _END_RELEASE = (
     .values(requested=sa.bindparam("verb"), requested_sequence=sa.bindparam("sequence"))
 )
 _REOPEN_LATE = _REOPEN.values(requested=REOPEN)
-# who wants a closed window recomputed wants its late rows as well, which is asked by the verb
+# a request to recompute a closed window includes its late rows, which the verb expresses
 _REOPEN_CLOSED = _REOPEN.values(
     requested=sa.case((batches.c.requested == RECOMPUTE, batches.c.requested), else_=REOPEN)
 )
@@ -101,10 +101,10 @@ def close_books(
     late_tables: Sequence[str] = (),
     who: str,
 ) -> bool:
-    """Write down what a look at some windows found, oldest first; False where another had found something else.
+    """Record the result of checking some windows, oldest first. Return False if another tick is already recorded.
 
-    Nothing is written behind a window of which another tick stands: what follows it was found without knowing that.
-    What `late_tables` hold of slices from a new tick on, told while the window was open, is told anew.
+    Nothing is recorded after a window with another tick, since later results were found without knowing that tick. The
+    late rows that `late_tables` recorded from a new tick on, while the window was open, are determined again.
     """
     with database.write() as write:
         return add_closings(write, table, found, late_tables=late_tables, who=who)
@@ -120,9 +120,10 @@ def close_by_hand(
     who: str,
     why: str,
 ) -> None:
-    """Close the books of a window at a tick because somebody says so; an event tells who and why.
+    """Close a window at a tick by a user's request. An event records the user and the reason.
 
-    What `late_tables` hold of slices from the tick on is told anew. Raises  E266 where they are closed already
+    The late rows that `late_tables` recorded for slices from the tick on are determined again. Raises  E266 where the
+    window is already closed
     """
     with database.write() as write:
         row = write.execute(_KNOWN, {"of": table, "labels": [label]}).first()
@@ -144,10 +145,10 @@ def reopen(
     who: str,
     why: str,
 ) -> tuple[datetime, ...]:
-    """Open closed windows again, each up to a later tick, and ask that they are made again; give which were.
+    """Reopen closed windows, each up to a later tick, and request that they are made again. Return the reopened ones.
 
-    What `late_tables` hold of slices between both ticks is asked for again too, but for the labels
-    to `keep`, which are being made with the new ticks. A window that is open, or reaches as far already, stays so.
+    Slices of `late_tables` between both ticks are requested again, too, except the labels to `keep`, which are being
+    made with the new ticks. Windows that are open, or already closed at such a tick or a later one, do not change.
     """
     with database.write() as write:
         known = {row.label: row for row in write.execute(_KNOWN, {"of": table, "labels": sorted(found)})}
@@ -169,19 +170,19 @@ def reopen(
 
 
 def _ask(write: Write, asked: Sequence[tuple[str, datetime]], how: sa.Update = _REOPEN_LATE) -> None:
-    """Ask for batches again that are done or being made; one that is not done yet is made with the new tick anyway."""
+    """Request batches again that are done or being made. Others will be made with the new tick anyway."""
     for table, label in asked:
         of = {"of": table, "label_": label}
-        if (row := write.execute(_RELEASING, of).first()) is not None:  # what is held lacks the rows that came late
+        if (row := write.execute(_RELEASING, of).first()) is not None:  # a held batch is missing the late rows
             before = before_release(row.requested)
             write.execute(_END_RELEASE, of | {"verb": before, "sequence": write.sequence if before else None})
         write.execute(how, of | {"sequence": write.sequence})
 
 
 def tell_late_rows(write: Write, table: str, labels: Collection[datetime], late_tables: Sequence[str]) -> None:
-    """Ask that late rows of some windows are told once more: as long as these were left out, none of theirs was late.
+    """Request that late rows of some windows are determined again: while the windows were skipped, none were late.
 
-    Open windows have none: theirs are told once they are closed.
+    Open windows have no late rows; these are determined once the windows close.
     """
     if late_tables and labels:
         known = write.execute(_KNOWN, {"of": table, "labels": sorted(labels)}).all()
@@ -190,7 +191,7 @@ def tell_late_rows(write: Write, table: str, labels: Collection[datetime], late_
 
 
 def read_to_their_ends(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, bool]:
-    """Tell of closed windows, by label, whether their rows are made of all slices before the tick that holds now."""
+    """Return, by label of closed windows, whether their rows include all slices before the current tick."""
     if not labels:
         return {}
     rows = write.execute(_READ_TO, {"of": table, "labels": sorted(labels)}).all()
@@ -198,7 +199,7 @@ def read_to_their_ends(write: Write, table: str, labels: Collection[datetime]) -
 
 
 def _tell_anew(write: Write, late_tables: Sequence[str], tick: datetime) -> None:
-    """Ask that late rows of slices from a tick on are told once more: a window was open when they were."""
+    """Request that late rows of slices from a tick on are determined again, since a window was open before."""
     if late_tables:
         made = write.execute(_MADE_FROM, {"names": list(late_tables), "at": tick}).all()
         _ask(write, [(row.table_name, row.label) for row in made])
@@ -212,7 +213,7 @@ def add_closings(
     late_tables: Sequence[str] = (),
     who: str,
 ) -> bool:
-    """Do what `close_books` does, within a transaction."""
+    """Do the same as `close_books`, within a transaction."""
     known: dict[datetime, AnyRow] = {}
     for start in range(0, len(found), _CHUNK):
         labels = [label for label, _ in found[start : start + _CHUNK]]
@@ -238,7 +239,7 @@ def add_closings(
 
 
 def add_told(write: Write, table: str, results: Iterable[BatchResult], *, who: str) -> None:
-    """Write down where the books of batches were closed, as these themselves tell, unless the ledger knows of it."""
+    """Record the closing ticks that batches carry in their source, unless the ledger has them already."""
     told = ((each.label, each.source["closing"]) for each in results if "closing" in each.source)
     for label, said in sorted(told, key=lambda it: it[0]):
         add_closings(write, table, [(label, Closing.of_dict(said))], who=who)

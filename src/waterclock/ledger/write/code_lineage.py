@@ -1,6 +1,6 @@
-"""Keeps by code what the columns of a Python transform are made of; what several batches showed is put together.
+"""Records the column lineage of Python transforms by code, merging the results of several batches.
 
-None of it says anything of batches, so the ledger's sequence stays as it is: no runner wakes for it.
+These writes do not concern batches, so they leave the ledger's sequence unchanged and wake no runner.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _FIRST = sa.text(
     "INSERT INTO code_lineage (table_name, code, lineage, at) VALUES (:table_name, :code, :lineage, :at)"
     " ON CONFLICT (table_name, code) DO NOTHING"
 ).bindparams(*(sa.bindparam(it.name, type_=it.type) for it in code_lineage.c))
-# another runner that has something to add waits for this one
+# another runner with additional lineage waits for this one
 _THERE = sa.select(code_lineage.c.lineage).where(*_KEY).with_for_update()
 _MORE = sa.update(code_lineage).where(*_KEY).values(lineage=sa.bindparam("told"), at=sa.bindparam("at_"))
 
 
 def note_code(database: Database, table: str, code: str, found: CodeLineage) -> CodeLineage:
-    """Put what a plan showed of a table's code beside what is known of it, and give all that. Cost: one transaction."""
+    """Merge lineage found in a plan into the recorded lineage of a table's code. Return both. Cost: one transaction."""
     with database.beside() as (connection, now):
         connection.execute(_FIRST, {"table_name": table, "code": code, "lineage": found.to_json(), "at": now})
         key = {"of": table, "by": code}

@@ -1,4 +1,4 @@
-"""What a committed claim came to, written down in one transaction on condition that the claim is open."""
+"""Records the result of a committed claim in one transaction, on condition that the claim is open."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from waterclock.ledger.write.suspects import mark_outdated, mark_readers
 from waterclock.timelabel.intervals import IntervalSet
 
 _read = tables.alias()
-# the table, and what was known of the labels before; whether anybody may have read what changes, or anything that the
-# claim read has changed, so that neither is asked where it is not so
+# The table and the earlier state of the labels. Also whether any batch may have read the changed data, and whether any
+# input of the claim has changed: further queries run only where one of these is true.
 _BEFORE = (
     sa.select(
         tables.c.name,
@@ -71,7 +71,7 @@ _FINISH = (
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
     .values({name: sa.bindparam(f"new_{name}") for name in _NEW_VALUES})
     .values(status=BatchStatus.DONE.value, error=None, is_transient=None, due_again=None)
-    # what was asked for while the claim was open is still to be done
+    # requests made while the claim was open still apply
     .values(requested=sa.case((batches.c.requested_sequence > sa.bindparam("claimed"), batches.c.requested)))
     .values(is_suspect=False)
 )
@@ -94,7 +94,7 @@ _DROP_VERSION = (
     .values(dropped_by=sa.bindparam("number_"))
 )
 _ADD_VERSION = sa.insert(versions)
-_COUNT_CODE = sa.text(  # SQLAlchemy has a word for it for each dialect, and none for both
+_COUNT_CODE = sa.text(  # SQLAlchemy has this upsert per dialect only
     "INSERT INTO codes (table_name, code, labels) VALUES (:of, :code, :more)"
     " ON CONFLICT (table_name, code) DO UPDATE SET labels = codes.labels + excluded.labels"
 ).bindparams(sa.bindparam("of", type_=NAME), sa.bindparam("code", type_=NAME))
@@ -105,12 +105,12 @@ _TAKEN = sa.select(items.c.item, items.c.label).where(
 _ADD_ITEMS = sa.insert(items)
 _NAMES_AT_ONCE = 10_000
 
-# How much the newest claim weighs in the mean of seconds per batch.
+# The weight of the newest claim in the mean of seconds per batch.
 _NEWEST_WEIGHS = 0.2
 
 
 def record_done(database: Database, held: Claim, results: Sequence[BatchResult]) -> Recorded:
-    """Write down what a claim committed; labels of the claim without a result go back to what they were.
+    """Record the results of a committed claim. Labels of the claim without a result return to their earlier state.
 
     Raises  E411 where the claim is not open, E413 for a result of a label that was not claimed,
             E414 for an item of the source that another batch has
@@ -124,7 +124,7 @@ def record_done(database: Database, held: Claim, results: Sequence[BatchResult])
 def record(
     write: Write, held: Claim, results: Sequence[BatchResult], *, recorded_at: datetime | None = None
 ) -> Recorded:
-    """Do what `record_done` does, within a transaction.
+    """Do the same as `record_done`, within a transaction.
 
     `recorded_at` is given for batches that a lost ledger had recorded; others are recorded now.
     """
@@ -149,11 +149,11 @@ def record(
     _count_codes(write, held, before)
     _take_items(write, held, results)
     add_schemas(write, held, results)
-    stood = any(old.stands_from is not None for old in before.values())  # elsewhere, where nobody has looked yet
+    stood = any(old.stands_from is not None for old in before.values())  # `is_read` left that span out
     suspects = (
         mark_readers(write, table, moved, look=row.mode == Mode.REPLACE) if moved and (row.is_read or stood) else 0
     )
-    # of what it read, its own table has changed since the question: it does so here
+    # the claim's own table has changed since the query, by this transaction
     if row.is_outdated or any(read.table == table for of_label in held.request.inputs.values() for read in of_label):
         suspects += mark_outdated(write, table, held.number, before)
     _log(write, held, results, changed)
@@ -163,7 +163,7 @@ def record(
 def _instant_of_record(write: Write) -> datetime:
     """Return the time of the record: now, or right after the last one where the clock went back.
 
-    So no later record changes what `--known-at` returned for an instant up to the last one.
+    So no later record changes the result of `--known-at` for an instant up to the last one.
     """
     last = write.last_recorded
     return write.at if last is None or write.at >= last else last + timedelta(microseconds=1)
@@ -250,9 +250,9 @@ def _span(found: BatchResult) -> tuple[datetime, datetime]:
 def _moved(
     results: Sequence[BatchResult], before: Mapping[datetime, AnyRow], changed: Sequence[datetime], mode: str
 ) -> IntervalSet:
-    """Return where readers may find something else now: the spans of changed slices, and those they left.
+    """Return the spans where readers may find other data now: those of changed slices, old and new.
 
-    A REPLACE batch changes what is read where it takes a window over from another, even with the rows it had.
+    A REPLACE batch also changes the windows that it takes over from another batch, even with the same rows.
     """
 
     def spans() -> Iterator[tuple[datetime, datetime]]:
@@ -268,13 +268,13 @@ def _moved(
 
 
 def _map_versions(write: Write, held: Claim, row: AnyRow, results: Sequence[BatchResult]) -> None:
-    """Keep which version holds the state at which label; the head only moves forward in labels."""
+    """Record the version of the state at each label. The head only moves forward in labels."""
     if row.mode == Mode.APPEND:
         return
     newest = max(results, key=lambda found: found.label)
     head = newest.label if row.head_label is None else max(row.head_label, newest.label)
     if row.mode == Mode.REPLACE and newest.label < head:
-        # an older state is its sealed slice: no version holds it, and the head stays
+        # an older state exists only as its sealed slice, without a version, and the head stays
         write.later(_DROP_VERSION, {"of": row.name, "at": newest.label, "number_": held.number})
         return
     if row.head_label is not None:
@@ -294,7 +294,7 @@ def _move_head(
     *,
     changes: bool,
 ) -> None:
-    """Say what stands now; `more` is what each slice weighs beyond the one in whose place it comes."""
+    """Record the table's new head. `more` has the weight of each slice minus that of the slice it replaces."""
     newest = max(results, key=lambda found: found.label)
     is_history = row.mode == Mode.REPLACE and row.head_label is not None and newest.label < row.head_label
     version = row.head_version if is_history else max(row.head_version, newest.version)
@@ -306,7 +306,7 @@ def _move_head(
 
 
 def _mean_seconds(held: Claim, at: datetime, labels: int, mean: float | None) -> float | None:
-    """Follow the seconds a batch takes; a claim that was taken over says nothing about them."""
+    """Return the updated mean of seconds per batch; the duration of a claim that was taken over does not count."""
     if at > held.lease_until:
         return mean
     # a claim's number is its time in milliseconds, or just above where many were given at once
@@ -323,9 +323,9 @@ def _count_codes(write: Write, held: Claim, before: Mapping[datetime, AnyRow]) -
 
 
 def _take_items(write: Write, held: Claim, results: Sequence[BatchResult]) -> None:
-    """Note which items of the source are taken; those that an older revision had and this one has not are free.
+    """Record the source items that are taken. Items of an older revision that this one does not have become free.
 
-    Cost: one question, and one more for each 10,000 items of all labels together
+    Cost: one query, and one more for each 10,000 items of all labels together
     """
     table = held.request.table
     found = [(one.label, item) for one in results for item in one.source.get("items", ())]

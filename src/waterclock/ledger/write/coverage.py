@@ -1,4 +1,4 @@
-"""Which spans of each table are done, skipped or stood for, as merged intervals beside the detail."""
+"""Stores which spans of each table are done, skipped or covered by snapshots, as merged intervals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOUCHING = sa.select(coverage.c.low, coverage.c.high).where(
 )
 _ADD = sa.insert(coverage)
 _after = coverage.alias()
-# what lengthens one interval and touches no other, as each day does that follows the one before
+# extends one interval without touching another, as for a day that follows the previous one
 _LENGTHEN = (
     sa.update(coverage)
     .where(coverage.c.table_name == sa.bindparam("name"), coverage.c.low < sa.bindparam("since"))
@@ -37,7 +37,7 @@ Interval = tuple[datetime, datetime]
 
 
 def cover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
-    """Add spans to what is covered, joining what touches."""
+    """Add spans to the covered ones, merging adjacent intervals."""
     for low, high in spans:
         if connection.execute(_LENGTHEN, {"name": table, "since": low, "until": high}).rowcount:
             continue
@@ -48,7 +48,7 @@ def cover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
 
 
 def uncover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
-    """Take spans out of what is covered."""
+    """Remove spans from the covered ones."""
     for low, high in spans:
         found = _touching(connection, table, low, high)
         _put(connection, table, found, IntervalSet.from_intervals(found) - IntervalSet.from_intervals([(low, high)]))

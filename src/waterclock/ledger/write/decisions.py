@@ -1,4 +1,4 @@
-"""What people decide about batches: leave them out, try them again, make them anew; and what they note of rules."""
+"""Records users' decisions about batches: skip, retry, make again, release; and their notes on rules."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _CHUNK = 500
 
 
 def record_skipped(database: Database, table: str, windows: Sequence[Window], *, who: str, why: str) -> None:
-    """Leave batches out: they count as covered, without rows, until somebody takes that back.
+    """Skip batches: they count as covered, without rows, until a user revokes the skip.
 
     Raises  E413 for a label that is done or under an open claim, E412 for an unknown table
     """
@@ -103,10 +103,10 @@ def retry(
     who: str,
     why: str = "",
 ) -> tuple[datetime, ...]:
-    """Make failed, held and skipped batches due again, with all their attempts; give which of `labels` were.
+    """Make failed, held and skipped batches due again, with a new count of attempts. Return which of `labels` were.
 
-    What `late_tables` hold of slices behind the tick of a skipped window is told anew. A request to release what was
-    held ends with that: nobody has looked at what is made now.
+    The late rows that `late_tables` recorded for slices after the tick of a skipped window are determined again. A
+    request to release a held batch ends, since no user has reviewed the rows that are made now.
 
     Raises  E413 for a label under an open claim, and for a skipped snapshot that is older than the newest one done;
             E412 for an unknown table
@@ -134,13 +134,13 @@ def retry(
 def request_restate(
     database: Database, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
 ) -> tuple[datetime, ...]:
-    """Ask that done batches are made again, by one of `STRENGTH`'s verbs; give those not asked for before.
+    """Request that done batches are made again, by a verb of `STRENGTH`. Return those without such a request before.
 
-    `said`: by which command that was asked, where it is told in another word than the verb.
+    `said` is the command that made the request, where its name differs from the verb.
 
-    `follow` makes a batch again only where what it read has changed, `recompute` always, `recollect` from what the
-    source then says, `skip` without its rows, which are lost; of two requests the stronger one stays, of two as strong
-    the newer one. A batch that is being made is made once more.
+    `follow` makes a batch again only if its inputs have changed, and `recompute` in any case. `recollect` makes it from
+    the source's current data, and `skip` without its rows, which are lost. Of two requests the stronger one stays, of
+    equally strong ones the newer one. A batch that is being made is made once more.
 
     Raises  E413 for a label that is not done, E412 for an unknown table
     """
@@ -152,14 +152,14 @@ def request_restate(
 def request_again(
     write: Write, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
 ) -> tuple[datetime, ...]:
-    """Ask it as `request_restate` within a change of the ledger that does more."""
+    """Request the same as `request_restate`, as part of a larger transaction."""
     known = _known(write, table, labels)
     for label in labels:
         if label not in known or known[label].current_claim is None:
             raise refusals.impossible(table, label, "cannot be restated", why="it was never done")
     asked = [row for row in known.values() if not _is_asked(row, verb)]
     verbs = {row.label: _stronger(row.requested, verb) for row in asked}
-    # a slice of late rows that is told anew is so for ever; of a closed window it is known what it was made of
+    # a slice of late rows must be determined again in any case; for a closed window the stored inputs decide
     told_anew = [row.label for row in asked if row.requested == REOPEN and STRENGTH[verb] == STRENGTH[REOPEN]]
     verbs |= dict.fromkeys(set(told_anew) - read_to_their_ends(write, table, told_anew).keys(), REOPEN)
     told = {"of": table, "sequence": write.sequence}
@@ -171,9 +171,9 @@ def request_again(
 def request_backfill(
     database: Database, table: str, labels: Collection[datetime], *, who: str, why: str = ""
 ) -> tuple[datetime, ...]:
-    """Ask that labels are made that are not done, though nobody may need them; give those not asked for before.
+    """Request that labels are made that are not done, even if no batch needs them. Return the newly requested ones.
 
-    What is done, skipped, failed, held or being made is left as it is. Raises  E412 for an unknown table
+    Labels that are done, skipped, failed, held or being made do not change. Raises  E412 for an unknown table
     """
     with database.write() as write:
         _check_table(write, table)
@@ -192,7 +192,7 @@ def request_backfill(
 def request_release(
     database: Database, table: str, labels: Collection[datetime], *, who: str, why: str
 ) -> tuple[datetime, ...]:
-    """Ask that held batches are shown as they were sealed, by whichever runner comes first; give which of `labels` are.
+    """Request that held batches are released as they were sealed, by any runner. Return the requested `labels`.
 
     Raises  E413 for a label that is not held, or under an open claim; E412 for an unknown table
     """
@@ -210,9 +210,9 @@ def request_release(
 
 
 def refuse_release(database: Database, table: str, label: datetime, *, who: str, why: str) -> None:
-    """Take the request to show a held batch from it, which cannot be shown: it is held as before.
+    """Withdraw the release request of a held batch that cannot be released. It stays held.
 
-    What was asked of it before, such as to recollect it, is so still, once somebody has it tried again.
+    An earlier request for the batch, such as to recollect it, counts again when a user has it retried.
     """
     with database.write() as write:
         asked = _end_releases(write, table, _known(write, table, [label]).values())
@@ -221,7 +221,7 @@ def refuse_release(database: Database, table: str, label: datetime, *, who: str,
 
 
 def _end_releases(write: Write, table: str, rows: Iterable[AnyRow]) -> list[AnyRow]:
-    """Put what was asked of batches before their release in its place again; give those that had such a request."""
+    """Restore the requests that batches had before their release request. Return the batches with such a request."""
     asked = [row for row in rows if is_release(row.requested)]
     told = {"of": table, "sequence": write.sequence}
     _each(write, _REQUEST, [told | {"at": row.label, "verb": _asked_before(row)} for row in asked])
@@ -231,36 +231,36 @@ def _end_releases(write: Write, table: str, rows: Iterable[AnyRow]) -> list[AnyR
 def _asked_before(row: AnyRow) -> str | None:
     before = before_release(row.requested)
     if before is None and row.current_claim is not None and not row.is_suspect and row.missing is None:
-        return RECOMPUTE  # a ledger of before did not keep what it was
+        return RECOMPUTE  # an older ledger did not store the earlier request
     return before
 
 
 def _is_asked(row: AnyRow, verb: str) -> bool:
-    """Tell whether a request is there that comes to no less, and is not being carried out already."""
+    """Return whether an equal or stronger request is stored, and is not being carried out already."""
     if row.requested is None or is_release(row.requested) or _stronger(row.requested, verb) != row.requested:
         return False
     return verb == FOLLOW or row.status != BatchStatus.RUNNING
 
 
 def _stronger(known: str | None, verb: str) -> str:
-    known = before_release(known)  # who has a batch made again has no use for what is held of it
+    known = before_release(known)  # making a batch again replaces its held slice
     return verb if known is None or STRENGTH[known] <= STRENGTH[verb] else known
 
 
 def withdraw(
     database: Database, table: str, labels: Collection[datetime], *, who: str, why: str = ""
 ) -> tuple[datetime, ...]:
-    """Take requests to make or remake batches back; give which of `labels` had one.
+    """Withdraw requests to make or remake batches. Return which of `labels` had one.
 
-    Where rows are there, and the attempt to make them again failed or is held, that is forgotten: they stand as if
-    nobody had asked. What was to be released is held as before.
-    A window that late rows have opened again meanwhile is made again all the same.
+    If a done batch has a failed or held attempt to make it again, that attempt is discarded: its rows stay as if there
+    had been no request. A batch to release stays held. A window that late rows have reopened meanwhile is still made
+    again.
 
     Raises  E413 for a label under an open claim, E412 for an unknown table
     """
     with database.write() as write:
         _check_table(write, table)
-        # what late rows opened again is to be made: their table holds them no more
+        # windows reopened by late rows must be made: the table of late rows no longer has these rows
         asked = [row for row in _known(write, table, labels).values() if row.requested not in {None, REOPEN}]
         for row in asked:
             _refuse_running(table, row, "taken back")
@@ -279,7 +279,7 @@ def withdraw(
 
 
 def end_following(database: Database, table: str, labels: Collection[datetime], *, who: str) -> None:
-    """Take the request to follow from those of `labels` that have it: nothing that they read has changed."""
+    """Remove the request to follow from those of `labels` that have it, since none of their inputs has changed."""
     with database.write() as write:
         asked = [row for row in _known(write, table, labels).values() if row.requested == FOLLOW]
         told = {"of": table, "verb": None, "sequence": None}
@@ -288,7 +288,7 @@ def end_following(database: Database, table: str, labels: Collection[datetime], 
 
 
 def note_rule(database: Database, table: str, rule: str, text: str, *, who: str) -> None:
-    """Note what is known of a rule, in place of what was noted before; an empty text takes that back.
+    """Record a note on a rule, replacing the previous one. An empty text removes it.
 
     Raises  E412 for an unknown table
     """
@@ -327,7 +327,7 @@ def _refuse_running(table: str, row: AnyRow, done: str) -> None:
 
 
 def _refuse_stood_for(write: Write, table: str, troubled: Sequence[AnyRow]) -> None:
-    """Refuse to take back the skip of an old snapshot: its source holds what it holds now, so nobody could make it."""
+    """Refuse to revoke the skip of an old snapshot: its source has only its current data, so it could not be made."""
     newest = write.execute(_NEWEST_SNAPSHOT, {"of": table}).scalar()
     for row in troubled:
         if newest is not None and row.status == BatchStatus.SKIPPED and row.label < newest:

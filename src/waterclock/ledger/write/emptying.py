@@ -1,4 +1,4 @@
-"""Empties a table in the ledger whose labels are about to mean something else; its past stays."""
+"""Empties a table in the ledger whose labels are about to change their meaning; its past stays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.ledger.store.schema import batches, closings, codes, coverage, i
 from waterclock.ledger.write.suspects import mark_readers
 from waterclock.timelabel.intervals import IntervalSet
 
-# why a claim of a rebuild makes done labels again; the second takes the place of all that the table had
+# the reasons for which a rebuild's claim makes done labels again; the second replaces all data of the table
 REMADE, RECUT = "rebuild --all", "rebuild --all, of new windows"
 
 _EMPTY = (
@@ -37,13 +37,13 @@ _ASK_AGAIN = (
 
 
 def ask_again(write: Write, names: Iterable[str]) -> None:
-    """Ask that all done batches of some tables are made again: the same content of what they read is other rows now."""
+    """Request that all done batches of some tables are made again: equal input content now means other rows."""
     for name in names:
         write.execute(_ASK_AGAIN, {"of": name, "then": write.sequence})
 
 
 def empty_table(write: Write, name: str, claim: int) -> None:
-    """Forget what a table holds now: its labels are about to mean something else. Its past stays."""
+    """Remove a table's current data from the ledger, since its labels change their meaning. Its past stays."""
     for forget in _FORGET:
         write.execute(forget, {"of": name})
     write.execute(_EMPTY, {"of": name})

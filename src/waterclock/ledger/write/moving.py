@@ -1,4 +1,4 @@
-"""Closes a ledger for what is to go on in another database, or opens it again where that failed."""
+"""Closes a ledger that moves to another database, or reopens it where the move failed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SET = sa.update(ledger).values(moved_to=sa.bindparam("to"))
 
 
 def refuse_moved(database: Database) -> None:
-    """Refuse to look at a ledger that goes on elsewhere.
+    """Raise an error for a ledger that was moved.
 
     Raises  E425
     """
@@ -31,14 +31,14 @@ def _moved_to(database: Database) -> str | None:
 
 
 def close_for(database: Database, to: str, *, who: str) -> None:
-    """Let nobody write here any more; free where it was closed for the same place before.
+    """Close the ledger for all writes; free where it was closed for the same destination before.
 
     Raises  E425 where it was moved elsewhere, E426 where claims are open
     """
     if _moved_to(database) == to:
         return
     with database.write() as write:
-        # of one whose lease is out nothing can be recorded here any more; whoever takes it over does so elsewhere
+        # claims with an expired lease cannot be recorded here any more; they are taken over in the new ledger
         holders = [
             OpenClaim(row.number, (), row.runner, row.lease_until)
             for row in write.execute(_OPEN)
@@ -51,7 +51,7 @@ def close_for(database: Database, to: str, *, who: str) -> None:
 
 
 def require_closed_for(database: Database, to: str) -> None:
-    """See that nobody writes here still, nor wrote since it was closed.
+    """Check that the ledger is still closed for a destination, and that nothing was written since.
 
     Raises  E426 where it was opened again
     """
@@ -60,6 +60,6 @@ def require_closed_for(database: Database, to: str) -> None:
 
 
 def open_again(database: Database) -> None:
-    """Let it be written again: what it was to be moved to was not made."""
+    """Allow writing again, because the move was not completed."""
     with database.write(even_moved=True) as write:
         write.execute(_SET, {"to": None})

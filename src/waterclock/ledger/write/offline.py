@@ -1,6 +1,6 @@
-"""Keeps what jobs of their own measure of tables.
+"""Records the offline measurements of tables.
 
-None of it says anything of batches, so the ledger's sequence stays as it is: no runner wakes for it.
+These writes do not concern batches, so they leave the ledger's sequence unchanged and wake no runner.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _FORGET = (
 
 
 def take_look(database: Database, table: str, *, seen: datetime | None, lease: timedelta) -> bool:
-    """Take the look at a table that follows the one `seen`; False where somebody else has, or is at it."""
+    """Take the measurement of a table that follows the one `seen`; False where another runner has it or took it."""
     with database.beside() as (connection, now):
         connection.execute(_FIRST, {"of": table, "never": NEVER})
         values = {"of": table, "seen": seen or NEVER, "now": now, "until": now + lease}
@@ -81,7 +81,7 @@ def take_look(database: Database, table: str, *, seen: datetime | None, lease: t
 
 
 def keep_found(database: Database, table: str, code: str, found: Iterable[LabelFound]) -> None:
-    """Keep what was measured of labels, each in place of what was kept of it."""
+    """Record the measurements of labels, replacing those recorded before."""
     with database.beside() as (connection, now):
         rows = [
             {
@@ -111,7 +111,7 @@ def end_look(  # noqa: PLR0913 - each is a part of what came of it
     forget_before: datetime | None = None,
     error: str | None = None,
 ) -> None:
-    """End a look: how it went, and what spans come to. Of labels before `forget_before` no states are kept."""
+    """Record the outcome of a measurement and the merged spans. Delete the states of labels before `forget_before`."""
     with database.beside() as (connection, now):
         values = {"of": table, "by": code, "as_of": looked_at, "now": now, "count": labels, "took": seconds}
         connection.execute(_END, {**values, "said": error})

@@ -1,6 +1,6 @@
-"""How far what happened was sent to a tool of lineage: those that send take turns at one row.
+"""Records how far happenings were sent to a lineage tool. Concurrent senders take turns by locking one row.
 
-None of it says anything of batches, so the ledger's sequence stays as it is: no runner wakes for it.
+These writes do not concern batches, so they leave the ledger's sequence unchanged and wake no runner.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _THERE = sa.select(lineage_sent)
 _FIRST = sa.insert(lineage_sent)
 _TAKE_TURN = sa.update(lineage_sent).values(id=lineage_sent.c.id)
 _TAKE = sa.update(lineage_sent).values(taken_until=sa.bindparam("until"))
-# one that was slow, and whose turn another has taken, never sets back what the other has sent
+# a slow sender whose turn another has taken never resets the other's progress
 _SENT = (
     sa.update(lineage_sent)
     .where(lineage_sent.c.event <= sa.bindparam("up_to"))
@@ -40,9 +40,9 @@ _AGAIN = sa.update(lineage_sent).values(
 
 
 def take(database: Database, lease: timedelta, *, at_once: bool = False) -> int | None:
-    """Take the turn to send, so that nobody else does for a while; give the event up to which all was sent.
+    """Take the turn to send, so that no other runner does for a while. Return the event up to which all was sent.
 
-    None where another sends, or where it is not to be tried yet; `at_once` tries it nevertheless.
+    Return None where another runner is sending, or where the next attempt is not due yet; `at_once` ignores the latter.
     """
     with database.beside() as (connection, now):
         if not connection.execute(_TAKE_TURN).rowcount:
@@ -57,19 +57,19 @@ def take(database: Database, lease: timedelta, *, at_once: bool = False) -> int 
 
 
 def note_sent(database: Database, up_to: int, lease: timedelta) -> None:
-    """Note that all up to an event has arrived, and keep the turn."""
+    """Record that all events up to one have arrived, and keep the turn."""
     with database.beside() as (connection, now):
         connection.execute(_SENT, {"up_to": up_to, "at_": now, "until": now + lease})
 
 
 def note_lost(database: Database, error: str, again_in: timedelta) -> None:
-    """Note why an event did not arrive and how long it waits before it is tried again; the turn is over."""
+    """Record why an event did not arrive and how long to wait before the next attempt. The turn ends."""
     with database.beside() as (connection, now):
         connection.execute(_LOST, {"said": error, "again": now + again_in})
 
 
 def note_left_out(database: Database, refused: Sequence[tuple[Happening, str]]) -> None:
-    """Keep which events were refused though those behind them were taken, each with why; the turn goes on."""
+    """Record the events that the server rejected although it accepted later ones, with the reasons. Keep the turn."""
     with database.write() as write:
         for it, why in refused:
             data = {"why": why, "event": it.number, "what": it.what.value}
@@ -85,6 +85,6 @@ def give_back(database: Database) -> None:
 
 
 def begin_again(database: Database) -> None:
-    """Have all that ever happened sent once more."""
+    """Reset the progress, so that all happenings are sent once more."""
     with database.beside() as (connection, _):
         connection.execute(_AGAIN)

@@ -1,4 +1,4 @@
-"""What keeps runners from claiming batches until somebody resumes: the pause of a table, and that of all."""
+"""Records pauses, which prevent runners from claiming batches until a resume: of a table, and of all tables."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _NOT_PAUSED = {"paused_at_": None, "paused_by_": None, "paused_why_": None}
 
 
 def pause_tables(database: Database, names: Collection[str], *, who: str, why: str) -> tuple[str, ...]:
-    """Keep every runner from claiming batches of these tables; give those that were not paused before.
+    """Prevent all runners from claiming batches of these tables. Return those that were not paused before.
 
-    What is paused keeps its first reason. A batch that is being made ends.
+    A table that was already paused keeps its first reason. Batches that are being made run to their end.
     Raises  E430 where each is paused already, E412 for an unknown table
     """
     with database.write() as write:
@@ -41,7 +41,7 @@ def pause_tables(database: Database, names: Collection[str], *, who: str, why: s
 
 
 def pause_all(database: Database, *, who: str, why: str) -> None:
-    """Keep every runner from claiming any batch, of tables too that are declared later.
+    """Prevent all runners from claiming any batch, including those of tables that are declared later.
 
     Raises  E430 where all is paused already
     """
@@ -55,7 +55,7 @@ def pause_all(database: Database, *, who: str, why: str) -> None:
 
 
 def resume_tables(database: Database, names: Collection[str], *, who: str, why: str = "") -> tuple[str, ...]:
-    """Take back the pauses of these tables; give those that were paused. The pause of all stays.
+    """End the pauses of these tables. Return those that were paused. A pause of all tables stays.
 
     Raises  E430 where none is paused, or one is being reset; E412 for an unknown table
     """
@@ -75,7 +75,7 @@ def resume_tables(database: Database, names: Collection[str], *, who: str, why: 
 
 
 def resume_all(database: Database, *, who: str, why: str = "") -> None:
-    """Take back the pause of all; tables that are paused by name stay so.
+    """End the pause of all tables. Tables that are paused by name stay paused.
 
     Raises  E430 where all is not paused
     """
@@ -92,7 +92,7 @@ def resume_all(database: Database, *, who: str, why: str = "") -> None:
 
 
 def reset_in(why: str | None) -> tuple[str, int | None]:
-    """Return a user's own reason in that of a pause, and the claim of the reset that keeps the table paused."""
+    """Split a pause's reason into the user's own part and the claim of the reset that keeps the table paused."""
     found = _RESET.search(why or "")
     return (why or "", None) if found is None else ((why or "")[: found.start()], int(found[1]))
 
@@ -109,7 +109,7 @@ def hold_for_reset(write: Write, row: AnyRow, claim: int, *, who: str) -> int | 
 
 
 def release_after_reset(write: Write, row: AnyRow, claim: int, *, who: str) -> None:
-    """End the pause of a reset; one that a user had begun goes on.
+    """End the pause of a reset; a user's own pause stays.
 
     Raises  E411 where another reset of the table took this one over
     """

@@ -1,4 +1,4 @@
-"""Holds all claims back while every table is made anew: who does it, how long that lasts, and how it ends."""
+"""Manages the rebuild lock, which blocks all claims while `rebuild --all` runs: its owner, its lease, and its end."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _SAID = sa.select(ledger.c.rebuilding)
 
 
 def rebuilding(database: Database) -> Rebuilding | None:
-    """Return the `rebuild --all` that the ledger knows of, also one whose lease is out."""
+    """Return the `rebuild --all` recorded in the ledger, even if its lease has expired."""
     with database.read() as connection:
         return read_rebuilding(connection.execute(_SAID).scalar())
 
 
 def begin_rebuilding(database: Database, token: str, *, runner: str, who: str, lease_seconds: float) -> Rebuilding:
-    """Hold all claims back from now on; what is running ends.
+    """Take the rebuild lock, which blocks all new claims. Running batches end normally.
 
-    Raises  E644 where another is at work, or was left as it moved the new tables in
+    Raises  E644 where another rebuild is running, or stopped while it moved the new tables in
     """
     with database.write() as write:
         known = write.rebuilding
@@ -41,9 +41,9 @@ def begin_rebuilding(database: Database, token: str, *, runner: str, who: str, l
 
 
 def renew_rebuilding(database: Database, token: str, *, lease_seconds: float) -> None:
-    """Let the hold last for another lease.
+    """Extend the rebuild lock by one lease.
 
-    Raises  E644 where it is gone: its lease ran out, and somebody has claimed a batch since
+    Raises  E644 where the lock is lost: its lease expired, and a batch was claimed since
     """
     with database.write() as write:
         known = require_own(write, token)
@@ -52,7 +52,7 @@ def renew_rebuilding(database: Database, token: str, *, lease_seconds: float) ->
 
 
 def begin_moving(database: Database, token: str) -> None:
-    """Have the hold stand until all tables show the new set, whoever sees to that.
+    """Keep the rebuild lock until all tables show the new set, whichever runner completes the move.
 
     Raises  E644 as `renew_rebuilding`
     """
@@ -61,7 +61,7 @@ def begin_moving(database: Database, token: str) -> None:
 
 
 def end_rebuilding(database: Database, token: str, *, who: str, why: str) -> bool:
-    """Let claims be taken again where no table was moved yet; False where the hold is another's, or is moving."""
+    """Release the rebuild lock if no table was moved yet; return False if it has another owner or is moving."""
     with database.write() as write:
         known = write.rebuilding
         if known is None or known.token != token or known.is_moving or known.is_done:
@@ -72,9 +72,9 @@ def end_rebuilding(database: Database, token: str, *, who: str, why: str) -> boo
 
 
 def require_own(write: Write, token: str) -> Rebuilding:
-    """Return the hold of a token.
+    """Return the rebuild that owns the lock under a token.
 
-    Raises  E644 where it is gone
+    Raises  E644 where the lock is lost
     """
     known = write.rebuilding
     if known is None or known.token != token or known.is_done:
@@ -88,22 +88,22 @@ def require_own(write: Write, token: str) -> Rebuilding:
 
 
 def clear(write: Write) -> None:
-    """Let claims be taken again."""
+    """Allow claims again."""
     known = write.rebuilding
     left = None
-    if known is not None and known.standing is not None:  # queries tell by it that no other set came meanwhile
+    if known is not None and known.standing is not None:  # shows queries that no other set was moved in
         left = replace(known, token=known.standing, standing=None, is_moving=False, is_done=True)
     write.execute(_SET, {"said": None if left is None else left.to_json()})
     write.rebuilding = left
 
 
 def end(write: Write, known: Rebuilding) -> None:
-    """Let claims be taken again, of the new set."""
+    """Allow claims again, on the new set."""
     write.execute(_SET, {"said": replace(known, is_moving=False, is_done=True).to_json()})
 
 
 def refuse_rebuilding(write: Write, where: str) -> None:
-    """Refuse a claim while all tables are made anew; a hold whose lease is out ends with the first claim after it.
+    """Raise an error for a claim while all tables are rebuilt. The first claim after the lease's end removes the lock.
 
     Raises  E644 (transient)
     """
@@ -116,7 +116,7 @@ def refuse_rebuilding(write: Write, where: str) -> None:
 
 
 def at_work(known: Rebuilding, where: str | None = None) -> ClaimRefused:
-    """Return the error of whoever comes while all tables are made anew."""
+    """Build the error for requests while all tables are rebuilt."""
     why = f"{known.runner} ({known.who}) since {known.at:%Y-%m-%d %H:%M:%S} UTC"
     if known.is_moving:
         why += "; it had begun to move the new tables in"

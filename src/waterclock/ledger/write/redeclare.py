@@ -1,4 +1,4 @@
-"""Records what a table may change by `rebuild` alone, once the table is made anew."""
+"""Records the declaration changes that only `rebuild` may make, once the table is rebuilt."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ASK = (
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
     .values(requested=sa.bindparam("verb"), requested_sequence=sa.bindparam("then"))
 )
-# another half of the hash: whatever is compared with what it was before differs
+# change one half of the hash, so that comparisons with earlier content differ
 _DIFFER = (
     sa.update(batches)
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None), batches.c.rows > 0)
@@ -54,7 +54,7 @@ _SUM_ANEW = SET_SUMS.where(tables.c.name == sa.bindparam("of"))
 
 
 def differences(database: Database, flow: Flow) -> dict[str, list[Difference]]:
-    """Say of each table with batches what its declaration would change in what only `rebuild` may change."""
+    """Return, by table with batches, the declaration changes that only `rebuild` may make."""
     with database.read() as connection:
         known = {row.name: row for row in connection.execute(_TABLES)}
         busy = set(connection.execute(_WITH_BATCHES).scalars())
@@ -65,15 +65,15 @@ def differences(database: Database, flow: Flow) -> dict[str, list[Difference]]:
 
 
 def draw_claim(database: Database) -> int:
-    """Draw a claim's number, under which a table is made anew."""
+    """Return a new claim number, under which a table is rebuilt."""
     with database.write(claims=True) as write:
         return write.last_claim
 
 
 def refuse_busy(database: Database, table: str) -> None:
-    """Refuse a table of which a batch is running.
+    """Raise an error if a batch of the table is running.
 
-    Raises  E407 naming who runs it
+    Raises  E407 naming its runner
     """
     with database.read() as connection:
         _refuse(table, connection.execute(_OPEN, {"of": table}).first())
@@ -89,11 +89,11 @@ def redeclare(
     found: Committed | None = None,
     is_new_log: bool = False,
 ) -> None:
-    """Write down that a table was made anew, at a version, under the declaration that it has now.
+    """Record that a table was rebuilt, at a version, under its current declaration.
 
-    `found` are new revisions of its slices, where the same slices mean other rows now: whoever read the table is
-    suspect then. `is_new_log`: older versions are not what they were, and nothing is read from them any more.
-    Raises  E407 where a batch began meanwhile; nothing is written then
+    `found` has new revisions of its slices, where the same slices now mean other rows: all readers of the table become
+    suspect. `is_new_log`: older versions have changed and are no longer read.
+    Raises  E407 where a batch started meanwhile; nothing is written then
     """
     with database.write() as write:
         refuse_open(write, table.name)
@@ -114,10 +114,10 @@ def redeclare(
 
 
 def _record(write: Write, found: Committed) -> None:
-    """Record the new revisions; what people asked for before is still to be done."""
+    """Record the new revisions, keeping the requests that users made before."""
     asked = write.execute(_ASKED, {"of": found.request.table}).all()
     put_claim(write, found.request, found.number, found.at)
-    # its lease is over: what a batch takes is not told by it
+    # expired lease, so the duration does not count
     record(write, Claim(found.number, found.request, BEGINNING), found.results)
     values = [
         {"of": found.request.table, "at": row.label, "verb": row.requested, "then": row.requested_sequence}
@@ -128,7 +128,7 @@ def _record(write: Write, found: Committed) -> None:
 
 
 def refuse_open(write: Write, table: str) -> None:
-    """Refuse to change a table of which a batch is running (E407)."""
+    """Raise E407 if a batch of the table is running."""
     _refuse(table, write.execute(_OPEN, {"of": table}).first())
 
 

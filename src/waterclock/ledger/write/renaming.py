@@ -1,7 +1,7 @@
-"""Renames tables with all that the ledger holds of them, in the transaction that applies the flow which says so (WAS).
+"""Renames tables with all of their records in the ledger, in the transaction that applies the flow with WAS.
 
-The data stay where they are: a table keeps its folder. What is written in the storage keeps the names of its time.
-Code of the table and of its readers that is the same but for the name goes by its name of now.
+The data is not moved: a table keeps its folder, and files in the storage keep the names of their time. Code of the
+table and of its readers that differs only by the name gets its current name.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from waterclock.ledger.write.rebuilding import refuse_rebuilding
 
 Columns = tuple[sa.Column[str], ...]
 CODES: Columns = tuple(table.c.code for table in (batches, claims, code_lineage, codes))
-"""The columns that name the code of a table."""
+"""The columns with names of tables' code."""
 NAMES: Columns = tuple(
     column
     for table in metadata.sorted_tables
     for column in table.columns
     if isinstance(column.type, Name) and column not in CODES
 )
-"""The columns that name a table: all that are declared so, those of tables to come too."""
+"""The columns with table names: all columns of that type, including those of tables added later."""
 
 _TABLES = sa.select(tables.c.name, tables.c.location, tables.c.kind)
 _FORMER = sa.select(former_names.c.former, former_names.c.current, former_names.c.is_code)
-# what was only asked for is nothing yet: no claim was ever made, and no decision taken of how it stands
+# mere requests do not count: no claim was ever made, and no decision taken
 _WITH_BATCHES = sa.select(tables.c.name).where(
     tables.c.name.in_(sa.bindparam("of", expanding=True)),
     sa.or_(
@@ -98,7 +98,7 @@ _OF_REVISION = sa.update(revisions).where(
 _SAY_OF_INPUTS = _OF_REVISION.values(measures=sa.bindparam("now_"))
 _SAY_LACKED = _OF_REVISION.values(source=sa.bindparam("now_"))
 _CODES_OF = sa.select(codes.c.code, codes.c.labels).where(codes.c.table_name == sa.bindparam("of"))
-# a first batch that was killed has no code yet but its claim's
+# a first batch that was killed has its code only in its claim
 _HELD = sa.union(
     sa.select(codes.c.table_name, codes.c.code), sa.select(claims.c.table_name, claims.c.code).where(IS_OPEN)
 )
@@ -106,10 +106,10 @@ _LINEAGES_OF = sa.select(code_lineage.c.code).where(code_lineage.c.table_name ==
 
 
 def say_pending(database: Database, flow: Flow) -> None:
-    """Have what the next run renames, and the code it names otherwise, be read and written under its new name from now.
+    """Apply the next run's renames of tables and code to everything read and written from now on.
 
-    Free for a flow that says no WAS. Cost: three questions while all that it says is done, five before that; none of
-    them looks through batches.
+    Free for a flow without WAS. Cost: three queries if all renames are done, otherwise five; none of them scans
+    batches.
     """
     database.say_names({})
     if not any(table.was for table in flow.tables.values()):
@@ -131,9 +131,9 @@ def say_pending(database: Database, flow: Flow) -> None:
 def pending_renames(
     connection: sa.Connection, flow: Flow, known: set[str]
 ) -> tuple[dict[str, str], list[WaterclockError]]:
-    """Return the renames of the next run by the new name, and what it would refuse, by the names in the database.
+    """Return the next run's renames by new name, and the errors it would raise, by the names in the database.
 
-    Cost: one question, and one more where a flow says WAS or something was renamed before
+    Cost: one query, and one more where the flow has WAS or a table was renamed before
     """
     found = _former(connection)
     if not found.tables and not any(table.was for table in flow.tables.values()):
@@ -143,12 +143,12 @@ def pending_renames(
 
 
 def said_pending(database: Database) -> dict[str, str]:
-    """Return by its new name what each table that the next run renames is called still."""
+    """Return, by new name, the stored name of each table that the next run renames."""
     return {now: was for was, now in database.said.items() if "." in now}
 
 
 def former(database: Database) -> FormerNames:
-    """Return what was ever renamed, as it is called now."""
+    """Return all former names with the current ones."""
     with database.read() as connection:
         found = _former(connection)
         rows = connection.execute(_TABLES).all()
@@ -159,13 +159,12 @@ def former(database: Database) -> FormerNames:
 
 
 def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
-    """Rename all tables of a flow that say WAS and were not renamed yet, and the code of these and of their readers.
+    """Rename all tables whose WAS was not applied yet, and the code of these tables and of their readers.
 
-    Returns, by name, what each that is renamed was called. Cost: a statement a column that names tables; of a ledger of
-    millions of batches, minutes.
-    Raises  E318 where there is nothing to rename, or both have data, or two were one table, or the flow has a former
-            name again; E407
-            (transient) while a batch of one is running, E644 (transient) while all tables are made anew
+    Return the former name of each renamed table, by its new name. Cost: one statement for each column with table names;
+    minutes for a ledger of millions of batches.
+    Raises  E318 where there is nothing to rename, or both have data, or two were one table, or the flow uses a former
+            name again; E407 (transient) while a batch of one is running, E644 (transient) while all tables are rebuilt
     """
     found = _former(write.connection)
     if not found.tables and not any(table.was for table in flow.tables.values()):
@@ -190,14 +189,14 @@ def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
 
 
 def take_folder(database: Database, table: str, was: str, location: str) -> None:
-    """Note in a ledger that is made again that a table lies where one of another name was, which it is since."""
+    """Record, while a ledger is rebuilt, that a table uses the folder of a table with a former name of it."""
     with database.write() as write:
         write.execute(_SET_FOLDER, {"of": table, "to": location})
         _note(write, was, table, is_code=False)
 
 
 def free_location(location: str, taken: Iterable[str]) -> str:
-    """Return a folder for a new table: another one than its name tells, where a table that was renamed keeps that."""
+    """Return a folder for a new table. It differs from the name's folder if a renamed table still uses that."""
     taken, found, number = set(taken), location, 2
     while found in taken:
         found, number = f"{location}.{number}", number + 1
@@ -205,11 +204,11 @@ def free_location(location: str, taken: Iterable[str]) -> str:
 
 
 def _renames(flow: Flow, known: Iterable[str], former: Mapping[str, str]) -> dict[str, str]:
-    """Return by name the one under which a table is known that has it now."""
+    """Return, by new name, the name under which a renamed table is known."""
     known, found = set(known), dict[str, str]()
     for name, table in flow.tables.items():
         was = table.was
-        if was is not None and was not in known:  # it may have had others since
+        if was is not None and was not in known:  # it may have been renamed again since
             was = former.get(was)
         if was is not None and was != name and was in known and was not in flow.tables:
             found[name] = was
@@ -219,10 +218,11 @@ def _renames(flow: Flow, known: Iterable[str], former: Mapping[str, str]) -> dic
 def _codes(
     flow: Flow, former: Mapping[str, str], held: Mapping[str, set[str]], renames: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield tables whose code had another name, with that name and the one of now.
+    """Yield the tables whose code was renamed, with its former and its current name.
 
-    A table renamed long ago may say so still: its readers' code has another name since then, that one is meant. Not so
-    where a table has the code itself (`held`, by the names at rest): what it reads took the old name of another.
+    A table may still declare a rename of long ago. Its readers' code has another name since then, and that name is
+    used. This does not apply where a table has the code itself (`held`, by stored names), because one of its inputs
+    took the old name of another table.
     """
     for name, table in flow.tables.items():
         was = table.code_before
@@ -240,7 +240,7 @@ def _held(rows: Iterable[Any]) -> dict[str, set[str]]:
 
 
 def _with_batches(connection: sa.Connection, names: Iterable[str]) -> set[str]:
-    """Return which of some tables have batches, or had a claim. Cost: a look at the index for each, no history."""
+    """Return which tables have batches, or had a claim. Cost: an index lookup for each, no history."""
     asked = sorted(names)
     return set(connection.execute(_WITH_BATCHES, {"of": asked}).scalars()) if asked else set()
 
@@ -260,7 +260,7 @@ def _refused(
             if renames[name] in busy:
                 yield refusals.both_have_data(name, renames[name], where)
             else:
-                del renames[name]  # nothing that could be taken over
+                del renames[name]  # nothing to take over
         elif was is not None and name not in renames and was not in known and name not in former.values() and gone:
             yield refusals.never_there(name, was, gone, where)
         since = former.get(name)
@@ -278,7 +278,7 @@ def _refuse_live(write: Write, names: Iterable[str]) -> None:
 
 
 def _rename(write: Write, was: str, now: str, *, is_there: bool) -> None:
-    if is_there:  # declared, and nothing was ever made of it
+    if is_there:  # declared, but without any batch
         for column in NAMES:
             write.execute(sa.delete(column.table).where(column == now))
     for column in NAMES:
@@ -290,10 +290,9 @@ def _rename(write: Write, was: str, now: str, *, is_there: bool) -> None:
 
 
 def _say_within(write: Write, names: Mapping[str, str]) -> None:
-    """Say names in what is kept as JSON.
+    """Replace names in values stored as JSON.
 
-    What a batch was made without, what broke rules of what it read, what code is made of,
-    what people are told.
+    These are the missing inputs of batches, the rule results of inputs, the lineage of code, and alerts.
     """
     said = [
         {"of": row.table_name, "at": row.label, "now_": missing}
@@ -324,7 +323,7 @@ def _say_within(write: Write, names: Mapping[str, str]) -> None:
 
 
 def _each(write: Write, statement: sa.Executable, values: list[dict[str, Any]]) -> None:
-    """Carry out one statement for all values at once: a call each takes longer than what it does."""
+    """Run one statement for all values at once, since a call for each takes longer than its work."""
     if values:
         write.execute(statement, values)
 
@@ -340,7 +339,7 @@ def _named(value: object, names: Mapping[str, str]) -> object:
 
 
 def _recode(write: Write, table: str, was: str, now: str) -> None:
-    """Give the code of a table another name; what is known of that name already is put together with it."""
+    """Rename a table's code. Merge it with existing records of the new name."""
     labels = {row.code: row.labels for row in write.execute(_CODES_OF, {"of": table})}
     if was in labels and now in labels:
         write.execute(sa.delete(codes).where(codes.c.table_name == table, codes.c.code == was))
@@ -356,7 +355,7 @@ def _recode(write: Write, table: str, was: str, now: str) -> None:
 def _note(write: Write, was: str, now: str, *, is_code: bool) -> None:
     at: datetime = write.at
     write.execute(_FOLLOW, {"was": was, "now_": now, "at_": at})
-    for name in (was, now):  # one that is called as it was before is called so now
+    for name in (was, now):  # a table that has a former name again has it as its current name
         write.execute(_FORGET, {"was": name})
     write.execute(_ADD, {"former": was, "current": now, "is_code": is_code, "at": at})
 

@@ -1,4 +1,4 @@
-"""Starts a table over in the ledger: its batches are forgotten, its revisions and events stay.
+"""Resets a table in the ledger: its batches are deleted, its revisions and events stay.
 
 Between the two steps the table is paused, so that no batch is claimed while its log is emptied. A reset that is killed
 between them is finished by the next one of the same table.
@@ -31,7 +31,7 @@ _SET_START = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values
 
 @dataclass(frozen=True, slots=True)
 class Emptied:
-    """The commit that took all files out of a table: its version, and the claim it bears."""
+    """The commit that removed all files from a table: its version, and its claim."""
 
     version: int
     claim: int
@@ -48,7 +48,7 @@ def begin_reset(database: Database, name: str, *, who: str) -> tuple[int, int | 
     """Pause a table until its reset is recorded, and return the number of a claim for its commit.
 
     The second number is the claim of an earlier reset that did not end: it is taken over, and must never commit.
-    Raises  E407 where a batch is running, E412 for an unknown table, E644 while all tables are made anew
+    Raises  E407 where a batch is running, E412 for an unknown table, E644 while all tables are rebuilt
     """
     with database.write(claims=True) as write:
         return write.last_claim, hold_for_reset(write, _row(write, name), write.last_claim, who=who)
@@ -64,9 +64,9 @@ def end_reset(
     why: str = "",
     asked_again: Iterable[str] = (),
 ) -> None:
-    """Record that a table was emptied, and is what it is declared as now.
+    """Record that a table was emptied, and that its current declaration applies.
 
-    Its readers are due where what they read differs; all done batches of `asked_again` are made again.
+    Its readers become due where their inputs differ; all done batches of `asked_again` are made again.
     Raises  as `begin_reset`, E411 where another reset of the table took this one over
     """
     version, claim = emptied.version, emptied.claim

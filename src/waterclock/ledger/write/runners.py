@@ -1,6 +1,6 @@
-"""Who works on the project now: a line for each runner, which it keeps fresh as long as it lives.
+"""Records the runners at work: one row for each, which it updates as long as it lives.
 
-These lines say nothing of batches, and leave the ledger's sequence as it is: nobody wakes for them.
+These rows do not concern batches, so they leave the ledger's sequence unchanged and wake no runner.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HELD = (
 
 
 def register(database: Database, runner: str, *, who: str, command: str, flow: str, lease_seconds: float) -> None:
-    """Say that a runner is at work; those that were not seen for a day are forgotten."""
+    """Record that a runner is at work. Delete the rows of runners that were not seen for a day."""
     with database.beside() as (connection, at):
         connection.execute(_FORGET, {"before": at - _FORGOTTEN_AFTER})
         connection.execute(_LEAVE, {"name": runner})
@@ -47,21 +47,21 @@ def register(database: Database, runner: str, *, who: str, command: str, flow: s
 
 
 def see(database: Database, runner: str, *, flow: str) -> None:
-    """Say that a runner still lives, and which flow it works from."""
+    """Record that a runner is still alive, and the flow that it runs."""
     with database.beside() as (connection, at):
         connection.execute(_SEE, {"name": runner, "at": at, "works_from": flow})
 
 
 def leave(database: Database, runner: str) -> None:
-    """Say that a runner has ended."""
+    """Record that a runner has ended."""
     with database.beside() as (connection, _):
         connection.execute(_LEAVE, {"name": runner})
 
 
 def all_runners(database: Database) -> list[RunnerSeen]:
-    """Return who is at work and what each holds, those that never said so too; oldest first.
+    """Return the runners at work with their open claims, including unregistered ones; oldest first.
 
-    Cost: a look at the runners and the open claims
+    Cost: a scan of the runners and the open claims
     """
     with database.read() as connection:
         seen = connection.execute(_ALL).all()

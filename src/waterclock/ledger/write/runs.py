@@ -1,4 +1,4 @@
-"""Notes runs, one call of the project each, begun and ended; and events that nothing else leaves."""
+"""Records the start and end of runs (one call of the project each), and events that have no other source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _END = (
 
 
 def begin_run(database: Database, *, who: str, command: str, now: datetime) -> str:
-    """Note that a run began, for the logical `now`; give the name that its claims carry."""
+    """Record the start of a run, for the logical `now`. Return the name that its claims carry."""
     name = uuid4().hex[:12]
     with database.write() as write:
         told = {"run": name, "who": who, "command": command, "now": now, "started_at": write.at}
@@ -31,7 +31,7 @@ def begin_run(database: Database, *, who: str, command: str, now: datetime) -> s
 
 
 def end_run(database: Database, run: str, outcome: str, *, who: str) -> None:
-    """Note how a run ended: `done`, `failed`, `interrupted`. One that was killed never ends."""
+    """Record the outcome of a run: `done`, `failed`, `interrupted`. A run that was killed never ends."""
     with database.write() as write:
         write.execute(_END, {"which": run, "ended": write.at, "came_to": outcome})
         write.log("run ended", who=who, run=run, data={"outcome": outcome})
@@ -48,6 +48,6 @@ def add_event(  # noqa: PLR0913 - an event has all of them
     run: str | None = None,
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Leave an event that nothing else leaves: a foreign commit seen, a file set aside."""
+    """Record an event that has no other source, such as a foreign commit or a quarantined file."""
     with database.write() as write:
         write.log(kind, who=who, table=table, labels=[label], claim=claim, run=run, data=data)

@@ -1,4 +1,4 @@
-"""Versions of columns, written down with the batch that brings them."""
+"""Records schema versions together with the batches that deliver them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ADD = sa.insert(schemas)
 
 
 def add_schemas(write: Write, held: Claim, results: Sequence[BatchResult]) -> None:
-    """Write down the columns that batches say are new, unless another has brought them meanwhile."""
+    """Record the columns that batches report as new, unless another batch has delivered them meanwhile."""
     told = [found for found in results if found.source.get(SCHEMA)]
     if not told:
         return

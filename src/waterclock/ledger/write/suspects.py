@@ -1,8 +1,8 @@
-"""Which done batches may rest on other data than what is there now.
+"""Marks done batches that may rest on other data than the current data.
 
-A batch is suspect where an input of its current revision has another content than at its claim. The flag is kept as
-data is recorded: whoever changes an interval marks its readers, and looks again at those that were marked before, for
-a second change may have undone the first. Nobody else ever changes content, so the flag is exact at any time.
+A batch is suspect if an input of its current revision has other content now than at its claim. The flag is updated as
+data is recorded: each change of an interval marks the interval's readers, and checks those marked earlier again, since
+a second change may have undone the first. Content changes only this way, so the flag is exact at any time.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _MARK = (
 
 
 def mark_readers(write: Write, table: str, changed: IntervalSet, *, look: bool = False) -> int:
-    """Mark the done batches whose current revision read any of what changed; give how many were marked anew.
+    """Mark the done batches whose current revision read changed intervals. Return how many were newly marked.
 
-    With `look`, `changed` is an upper bound of what changed: each reader's inputs are compared before it is marked.
+    With `look`, `changed` is an upper bound of the change: each reader's inputs are compared before it is marked.
     """
     found: dict[Key, bool] = {}
     for low, high in changed:
@@ -57,7 +57,7 @@ def mark_readers(write: Write, table: str, changed: IntervalSet, *, look: bool =
 
 
 def mark_outdated(write: Write, table: str, claim: int, labels: Iterable[datetime]) -> int:
-    """Mark the labels of a claim just recorded whose inputs changed since it was given; give how many."""
+    """Mark the labels of a claim just recorded whose inputs changed since it was given. Return how many."""
     wanted = set(labels)
     rows = [row for row in write.execute(_OUTDATED, {"number_": claim}).all() if row.label in wanted]
     outdated = {(table, row.label) for row in _changed(write.connection, rows)}
@@ -66,7 +66,7 @@ def mark_outdated(write: Write, table: str, claim: int, labels: Iterable[datetim
 
 
 def _look_again(write: Write, flags: Mapping[Key, bool]) -> int:
-    """Set the flag of batches by what they read and what is there now; give how many were marked anew."""
+    """Set the flag of batches by comparing their inputs with the current content. Return how many were newly marked."""
     by_table: dict[str, list[datetime]] = {}
     for table, label in flags:
         by_table.setdefault(table, []).append(label)

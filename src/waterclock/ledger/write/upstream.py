@@ -1,4 +1,4 @@
-"""Marks batches of which another project has restated what they read."""
+"""Marks batches whose inputs another project has restated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MARK = (
     .where(
         batches.c.table_name == sa.bindparam("of"),
         batches.c.label == sa.bindparam("at"),
-        # the revision that was compared, and no newer one that has read what is there now
+        # only the revision that was compared, and no newer one, which has read the current data
         batches.c.current_claim == sa.bindparam("made_by"),
         batches.c.is_suspect == sa.false(),
     )
@@ -24,9 +24,9 @@ _MARK = (
 
 
 def mark_restated(database: Database, table: str, made_by: Mapping[datetime, int], *, upstream: str, who: str) -> int:
-    """Mark labels, by the claims that made them, whose inputs another project has restated; give how many were not.
+    """Mark labels, by the claims that made them, whose inputs another project has restated. Return the number marked.
 
-    Whoever looks and however often, each revision is marked once.
+    Each revision is marked once, however many runners check it and however often.
     """
     marked = []
     with database.write() as write:

@@ -1,4 +1,4 @@
-"""Records a whole set of tables at once: made anew beside the live ones, or what a new ledger begins with."""
+"""Records a whole set of tables at once: rebuilt next to the live ones, or the initial data of a new ledger."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _PUBLISHES = sa.select(tables.c.name).where(tables.c.kind == Kind.PUBLISH.value)
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A table whose new rows were moved in at `version`: what it is declared as, and its new revisions.
+    """A table whose new rows were moved in at `version`, with its declaration and its new revisions.
 
-    `is_recut`: nothing of what it had stands any more, for its labels mean something else. `found` is None where it
-    holds nothing. `claim` was drawn for it.
+    `is_recut`: none of its earlier data counts any more, since its labels changed their meaning. `found` is None where
+    the table is empty. `claim` is the claim number of the move.
     """
 
     name: str
@@ -75,12 +75,13 @@ def record_set(
     asked_again: Iterable[str] = (),
     flow: str | None = None,
 ) -> None:
-    """Record all tables of a set, upstream first, in one transaction: from it on `query` reads the new ones alone.
+    """Record all tables of a set, upstream first, in one transaction. From then on `query` reads only the new ones.
 
-    Claims may be taken again then. What read the old tables and is not of the set is suspect where its inputs differ;
-    `asked_again` are publishes whose table means other rows by the same content. `flow` is the fingerprint of what the
-    set was made by: who works from another one may claim nothing more, for its labels may mean something else.
-    Raises  E644 where the hold is another's
+    Claims may be taken again afterwards. Readers of the old tables outside the set become suspect where their inputs
+    differ. `asked_again` are publishes whose table has other rows with the same content. `flow` is the fingerprint of
+    the flow that made the set: runners with another flow can claim nothing more, since its labels may have another
+    meaning.
+    Raises  E644 where the rebuild lock has another owner
     """
     with database.write() as write:
         known = require_own(write, token)
@@ -108,7 +109,7 @@ def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str) -> N
     if moved.found is not None:
         request = replace(moved.found.request, inputs=_inputs(moved.found, heads))
         put_claim(write, request, moved.claim, moved.found.at)
-        # its lease is over: what a batch takes is not told by it
+        # expired lease, so the duration does not count
         record(write, Claim(moved.claim, request, BEGINNING), moved.found.results)
         add_told(write, moved.name, moved.found.results, who=who)
     write.execute(_HEAD, {"of": moved.name, "version": moved.version})
@@ -117,7 +118,7 @@ def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str) -> N
 
 
 def _inputs(found: Committed, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:
-    """Say of what was read beside the live tables where it lies now: an APPEND's newest version holds it."""
+    """Return the inputs that were read next to the live tables with their new location: an APPEND's newest version."""
     return {
         label: tuple(
             replace(read, version=heads[read.table] if read.kind == "slices" else NO_VERSION)
@@ -132,7 +133,7 @@ def _inputs(found: Committed, heads: Mapping[str, int]) -> Mapping[datetime, tup
 def seed(
     database: Database, found: Sequence[Committed], *, head_version: int, states: Mapping[datetime, int] | None = None
 ) -> None:
-    """Let a ledger begin with slices that stand elsewhere already; `states` says which version holds which state."""
+    """Initialize a ledger with slices that exist elsewhere; `states` has the version of each state."""
     with database.write() as write:
         for each in found:
             put_claim(write, each.request, each.number, each.at)
@@ -156,7 +157,7 @@ def seed_past(
     dropped_before: datetime | None,
     skipped: Sequence[tuple[datetime, datetime]],
 ) -> None:
-    """Let a ledger begin with what RETAIN has dropped of a table, and with what was left out."""
+    """Initialize a ledger with the windows of a table that RETAIN has dropped, and with the skipped ones."""
     with database.write() as write:
         if dropped_before is not None:
             write.execute(_DROPPED, {"of": name, "before": dropped_before})

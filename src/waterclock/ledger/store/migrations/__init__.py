@@ -1,4 +1,4 @@
-"""Brings a ledger's tables to the newest schema. Imported only where there is something to bring."""
+"""Upgrades a ledger's tables to the newest schema. Imported only where an upgrade is needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def migrate(connection: sa.Connection) -> None:
-    """Carry out all revisions that the database lacks, within the transaction that `connection` is in."""
+    """Run all revisions that the database is missing, within the current transaction of `connection`."""
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.set_main_option("path_separator", "os")

@@ -1,4 +1,4 @@
-"""Alembic's entry: revisions run on the connection, and in the transaction, that `migrate` was given."""
+"""Alembic's entry point: runs revisions on the connection, and in the transaction, passed to `migrate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first tables of the ledger, and the views of it for outside readers."""
+"""The first tables of the ledger, and their views for external readers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make every table, index and view."""
+    """Create every table, index and view."""
     _tables()
     words = sqlite if op.get_bind().dialect.name == "sqlite" else postgres
     for name, query in (("batches", _batches(words)), ("inputs", _inputs(words)), ("events", _events(words))):

@@ -1,4 +1,4 @@
-"""What RETAIN has dropped of each table."""
+"""The windows of each table that RETAIN has dropped."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the instant before which no window of a table is there any more."""
+    """Add the instant before which a table has no more windows."""
     op.add_column("tables", sa.Column("dropped_before", sa.BigInteger(), nullable=True))

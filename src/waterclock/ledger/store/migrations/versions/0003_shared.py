@@ -1,4 +1,4 @@
-"""What several runners need of one ledger: who they are, the pools they share, and where the ledger was moved to."""
+"""Support for several runners of one ledger: their rows, the pools they share, and the new place of a moved ledger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the runners that there are, the pool of a claim, and the place to which a ledger was moved."""
+    """Add the table of runners, the pool of a claim, and the place to which a ledger was moved."""
     op.add_column("ledger", sa.Column("moved_to", TEXT, nullable=True))
     op.add_column("claims", sa.Column("pool", TEXT, nullable=True))
     op.create_table(

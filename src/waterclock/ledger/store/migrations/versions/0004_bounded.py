@@ -1,4 +1,4 @@
-"""Indexes by which what a long history holds is found without walking it."""
+"""Indexes for finding data of a long history without walking it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Find claims by when they were done, slices by the version they came with, and the reads of many windows apart."""
+    """Add indexes of claims by the time they were done, of slices by their version, and of long reads."""
     op.create_index("revisions_of_version", "revisions", ["table_name", "version"], unique=False)
     _partial("claims_done", "claims", ["closed_at"], "status = 'done'")
     _partial(

@@ -1,4 +1,4 @@
-"""What all current slices of a table weigh together, kept beside it."""
+"""The summed weights of each table's current slices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Sum up the weights of every table, by which the content of a state is found without all of its slices."""
+    """Compute the sums of every table, from which the content of a state is found without reading all of its slices."""
     for half in ("high", "low"):
         op.add_column("tables", sa.Column(f"sum_{half}", sa.BigInteger(), nullable=False, server_default="0"))
     sums = "(SELECT coalesce(sum({}), 0) FROM batches WHERE batches.table_name = tables.name)"

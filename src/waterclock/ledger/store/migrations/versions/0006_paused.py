@@ -1,4 +1,4 @@
-"""Who paused a table or all of them, since when and why."""
+"""Pauses of a table or of all: by whom, since when and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What batches were made without, that did not wait for all they read (PARTIAL AFTER)."""
+"""The missing inputs of batches that did not wait for all of them (PARTIAL AFTER)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Keep what a batch lacks beside it, and find the few that lack something."""
+    """Add the missing inputs to batches, and an index of the few batches that have any."""
     op.add_column("batches", sa.Column("missing", TEXT, nullable=True))
     lacks = sa.text("missing IS NOT NULL")
     columns = ["table_name", "label"]

@@ -1,4 +1,4 @@
-"""Who makes all tables anew, so that nobody else claims a batch meanwhile."""
+"""The rebuild lock, which blocks all claims during `rebuild --all`."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add what holds claims back while all tables are made anew."""
+    """Add the column for the rebuild lock."""
     op.add_column("ledger", sa.Column("rebuilding", TEXT, nullable=True))

@@ -1,4 +1,4 @@
-"""Where the books of windows were closed, and up to where open ones were looked at (CLOSE WHEN)."""
+"""The ticks at which windows closed, and up to where open ones were checked (CLOSE WHEN)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the table, empty: no window was closed before."""
+    """Create the table, empty: no window was closed before."""
     words = {"sqlite_with_rowid": False} if op.get_bind().dialect.name == "sqlite" else {}
     op.create_table(
         "closings",

@@ -1,4 +1,4 @@
-"""How many rows of a batch were set aside, so that those which can be replayed are found."""
+"""The number of quarantined rows of a batch, for finding those that can be replayed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Keep the number beside the batch, and find the few that have one."""
+    """Add the number to batches, and an index of the few batches that have one."""
     op.add_column("batches", sa.Column("aside", sa.BigInteger, nullable=True))
     has_rows = sa.text("aside IS NOT NULL")
     columns = ["table_name", "label"]

@@ -1,4 +1,4 @@
-"""Which columns a table and its source had, from which batch on."""
+"""The schema versions of a table and its source, by their first batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the table, empty: the next batch of each table brings its first version."""
+    """Create the table, empty: the next batch of each table adds its first version."""
     words = {"sqlite_with_rowid": False} if op.get_bind().dialect.name == "sqlite" else {}
     op.create_table(
         "schemas",

@@ -1,4 +1,4 @@
-"""Root causes that somebody is told of, what each target was told, and what waits to be sent."""
+"""Root causes reported to users, the notifications of each target, and the messages waiting to be sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the tables, empty: nobody was told of anything before."""
+    """Create the tables, empty: there were no alerts before."""
     op.create_table(
         "alerts",
         sa.Column("number", sa.BigInteger(), primary_key=True, autoincrement=False),

@@ -1,4 +1,4 @@
-"""A view of what was measured of the batches that readers see, for outside readers."""
+"""A view of the measures of current batches, for external readers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the view: what is measured is kept as JSON with each revision since the first schema."""
+    """Create the view: measures are stored as JSON with each revision since the first schema."""
     is_sqlite = op.get_bind().dialect.name == "sqlite"
     words: ModuleType = sqlite if is_sqlite else postgres
     if is_sqlite:

@@ -1,4 +1,4 @@
-"""Up to where what the ledger tells was sent to a tool of lineage."""
+"""The event up to which the ledger was sent to a lineage tool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the table, empty: nothing was sent before."""
+    """Create the table, empty: nothing was sent before."""
     op.create_table(
         "lineage_sent",
         sa.Column("id", sa.Integer(), primary_key=True),

@@ -1,4 +1,4 @@
-"""How many events a tool of lineage refused, while it took those behind them."""
+"""The number of events that a lineage tool rejected, while it accepted later ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the columns of Python transforms are made of, as plans of their batches showed it."""
+"""The column lineage of Python transforms, as found in the plans of their batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the table, empty: the next batch of each Python transform shows its plan."""
+    """Create the table, empty: it is filled from the plan of each Python transform's next batch."""
     words = {"sqlite_with_rowid": False} if op.get_bind().dialect.name == "sqlite" else {}
     op.create_table(
         "code_lineage",

@@ -1,4 +1,4 @@
-"""What jobs of their own measured: when they looked, of each label, and of the labels of a span together."""
+"""Offline measurements: when they ran, and their results by label and by span of labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the tables, empty, and views: of labels beside what was measured as they were written, and of spans."""
+    """Create the tables, empty, and the views: of labels with both kinds of measures, and of spans."""
     is_sqlite = op.get_bind().dialect.name == "sqlite"
     words = {"sqlite_with_rowid": False} if is_sqlite else {}
     op.create_table(

@@ -1,4 +1,4 @@
-"""What tables and their code were called before they were renamed."""
+"""The former names of renamed tables and of their code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the table, empty."""
+    """Create the table, empty."""
     is_sqlite = op.get_bind().dialect.name == "sqlite"
     words = {"sqlite_with_rowid": False} if is_sqlite else {}
     op.create_table(

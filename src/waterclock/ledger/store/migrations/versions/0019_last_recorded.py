@@ -1,4 +1,4 @@
-"""The latest instant at which a revision was recorded, below which no later one may be."""
+"""The latest instant at which a revision was recorded; later ones are never recorded before it."""
 
 from __future__ import annotations
 
