@@ -42,10 +42,10 @@ _LOOK_SECONDS = 0.5  # between two polls of the other runners' progress
 class RunOutcome:
     """The result of a run: batches done and failed, the plan after it, and the batches that wait for their source.
 
-    `unsettled` has the errors of left claims that could not be settled: the outcome of their batches is unknown. `away`
-    is the error of a store that became unavailable while the run looked for more work. `unclaimed`: by table, the error
-    that prevents its batches from being claimed now, reported in this round or an earlier one. `is_outdated`: another
-    flow was applied, so the run claims nothing more.
+    `unsettled` has the errors of abandoned claims that could not be settled: the outcome of their batches is unknown.
+    `away` is the error of a store that became unavailable while the run looked for more work. `unclaimed`: by table,
+    the error that prevents its batches from being claimed now, reported in this round or an earlier one. `is_outdated`:
+    another flow was applied, so the run claims nothing more.
     """
 
     done: int = 0

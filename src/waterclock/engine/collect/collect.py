@@ -62,7 +62,7 @@ def gather(
 
 
 def _values(work: Workplace, table: Table) -> dict[str, str]:
-    """Return by column the source's conversion of texts, if texts of another type are quarantined."""
+    """Return by column the source's conversion of texts, for columns whose type mismatches mark single rows."""
     loose = loose_types(table)
     if table.source is None or not loose:
         return {}

@@ -45,7 +45,7 @@ def windows_read(group: Group, again: Sequence[Slice]) -> list[Window]:
 
 
 def changed(manifests: Sequence[Manifest], again: Sequence[Slice], folder: str | None = None) -> tuple[Manifest, ...]:
-    """Return the slices without unchanged windows: those read again with the digest they had. These cost no more.
+    """Return the slices except those of windows read again whose digest is unchanged: they cost nothing more.
 
     If rows may be quarantined, the table's `folder` is given: a slice with other quarantined rows has changed as well.
     """

@@ -121,7 +121,7 @@ def has_usable_log(work: Workplace, table: Table) -> bool:
 def renew_log(work: Workplace, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> None:
     """Replace an unusable log of a table by a new one, above every version that was ever recorded.
 
-    Left claims are settled afterwards: before, nothing could be committed.
+    Abandoned claims are settled afterwards: before, nothing could be committed.
     """
     folder, above = work.folder(table), work.ledger.reads.table(table.name).head_version
     project = work.flow.project

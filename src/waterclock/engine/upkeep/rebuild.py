@@ -137,7 +137,7 @@ def _has_unusable_log(work: Workplace, table: Table) -> bool:
 
 
 def _may_be_settled_after(work: Workplace, table: Table) -> bool:
-    """Return whether only left claims are open, which cannot be settled before the table has a log."""
+    """Return whether only abandoned claims are open, which cannot be settled before the table has a log."""
     if table.kind is Kind.PUBLISH or has_usable_log(work, table):
         return False
     left = {claim.number for claim in left_claims(work)}

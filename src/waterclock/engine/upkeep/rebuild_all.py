@@ -327,9 +327,9 @@ def _asked_again(work: Workplace, cut: Cut) -> list[str]:
 
 
 def _await_quiet(work: Workplace) -> None:
-    """Wait for the end of batches that were running when the lock was taken, and settle left claims.
+    """Wait for the end of batches that were running when the lock was taken, and settle abandoned claims.
 
-    Raises  E407 for a left claim of a table whose declaration has changed: it can be settled only under the old one
+    Raises  E407 for an abandoned claim of a table whose declaration has changed: only the old one can settle it
     """
     from waterclock.engine.batch.takeover import take_over
 

@@ -48,10 +48,10 @@ class Resettable:
 
 
 def prepare_reset(work: Workplace, name: str) -> Resettable | None:
-    """Return the effects of a reset on a table, or None if it has no batch. Left claims are settled first.
+    """Return the effects of a reset on a table, or None if it has no batch. Abandoned claims are settled first.
 
     Raises  E407 where a batch is running, E432 for a publish by label whose windows change, E644 during a rebuild of
-            all tables; the error that prevents a left claim from being settled
+            all tables; the error that prevents an abandoned claim from being settled
     """
     refuse_beside_rebuild(work, is_looking=True)
     table, ledger = work.flow.tables[name], work.ledger
