@@ -1,1 +1,1 @@
-"""Carries a plan out: claims, the steps of a batch, commits, retries, takeover and recovery."""
+"""Executes a plan: claims, batch steps, commits, retries, takeover and recovery."""

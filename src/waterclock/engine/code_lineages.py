@@ -1,4 +1,4 @@
-"""Keeps what plans show of the lineage of Python transforms: in the ledger, beside the fingerprint of their code."""
+"""Caches the column lineage of Python transforms, as their plans show it, in the ledger by code fingerprint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.ledger.ledger import Ledger
 
 
 class CodeLineages:
-    """What this process has seen of each code; the ledger is written to only where a plan shows something new."""
+    """The code lineages that this process has found. The ledger is written to only when a plan shows something new."""
 
     def __init__(self, root: Path, ledger: Ledger) -> None:
         self._root = root
@@ -23,7 +23,10 @@ class CodeLineages:
         self._lock = threading.Lock()
 
     def looks_of(self, function: PythonFunction) -> CodeLooks:
-        """Return what a function's code shows. Cost: a parse of its file and the modules it imports, once a code."""
+        """Return the results of analysing a function's code.
+
+        Cost: a parse of its file and of the modules that it imports, once per fingerprint.
+        """
         key = (function.file, function.name, function.fingerprint)
         with self._lock:
             if key not in self._looks:
@@ -31,12 +34,12 @@ class CodeLineages:
             return self._looks[key]
 
     def is_shown(self, table: Table, inputs: object) -> bool:
-        """Tell whether code whose ways do not part was seen with these columns: its plan would show the same."""
+        """Return whether unbranching code was seen with these columns before, so that its plan would show the same."""
         with self._lock:
             return (table.name, table.fingerprint, inputs) in self._shown
 
     def add(self, table: Table, inputs: object, found: CodeLineage) -> None:
-        """Keep what a plan shows together with what others have. Cost: a ledger transaction where it is new."""
+        """Merge the lineage that a plan shows into the known one. Cost: a ledger transaction if something is new."""
         key = (table.name, table.fingerprint)
         with self._lock:
             known = self._known.get(key)

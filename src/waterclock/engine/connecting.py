@@ -1,4 +1,4 @@
-"""Tries all that an environment leads to, before a night's run does: ledger, storage, each system, Spark."""
+"""Tests every system that an environment uses before a run does: ledger, storage, sources, destinations and Spark."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from waterclock.storage.lake import require_latch
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What one try came to: `said` tells in a few words what is there, `error` why it cannot be used.
+    """The result of one connection test: `said` briefly describes the system, `error` is why it cannot be used.
 
-    `kind` is ledger, storage, source, destination or spark; `name` the place, or the table that needs the system.
+    `kind` is ledger, storage, source, destination or spark. `name` is the place, or the table that needs the system.
     """
 
     kind: str
@@ -40,9 +40,9 @@ class Probe:
 
 
 def probes(project: Project) -> Iterator[Probe]:
-    """Try one thing after the other, each however the others went; Spark last, for it takes seconds.
+    """Test one system after the other, even if earlier ones failed. Spark is last because it takes seconds to start.
 
-    Reads only, but for a file that is made in the storage and removed again.
+    All tests only read, except that one file is created in the storage and removed again.
     """
     yield _tried("ledger", _ledger_name(project), lambda: _ledger(project))
     yield _tried("storage", project.storage, lambda: _storage(project))
@@ -59,7 +59,7 @@ def _tried(kind: str, name: str, ask: Callable[[], str]) -> Probe:
     begun = time.perf_counter()
     try:
         said = ask()
-    except Exception as raised:  # noqa: BLE001 - whatever is wrong with one, the others are tried
+    except Exception as raised:  # noqa: BLE001 - a failure of one test does not stop the others
         error = to_error(raised, where=name)
         return Probe(kind, name, error.what, time.perf_counter() - begun, error)
     return Probe(kind, name, said, time.perf_counter() - begun)
@@ -95,7 +95,7 @@ def _source(connections: Connections, table: Table) -> str:
     unit = connections.opened(table.source.unit)
     collector = connections.collector(unit.connection)
     if table.each is not None and isinstance(collector, EachCollector):
-        collector.reach_each(unit)  # what it has is told of a row alone
+        collector.reach_each(unit)  # the source answers for single rows only
         return f"{unit} answers, and is asked for each row of {table.each.table}"
     clock = collector.clock(unit)
     columns = collector.schema(unit)

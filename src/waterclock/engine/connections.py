@@ -1,4 +1,4 @@
-"""The open connections of a project."""
+"""Opens and caches the connections of a project."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from waterclock.secrets import Secrets
 class Connections:
     """The open collectors and deliverers of a project.
 
-    Secrets are resolved each time that a connection is asked for: where one has changed, what is open is replaced, so
-    that a runner outlives their rotation. Where none is named, nothing is read.
+    Secrets are resolved each time a connection is requested. If a secret has changed, the open connection is replaced,
+    so that a runner survives the rotation of secrets. A connection without secrets reads none.
     """
 
     def __init__(self, root: Path, archive: Path, connections: Mapping[str, Connection], secrets: Secrets) -> None:
@@ -34,7 +34,7 @@ class Connections:
         self._lock = threading.Lock()
 
     def collector(self, name: str) -> Collector:
-        """Return the source behind a connection.
+        """Return the collector of a connection.
 
         Raises  E825 where its driver is not installed
         """
@@ -46,7 +46,7 @@ class Connections:
             return opened[1]
 
     def deliverer(self, name: str) -> Deliverer:
-        """Return the destination behind a connection. Raises  E825 as `collector`."""
+        """Return the deliverer of a connection. Raises  E825 as `collector`."""
         setting = self._setting(name)
         with self._lock:
             opened = self._deliverers.get(name)
@@ -76,7 +76,7 @@ class Connections:
 
 
 def connections_of(project: Project) -> Connections:
-    """Return a project's connections, each opened when it is asked for; originals go below the storage."""
+    """Return the connections of a project, opened on first use. Archived originals are stored below the storage."""
     return Connections(
         project.root, at(project.storage, "archive"), project.flow.connections, Secrets.of(project.secrets)
     )

@@ -1,4 +1,4 @@
-"""Says which batch or table a damaged file belongs to, and which command mends it."""
+"""Attributes a damaged file to its batch or table, and names the command that fixes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from waterclock.storage.log.delta_log import claims_after, damaged_log, head, is
 from waterclock.storage.slices.damage import FilePlace, place_in
 from waterclock.timelabel.label import label_of
 
-# what is mended outside of the run: the next run tries the batch again by itself
+# Codes of damage that is fixed outside of the run. The next run then tries the batch again by itself.
 MENDED_ELSEWHERE = frozenset({"E605", "E752", "E753", "E643", "E754", "E758"})
 _OF_A_SLICE = frozenset({"E605", "E640"})
 _WORDS = (
@@ -41,7 +41,7 @@ _Answer = TypeVar("_Answer")
 
 
 def damaged_file(lake: Lake, error: BaseException) -> FilePlace | None:
-    """Return the place of the file of a table that an error says is gone or damaged; None where it says so of none."""
+    """Return the place of the table file that an error reports as missing or damaged, or None if it reports none."""
     for seen in causes_of(error):
         if isinstance(seen, WaterclockError):
             if seen.code in _OF_A_SLICE:
@@ -49,17 +49,17 @@ def damaged_file(lake: Lake, error: BaseException) -> FilePlace | None:
         else:
             text = str(seen)
             if refusal_by_spark(text, lake.root) is not None:
-                return None  # it names a file that nobody could look at
+                return None  # the error names a file that could not be accessed, so its state is unknown
             if any(word in text.lower() for word in _WORDS) and (place := place_in(lake.root, text)) is not None:
                 return place
     return None
 
 
 def as_damage(work: Workplace, error: BaseException) -> WaterclockError | None:
-    """Return an error as that of a damaged batch (E752) or table (E753); None where no file of a table is damaged.
+    """Convert an error to that of a damaged batch (E752) or table (E753). None if no file of a table is damaged.
 
-    A slice that no batch rests on any more and that the table does not show is none of them: states beyond what is kept
-    are E640.
+    A slice that no batch uses any more, and that the table does not show, does not count: states that are no longer
+    kept are E640.
     """
     place = damaged_file(work.lake, error)
     table = None if place is None else work.flow.tables.get(place.table.removeprefix("publish/"))
@@ -73,7 +73,7 @@ def as_damage(work: Workplace, error: BaseException) -> WaterclockError | None:
         return _shown_error(table, where, why)
     piece = current_slice(work, table.name, place.label)
     if piece is None or piece.slice_path != place.slice_path:
-        # loads delta-rs, which a run with nothing to do can spare
+        # imports delta-rs, which a run with nothing to do should not load
         from waterclock.storage.log.open_tables import is_live
 
         return _shown_error(table, where, why) if is_live(work.lake.folder(place.table), place.path) else None
@@ -94,7 +94,7 @@ def _shown_error(table: Table, where: str, why: str | None) -> WaterclockError:
 def slice_error(
     work: Workplace, table: Table, piece: Slice, *, where: str, why: str | None, is_manifest: bool
 ) -> WaterclockError:
-    """Return the error of a batch whose sealed slice is damaged, with what mends it."""
+    """Build the error for a batch whose sealed slice is damaged, with the command that fixes it."""
     return WaterclockError(
         "E752",
         f"what {table.name}@{label_of(piece.label)} holds is damaged",
@@ -107,7 +107,7 @@ def slice_error(
 def telling_damage(
     ask: Callable[Concatenate[Workplace, _Given], _Answer],
 ) -> Callable[Concatenate[Workplace, _Given], _Answer]:
-    """Have a function that reads tables raise E752 or E753 where a damaged file stops it."""
+    """Decorate a function that reads tables, so that it raises E752 or E753 when a damaged file stops it."""
 
     @functools.wraps(ask)
     def told(work: Workplace, /, *args: _Given.args, **options: _Given.kwargs) -> _Answer:
@@ -123,18 +123,18 @@ def telling_damage(
 
 
 def current_slice(work: Workplace, table: str, label: datetime) -> Slice | None:
-    """Return the slice that readers of a batch see; None where it is not done."""
+    """Return the slice that readers of a batch see, or None if the batch is not done."""
     end = work.flow.tables[table].cadence.next(label)
     return next((piece for piece in work.ledger.reads.slices(table, label, end) if piece.label == label), None)
 
 
 def verb_of(work: Workplace, table: Table, label: datetime) -> str | None:
-    """Return how a done batch is made again without its own slice; None where nobody can take it again."""
+    """Return the command that makes a done batch again without its slice. None if its source cannot be read again."""
     batching = None if table.source is None else table.source.batching
     if table.kind is not Kind.COLLECT or batching in {Batching.ARRIVAL_TIME, Batching.EACH}:
         return RECOMPUTE
     if batching is Batching.CHANGES:
-        return None  # the source keeps no change that was committed
+        return None  # the source keeps no changes that were committed
     if batching is Batching.SNAPSHOT:
         newest_due = table.cadence.previous(table.cadence.last_due(work.real_now()))
         return RECOLLECT if label == newest_due else None
@@ -142,10 +142,10 @@ def verb_of(work: Workplace, table: Table, label: datetime) -> str | None:
 
 
 def require_log(work: Workplace, name: str) -> None:
-    """See that a table's log and the ledger know the same commits, and that its rows are there.
+    """Check that a table's log and the ledger know the same commits, and that the table's rows exist.
 
-    Cost: one read of the ledger, one look at the log.
-    Raises  E754 where the log is older, or gone, or was made anew without its rows, E758 where the ledger is older
+    Cost: one read of the ledger, one scan of the log.
+    Raises  E754 where the log is older, missing, or was recreated without its rows, E758 where the ledger is older
     """
     error = older_log(work, name)
     if error is not None:
@@ -153,15 +153,15 @@ def require_log(work: Workplace, name: str) -> None:
 
 
 def older_log(work: Workplace, name: str) -> WaterclockError | None:
-    """Return the error that `require_log` raises; None where the log is as the ledger knows it."""
+    """Return the error that `require_log` would raise, or None if log and ledger agree."""
     record = work.ledger.reads.find_table(name)
     return None if record is None else _log_errors(work, [record]).get(name)
 
 
 def require_versions(work: Workplace, name: str) -> None:
-    """See that a table's log tells of every version that the ledger knows, whatever rows it shows.
+    """Check that a table's log contains every version that the ledger knows, whichever rows it shows.
 
-    Raises  E754 where the log is older, or gone
+    Raises  E754 where the log is older, or missing
     """
     folder, known = work.lake.folder(name), work.ledger.reads.table(name).head_version
     if is_older_than(folder, known):
@@ -169,10 +169,11 @@ def require_versions(work: Workplace, name: str) -> None:
 
 
 def older_logs(work: Workplace) -> dict[str, WaterclockError]:
-    """Return by table the error of a log that is older than the ledger, gone, made anew without rows (E754), or newer.
+    """Return by table the error of a log that disagrees with the ledger.
 
-    A log is newer (E758) where it has commits of batches whose claims the ledger does not know: an older copy of it was
-    put back. Cost: one read of the ledger, one look at each table's log.
+    A log is older than the ledger, missing or recreated without rows (E754), or newer than the ledger (E758). It is
+    newer if it has commits of batches whose claims the ledger does not know: an older copy of the ledger was restored.
+    Cost: one read of the ledger, one scan of each table's log.
     """
     return _log_errors(work, [record for record in work.ledger.reads.tables() if record.head_version >= 0])
 
@@ -181,13 +182,13 @@ def _log_errors(work: Workplace, records: Sequence[TableRecord]) -> dict[str, Wa
     looked = each_of(records, lambda record: _look_at_log(work, record), at=work.lake.root)
     errors = {record.name: it for record, it in zip(records, looked, strict=True) if isinstance(it, WaterclockError)}
     claims = {record.name: it for record, it in zip(records, looked, strict=True) if isinstance(it, frozenset) and it}
-    # asked after the logs were read: a claim is recorded before it commits
+    # queried after the logs were read: a claim is recorded before it commits
     unknown = work.ledger.reads.unknown_claims(frozenset().union(*claims.values())) if claims else frozenset()
     return errors | {name: _older_ledger(work, name, of & unknown) for name, of in claims.items() if of & unknown}
 
 
 def _look_at_log(work: Workplace, record: TableRecord) -> WaterclockError | frozenset[int]:
-    """Return what is wrong with a log by itself, else the claims of the commits that the ledger has not recorded."""
+    """Return the error of a log in itself, or else the claims of its commits that the ledger has not recorded."""
     folder = work.lake.folder(record.name)
     if is_older_than(folder, record.head_version):
         return _older_log(work, record.name, record.head_version, head(folder))

@@ -1,4 +1,4 @@
-"""Finds the done batches that a flow has made again because START moved back in what they read."""
+"""Finds done batches that a new flow makes again because the START of one of their inputs moved back."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from waterclock.planner.planning import Planner
 def reading_back(
     ledger: Ledger, flow: Flow, now: datetime, snapshot: LedgerSnapshot | None = None
 ) -> dict[str, tuple[datetime, ...]]:
-    """Return by table the labels that read less than they would under `flow`, as its tables begin earlier.
+    """Return by table the labels that read less than they would under `flow`, whose tables start earlier.
 
-    `snapshot` is the ledger's, where it is known. Asked before the flow is applied: what it makes then begins there.
+    `snapshot` is the ledger's, if the caller has it. Call this before the flow is applied: batches that are made after
+    that already use the new START.
 
-    Cost: a snapshot; and for each table whose START lies before all that it has, one look at what was ever read of it.
+    Cost: a snapshot, plus one ledger query of all recorded reads for each table whose START is before its first label.
     """
     snapshot = snapshot or ledger.reads.snapshot(flow)
     planner = Planner(flow)
@@ -31,7 +32,7 @@ def reading_back(
 
 
 def as_applied(ledger: Ledger, flow: Flow, now: datetime) -> LedgerSnapshot:
-    """Return the ledger's past as it will be once `flow` is applied, with what that asks to be made again."""
+    """Return the ledger's past as it will be once `flow` is applied, including the batches that it requests again."""
     snapshot = ledger.reads.snapshot(flow)
     if snapshot.flow == flow.fingerprint:
         return snapshot

@@ -1,4 +1,4 @@
-"""Keeps a runner's leases alive, and says that it lives, from a thread of its own."""
+"""Renews a runner's leases and its entry in the list of live runners, from a thread of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waterclock.timelabel.label import label_of
 
 
 class Heartbeat:
-    """Renews the leases of the claims that are worked on, three times a lease; with a `command`, is seen by others."""
+    """Renews the leases of open claims three times per lease. With a `command`, other runners can see this one."""
 
     def __init__(self, work: Workplace, command: str | None = None) -> None:
         self._work = work
@@ -41,7 +41,7 @@ class Heartbeat:
         self._done.set()
         self._thread.join()
         if self._command is not None:
-            with suppress(WaterclockError):  # a ledger that is away: the line is forgotten by itself
+            with suppress(WaterclockError):  # without the ledger, the entry expires by itself
                 self._work.ledger.runners.leave(self._work.settings.runner)
 
     def _beat(self) -> None:
@@ -53,8 +53,8 @@ class Heartbeat:
                 try:
                     self._work.ledger.claims.renew(claim)
                 except WaterclockError as error:
-                    is_done = isinstance(error, ClaimClosed) and error.is_done  # recorded, and still to be let go
-                    if is_done or claim not in self._work.held():  # it came to its end meanwhile
+                    is_done = isinstance(error, ClaimClosed) and error.is_done  # recorded, and about to be released
+                    if is_done or claim not in self._work.held():  # the claim ended in the meantime
                         continue
                     label = label_of(claim.request.labels[0])
                     self._work.listener.said(f"lease of {claim.request.table}@{label} not renewed: {error.what}")

@@ -1,4 +1,4 @@
-"""Writes the ledger to the storage, and finds what was written there: the chain from which it is rebuilt."""
+"""Writes the ledger to the storage as a chain of exports, and finds the chain from which it can be rebuilt."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from waterclock.ledger.refusals import unusable_export
 from waterclock.ledger.store.export import Head
 from waterclock.storage.exports import export_name, export_names, first_line, remove_export, write_export
 
-# A chain is no longer than this, so that little is read and little depends on one file; older chains than the newest
-# two are not kept.
+# The maximum length of a chain, so that a rebuild reads few files and depends little on any one of them. Only the
+# newest two chains are kept.
 MOST_IN_CHAIN = 30
 _CHAINS_KEPT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """An export that was written: its name below `ledger/`, its bytes, and the one it follows (None: it is whole).
+    """The result of an export: its name below `ledger/`, its size, and the export it follows (None: it is a full one).
 
-    `name` is None where nothing was written to the ledger since the newest export.
+    `name` is None if nothing was written to the ledger since the newest export.
     """
 
     name: str | None
@@ -29,7 +29,7 @@ class Exported:
 
 
 def export_ledger(ledger: Ledger, root: str, *, is_whole: bool = False) -> Exported:
-    """Write what the ledger holds since the newest export, or all of it; removes chains that newer ones replace."""
+    """Write the ledger's changes since the newest export, or all of it. Remove chains that newer ones replace."""
     moment = ledger.keeping.moment()
     known = heads(root)
     newest = next(((name, head) for name, head in known if moment.continues(head)), None)
@@ -46,7 +46,7 @@ def export_ledger(ledger: Ledger, root: str, *, is_whole: bool = False) -> Expor
 
 
 def heads(root: str) -> list[tuple[str, Head]]:
-    """Return the exports of a storage with their heads, newest first; those that cannot be read are left out."""
+    """Return the exports of a storage with their heads, newest first. Unreadable exports are left out."""
     found = []
     for name in export_names(root):
         try:
@@ -59,7 +59,7 @@ def heads(root: str) -> list[tuple[str, Head]]:
 def chain_of(root: str, name: str) -> list[str]:
     """Return an export and those that it follows, newest first.
 
-    Raises  E418 where one of them is gone or damaged
+    Raises  E418 where one of them is missing or damaged
     """
     by_name = dict(heads(root))
     chain = [name]
@@ -80,7 +80,7 @@ def _may_follow(root: str, name: str) -> bool:
 
 
 def _forget_old(root: str) -> None:
-    """Remove the exports before the oldest whole one that is kept."""
+    """Remove the exports before the oldest full one that is kept."""
     known = heads(root)
     whole = [name for name, head in known if head.follows is None]
     if len(whole) > _CHAINS_KEPT:

@@ -1,6 +1,6 @@
-"""Opens a project's ledger, and tells a lost one from one that was never there.
+"""Opens a project's ledger, and distinguishes a lost ledger from one that never existed.
 
-What reads the database is loaded where a ledger is opened: `waterclock check` needs only its URL.
+The database drivers are imported only when a ledger is opened: `waterclock check` needs only the URL.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
-    """Open a project's ledger to look at it; None where nothing ever ran, and no trace is left of the look.
+    """Open a project's ledger for reading. None if nothing ever ran; opening then leaves no trace.
 
-    Raises  E421 where tables of the project are there and the ledger is not, E422 where it is damaged, E425 where it
-            was moved, but with `even_moved`
+    Raises  E421 where tables of the project exist and the ledger does not, E422 where it is damaged, E425 where it was
+            moved, unless `even_moved`
     """
     from waterclock.ledger.ledger import Ledger
 
-    reach_storage(project)  # whoever looks at the ledger may look at the tables next
+    reach_storage(project)  # a caller that reads the ledger may read the tables next
     ledger = Ledger.open(ledger_url(project), create=False)
     if ledger is None:
         refuse_lost(project)
@@ -45,7 +45,7 @@ def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
 
 
 def make_ledger(project: Project) -> Ledger:
-    """Open a project's ledger, and make it where it is not there yet. Raises as `Ledger.open`."""
+    """Open a project's ledger, and create it if it does not exist yet. Raises as `Ledger.open`."""
     from waterclock.ledger.ledger import Ledger
 
     ledger = Ledger.open(ledger_url(project))
@@ -54,13 +54,13 @@ def make_ledger(project: Project) -> Ledger:
 
 
 def _follow_rotation(ledger: Ledger, project: Project) -> None:
-    """Have a ledger whose URL is a secret log in by what the secret holds then: a runner outlives its rotation."""
+    """Make a ledger whose URL is a secret log in with the secret's current value, so that it survives rotation."""
     if isinstance(project.ledger, Secret):
         ledger.log_in_by(lambda: ledger_url(project))
 
 
 def ledger_url(project: Project) -> str:
-    """Return the URL of a project's ledger; one that is a secret is read.
+    """Return the URL of a project's ledger. A URL that is a secret is resolved.
 
     Raises  E225 where the secret does not resolve
     """
@@ -68,7 +68,7 @@ def ledger_url(project: Project) -> str:
 
 
 def refuse_unknown(project: Project) -> None:
-    """Refuse a URL that no ledger can have, without looking at what lies there.
+    """Check that a ledger URL is valid, without connecting to it.
 
     Raises  E403 for an unknown kind or option, E424 where its driver is not installed, E225 as `ledger_url`
     """
@@ -80,7 +80,7 @@ def refuse_unknown(project: Project) -> None:
 
 
 def refuse_lost(project: Project) -> None:
-    """Refuse a storage that holds tables of the project and has no ledger: an empty one would make all of it again.
+    """Raise an error if a storage with tables of the project has no ledger. An empty one would make them all again.
 
     Raises  E421
     """
@@ -97,8 +97,8 @@ def refuse_lost(project: Project) -> None:
 
 
 def _is_anothers(folder: str, project: str) -> bool:
-    """Tell whether another project made the table, whose batches will say so; not where its log cannot be read."""
-    from deltalake.exceptions import DeltaError  # loaded only where a ledger is missing beside tables
+    """Return whether another project made the table; its batches will report that. False if its log is unreadable."""
+    from deltalake.exceptions import DeltaError  # imported only if a ledger is missing next to tables
 
     from waterclock.storage.commit.creation import require_owner
 
@@ -112,5 +112,5 @@ def _is_anothers(folder: str, project: str) -> bool:
 
 
 def lake_of(project: Project, ledger: Ledger | None) -> Lake:
-    """Return a project's storage, in which tables that were renamed lie where they were before."""
+    """Return a project's storage, in which renamed tables are mapped to their original folders."""
     return Lake(project.storage, folders={} if ledger is None else ledger.declared.former().folders)

@@ -1,4 +1,4 @@
-"""Finds the claims that somebody took and will not close."""
+"""Finds claims that were taken and will not be closed by their runner."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from waterclock.engine.workplace import Workplace
 
 
 def left_claims(work: Workplace) -> list[Claim]:
-    """Return the open claims whose lease has run out by the ledger's real clock, and those that wait for no lease.
+    """Return the open claims whose lease has expired by the ledger's real clock, or that need no such wait.
 
-    These are the claims of a runner that has ended here, and those that this runner left open itself. Each is to be
-    killed first, then settled: a runner that is gone may have left a JVM at work.
+    The latter are claims of a runner that has ended on this machine, and those that this runner left open itself. Each
+    claim must be killed first and settled then: a runner that is gone may have left a JVM at work.
     """
     now, left = work.real_now(), work.left()
     return [

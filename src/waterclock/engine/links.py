@@ -1,4 +1,4 @@
-"""Looks at the other projects that tables of this one collect: how far they are, and what they have restated."""
+"""Polls the other projects that tables of this one collect: their progress, and the labels they have restated."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from waterclock.planner.links import is_by_label, linked_span, misfit, with_link
 from waterclock.planner.plan import Batch
 from waterclock.timelabel.window import Window
 
-# by label the claim that made it, and what it read and would read now, where the two differ
+# by label: the claim that made it, and its recorded and its current input, where the two differ
 _Changed = Mapping[datetime, tuple[int, InputFact]]
 
 
 class Links:
-    """The other projects of a flow. What was compared once is compared again only where one of both has gone on."""
+    """The other projects of a flow. A comparison is repeated only if one of the two ledgers has changed."""
 
     def __init__(self, flow: Flow, connections: Connections, own: ProjectPlace | None = None) -> None:
         self._flow = flow
@@ -38,13 +38,13 @@ class Links:
         self.tables = linked_tables(flow)
 
     def look(self, ledger: Ledger | None) -> dict[str, LinkFacts]:
-        """Return how far each other project is, by table of ours. Never raises for what is wrong with one of them."""
+        """Return the progress of each other project, by table of this one. Never raises for a fault of theirs."""
         return {name: link for name, (link, _) in self._seen(ledger).items()}
 
     def marked_snapshot(self, ledger: Ledger, who: str, asking: Asking = NOBODY) -> LedgerSnapshot:
-        """Return our past with what is known of the other projects; what they have restated is marked in our ledger.
+        """Return this project's past with the facts of the other projects. Mark their restatements in the ledger first.
 
-        Each revision is marked once, whoever looks and however often.
+        Each revision is marked once, whoever polls and however often.
         """
         snapshot = ledger.reads.snapshot(self._flow, asking=asking)
         if not self.tables:
@@ -59,9 +59,9 @@ class Links:
         return with_links(snapshot, {name: link for name, (link, _) in seen.items()})
 
     def pins(self, table: Table, windows: list[Window]) -> list[tuple[Window, Pin]]:
-        """Bind what windows of a linked table read to what is there now.
+        """Bind the reads of a linked table's windows to the current versions of the other project.
 
-        Raises  what keeps the table from being read
+        Raises  the error that prevents the table from being read
         """
         unit, collector = self._opened(table)
         link = self._checked(table, collector.facts(unit))
@@ -97,7 +97,7 @@ class Links:
         return replace(link, changed={label: fact for label, (_, fact) in changed.items()}), changed
 
     def _circle(self, table: Table, unit: Unit, collector: LinkedCollector, link: LinkFacts) -> str | None:
-        """Name a table of ours that the other project waits for in turn, as far as its files and its ledger tell."""
+        """Return a table of this project that the other project waits for in turn, as far as files and ledger show."""
         known = self._circles.get(table.name)
         if self._own is not None and (known is None or known[0] != link.sequence):
             known = link.sequence, collector.circle(unit, self._own, self._made_of(table.name))
@@ -105,7 +105,7 @@ class Links:
         return None if known is None else known[1]
 
     def _made_of(self, name: str) -> frozenset[str]:
-        """Return a table of ours and all that is made of it."""
+        """Return a table of this project and all tables that are made from it."""
         found = {name}
         while new := {
             table.name
@@ -116,7 +116,7 @@ class Links:
         return frozenset(found)
 
     def _checked(self, table: Table, link: LinkFacts) -> LinkFacts:
-        """Refuse to read a table in a way that it is not to be read in."""
+        """Add an error to `link` if the table may not be read as it is declared."""
         if link.problem is not None or link.cadence is None:
             return link
         is_of_slices = link.mode is Mode.APPEND
@@ -129,9 +129,10 @@ class Links:
         return replace(link, problem=WaterclockError("E835", what, where=str(table.place), why=why, fix=fix))
 
     def _changed(self, ledger: Ledger, table: Table, link: LinkFacts) -> _Changed:
-        """Return by label the claim that made it, and what it read and would read now, where the two differ.
+        """Return by label the claim that made it, and its recorded and its current input, where the two differ.
 
-        What RETAIN has dropped there is no change. Cost: a read of both ledgers where one has gone on
+        Labels that RETAIN has dropped in the other project do not count as changed. Cost: a read of both ledgers if one
+        of them has changed.
         """
         unit, collector = self._opened(table)
         recorded = ledger.reads.read_elsewhere(table.name, link.upstream)
@@ -158,9 +159,9 @@ def links_of(project: Project, connections: Connections) -> Links:
 
 
 def link_errors(project: Project) -> list[WaterclockError]:
-    """Return what keeps tables from collecting other projects, each at its table; a server is not asked.
+    """Return the errors that prevent tables from collecting other projects, each at its table. No server is queried.
 
-    A project that has not run yet, and one that does not answer now, are no errors: they are waited for.
+    A project that has not run yet, or does not answer now, is no error: its tables wait for it.
     """
     links = links_of(project, connections_of(project))
     if not any(_is_at_hand(project, table) for table in links.tables.values()):
@@ -175,22 +176,22 @@ def link_errors(project: Project) -> list[WaterclockError]:
 
 
 def _is_at_hand(project: Project, table: Table) -> bool:
-    """Whether the other project is looked for on this machine, by its folder or its storage."""
+    """Whether the other project is on this machine, by its folder or its storage."""
     source = table.source
     options = project.flow.connections[source.unit.connection].options if source is not None else {}
     return not any("://" in str(value) and not str(value).startswith("sqlite:") for value in options.values())
 
 
 def linked_inputs(table: Table, pins: Iterable[tuple[Window, Pin]]) -> dict[datetime, tuple[Input, ...]]:
-    """Return what labels of a linked table read, for the audit trail."""
+    """Return the inputs of a linked table's labels, for the audit trail."""
     kind = "slices" if is_by_label(table) else "state"
     return {window.start: (replace(pin.input(pin.table, kind), changes=None),) for window, pin in pins}
 
 
 def kept_inputs(ledger: Ledger, table: Table, labels: Iterable[datetime]) -> dict[datetime, tuple[Input, ...]]:
-    """Return what labels of a linked table have read, where they are made again of the rows that were collected.
+    """Return the recorded inputs of linked labels that are made again from the rows collected before.
 
-    These are still of that moment: what is restated there since is to be seen after it as before.
+    They stay as of that collection, so that later restatements of the other project are still detected.
     """
     if upstream_of(table) is None:
         return {}
@@ -198,9 +199,9 @@ def kept_inputs(ledger: Ledger, table: Table, labels: Iterable[datetime]) -> dic
 
 
 def problems(links: Mapping[str, LinkFacts], batches: tuple[Batch, ...]) -> dict[str, tuple[Batch, WaterclockError]]:
-    """Return by table what keeps it from reading the other project, with the first batch that is due.
+    """Return by table the error that prevents it from reading the other project, with the first batch that is due.
 
-    What passes by itself, such as a server that is away, is waited for.
+    Transient errors, such as a server that is unavailable, are waited for instead.
     """
     found: dict[str, tuple[Batch, WaterclockError]] = {}
     for batch in batches:

@@ -1,4 +1,4 @@
-"""Finds out whether another flow was applied since a runner read its own: under that one it can claim nothing."""
+"""Checks whether another flow was applied since a runner read its own. Under that flow it cannot claim anything."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from waterclock.engine.workplace import Workplace
 from waterclock.ledger import refusals
 
 UNDER_NEWER_FLOW = "E406"
-"""The code with which a claim is refused whose runner has another flow than the applied one."""
+"""The code of the refusal of a claim whose runner has another flow than the applied one."""
 
 
 def has_newer_flow(work: Workplace, *, is_told: bool = True) -> bool:
-    """Return whether the applied flow is another one than the runner's, and report it once where `is_told`."""
+    """Return whether the applied flow differs from the runner's. Report it once if `is_told`."""
     applied = work.ledger.declared.applied()
     if applied is None or applied.fingerprint == work.flow.fingerprint:
         return False
@@ -24,10 +24,10 @@ def has_newer_flow(work: Workplace, *, is_told: bool = True) -> bool:
 
 
 def refused_for_newer_flow(work: Workplace, report: GroupReport) -> GroupReport:
-    """Return the report of an attempt that failed before its claim because another flow was applied meanwhile.
+    """Convert the report of an attempt that failed before its claim because another flow was applied meanwhile.
 
-    A table may have another name then, so that it is not found: nothing has failed. Any other report is returned as
-    it is.
+    The table may have another name in that flow and not be found, so nothing has failed. Any other report is returned
+    unchanged.
     """
     if report.error is None or report.is_anothers or report.claim is not None:
         return report

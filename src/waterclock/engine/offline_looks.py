@@ -1,4 +1,4 @@
-"""Finds which tables are to be measured by jobs of their own now; Spark is loaded where one is."""
+"""Finds the tables whose OFFLINE measurements are due. Spark is imported only if there are any."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from waterclock.engine.workplace import Workplace
 
 
 def measure_due(work: Workplace, now: datetime, only: Collection[str] | None, stop: Event) -> None:
-    """Measure the tables that are due at `now`, one after the other. Never raises for what befalls a look.
+    """Measure the tables that are due at `now`, one after the other. Never raises if a measurement fails.
 
-    Cost: nothing where no table says OFFLINE; one statement, and two more for each table that is due.
+    Cost: nothing if no table declares OFFLINE. Otherwise one statement, plus two for each table that is due.
     """
     tables = [it for it in work.flow.tables.values() if it.offline and (only is None or it.name in only)]
     looks = work.ledger.offline.looks() if tables else {}

@@ -1,4 +1,4 @@
-"""Opens what a run works with: ledger, lake, Spark's sessions and the connections of one project and environment."""
+"""Opens the resources of a run: ledger, lake, Spark sessions and connections of one project and environment."""
 
 from __future__ import annotations
 
@@ -43,12 +43,13 @@ def open_workplace(
     is_question: bool = False,
     lasts: bool = False,
 ) -> Iterator[Workplace]:
-    """Open a project for work, and close what was opened; `sessions` given from outside are left open.
+    """Open a project for work, and close its resources at the end. `sessions` given by the caller are left open.
 
-    Creates the storage folder and the ledger where nothing ever ran; for a question, the ledger in memory alone.
-    `ledger` is one that is being made again. Starts no JVM; one that is started is set for days where the work `lasts`.
+    Creates the storage folder and the ledger on the first run. A query (`is_question`) gets a ledger in memory instead.
+    `ledger` is one that is being rebuilt. Starts no JVM. If the work `lasts`, a JVM that starts later is set to run for
+    days.
 
-    Raises  E421 where the ledger is gone from a storage that has tables, E422 where it is damaged
+    Raises  E421 where the ledger is missing from a storage that has tables, E422 where it is damaged
     """
     reach_storage(project)
     ledger = ledger or open_ledger(project) or (Ledger.open("sqlite://") if is_question else make_ledger(project))
@@ -81,19 +82,19 @@ def open_workplace(
 def sessions_of_queries(project: Project) -> Sessions:
     """Return sessions whose local Spark is confined to the storage's table folders (see `spark.confined_jvm`)."""
     readable = [] if is_remote(project.storage) else readable_by_queries(project.storage)
-    # apart from the folder of runs, whose processes import and read what lies there
+    # separate from the folder of runs, whose processes import and read the files there
     folder = project.work_folder / "queries" / "files"
     return Sessions(work_folder=folder, settings=settings_of(project), readable=readable)
 
 
 def apply_flow(work: Workplace, now: datetime) -> None:
-    """Make this project's flow the one whose batches may be claimed, and write down each START that nobody declares.
+    """Apply this project's flow, so that its batches may be claimed, and record the START of tables that declare none.
 
-    Tries, once a process, that the storage can carry a claim's latch.
+    Tests, once per process, that the storage supports a claim's latch.
 
     Raises:
-        WaterclockError: E318 for a rename that cannot be, E602 where the storage cannot create a file put-if-absent,
-            E603 where it cannot be written.
+        WaterclockError: E318 for an impossible rename, E602 where the storage cannot create a file put-if-absent, E603
+            where it cannot be written.
     """
     if work.lake.root not in _with_latch:
         require_latch(work.lake.root)
@@ -115,14 +116,14 @@ def apply_flow(work: Workplace, now: datetime) -> None:
 
 
 def _reading_back(work: Workplace, now: datetime) -> Mapping[str, Collection[datetime]]:
-    work.ledger.declared.say_pending(work.flow)  # what a flow renames is found by the names that it says
+    work.ledger.declared.say_pending(work.flow)  # a renamed table is found by the names in the new flow
     return reading_back(work.ledger, work.flow, now)
 
 
 def _follow_renames(work: Workplace) -> None:
-    """Find the tables that were renamed where they are, and write the ledger out: what was told before has old names.
+    """Map renamed tables to their folders, and export the ledger: earlier exports have the old names.
 
-    Nothing but the ledger says where such a table lies, so its loss must not wait for `maintain`.
+    Only the ledger knows the folder of a renamed table, so the export must not wait for `maintain`.
     """
     work.former = work.ledger.declared.former()
     work.lake = replace(work.lake, folders=work.former.folders)
@@ -136,9 +137,9 @@ def _follow_renames(work: Workplace) -> None:
 
 
 def _clock_of(clocks: SourceClocks, table: Table) -> datetime | None:
-    """Return how far a source has come; None where it has told nothing, or cannot: the run tells of that."""
+    """Return the time that a source has reached, or None if it reports none or fails. The run reports such failures."""
     try:
         clock = clocks.clock_of(table)
-    except Exception:  # noqa: BLE001 - whatever a source raises, its own batches will say it
+    except Exception:  # noqa: BLE001 - its own batches report any error of the source
         return None
     return None if clock == BEGINNING else clock

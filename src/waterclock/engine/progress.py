@@ -1,4 +1,4 @@
-"""What a runner tells while it works: a listener's calls, thin enough for a terminal, a log or a test."""
+"""Reports a runner's progress: the listener's events, thin enough for a terminal, a log or a test."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 from waterclock.planner.plan import Group, Plan
 
-_TAKEN_OVER = "E750"  # the claim was killed before its data came
+_TAKEN_OVER = "E750"  # the claim was killed before its data was committed
 
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """What came of one group: the rows of its labels, the seconds of each step, and the error if there was one.
+    """The result of one group: rows of its labels, seconds of each step, and the error if there was one.
 
-    `earlier`: how many done labels a look back made again with it; their rows are among `rows`.
-    `is_repeat`: that another runner has the batch was told before, at an earlier look.
+    `earlier`: the number of done labels that LOOKBACK made again with it; their rows are included in `rows`.
+    `is_repeat`: an earlier poll already reported that another runner has the batch.
     """
 
     group: Group
@@ -35,7 +35,7 @@ class GroupReport:
 
     @property
     def is_held(self) -> bool:
-        """Whether a rule holds it back: it is sealed, and waits for somebody."""
+        """Whether a rule holds the batch: it is sealed, and waits for a user's decision."""
         return self.error is not None and self.error.code == HELD_BACK
 
     @property
@@ -46,44 +46,44 @@ class GroupReport:
 
 
 class Listener(Protocol):
-    """Hears what a runner does. Calls come from several threads, side by side; each returns at once."""
+    """Receives the events of a runner. Calls come from several threads concurrently; each returns at once."""
 
     def tick(self, now: datetime) -> None:
-        """Hear that the runner works at `now`."""
+        """Receive that the runner works at `now`."""
 
     def planned(self, plan: Plan) -> None:
-        """Hear of a new plan."""
+        """Receive a new plan."""
 
     def started(self, group: Group) -> None:
-        """Hear that a group was taken up."""
+        """Receive that a group was started."""
 
     def step(self, group: Group, name: str) -> None:
-        """Hear that a group has come to the step `name`."""
+        """Receive that a group has reached the step `name`."""
 
     def finished(self, report: GroupReport) -> None:
-        """Hear what came of a group."""
+        """Receive the result of a group."""
 
     def said(self, message: str) -> None:
-        """Hear something a person should know: a file left alone, a takeover, a retry."""
+        """Receive a message for the user: an ignored file, a takeover, a retry."""
 
 
 class Silent:
-    """A listener that hears nothing."""
+    """A listener that ignores all events."""
 
     def tick(self, now: datetime) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def planned(self, plan: Plan) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def started(self, group: Group) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def step(self, group: Group, name: str) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def finished(self, report: GroupReport) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def said(self, message: str) -> None:
-        """Ignore it."""
+        """Ignore the event."""

@@ -1,4 +1,4 @@
-"""Takes up a flow that was changed on disk while a runner works from it."""
+"""Reloads a flow that was changed on disk while a runner uses it."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from waterclock.errors import ProjectErrors, WaterclockError
 
 _OF_A_START = ("storage", "storage_options", "ledger", "publish", "spark")
 Stamps = dict[str, tuple[int, int]]
-"""By file: when it was changed, in nanoseconds, and its size."""
+"""By file: its modification time, in nanoseconds, and its size."""
 
 
 class Reloading:
-    """Looks at the files of a project, and makes a workplace work from what they say now, between two batches.
+    """Polls the files of a project, and reloads them into a workplace between two batches.
 
-    What cannot be taken up is reported once, and the runner goes on with what it has: a flow with errors, one that
-    renames a table that has batches under both names, another storage, ledger or Spark.
+    A change that cannot be reloaded is reported once, and the runner continues with the flow it has: a flow with
+    errors, a rename of a table that has batches under both names, another storage, ledger or Spark.
     """
 
     def __init__(self, work: Workplace, tell: Callable[[str], None]) -> None:
         self._work = work
         self._tell = tell
         self._stamps = stamps_of(work.project)
-        # what was applied when a flow was not taken up; by another one it may have become what it can be
+        # the applied flow when a change was refused; under another applied flow the change may become possible
         self._refused_under: str | None = None
         self._refused_for = ""
 
     def is_new(self) -> bool:
-        """Whether another flow was taken up by this look. Cost: a look at the times of the project's files."""
+        """Whether this poll loaded another flow. Cost: a stat of each of the project's files."""
         stamps = stamps_of(self._work.project)
         if stamps == self._stamps and not self._may_be_taken_up_now():
             return False
@@ -48,7 +48,7 @@ class Reloading:
             said = f"{first.code} {first.what}, {first.where}{more}"
             self._tell(f"the flow was changed and has errors; going on with the one before: {said}")
         except WaterclockError as error:
-            if error.transient:  # a batch of another runner is in the way: what is not done now is done at a later look
+            if error.transient:  # a batch of another runner blocks the change: a later poll tries again
                 self._stamps = {}
             if error.what != self._refused_for:
                 self._tell(f"the flow was changed and cannot be taken up; going on with the one before: {error.what}")
@@ -57,7 +57,7 @@ class Reloading:
         return False
 
     def _may_be_taken_up_now(self) -> bool:
-        """Whether another flow was applied since one was refused: the refused one may be taken up by now."""
+        """Whether another flow was applied since a change was refused, so that the change may be possible by now."""
         return self._refused_under is not None and self._refused_under != self._applied()
 
     def _applied(self) -> str:
@@ -86,7 +86,7 @@ class Reloading:
 
 
 def stamps_of(project: Project) -> Stamps:
-    """Return time and size of each file that the project is made of, and of those that could become part of it."""
+    """Return modification time and size of each file of the project, and of files that could become part of it."""
     stamps: Stamps = {}
     for path in {project.root / FILE, *(project.root / name for name in project.files), *_others(project)}:
         with suppress(OSError):
@@ -96,7 +96,7 @@ def stamps_of(project: Project) -> Stamps:
 
 
 def _others(project: Project) -> Iterator[Path]:
-    """Yield files beside the statements', for a new one is a change too, and the project's own Python modules."""
+    """Yield other files next to the statements, since a new file is a change too, and the project's own modules."""
     root = project.root
     for folder in {(root / name).parent for name in project.files}:
         yield from (path for path in folder.glob("*") if path.suffix in {".dpl", ".py"})

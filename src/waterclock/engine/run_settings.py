@@ -1,4 +1,4 @@
-"""What may be set of a run: how many batches side by side, how long a lease, how often to try again."""
+"""Settings of a run: how many batches run concurrently, the length of a lease, and how often to retry."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def _user_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How a runner works. Times are seconds of the real clock.
+    """The settings of a runner. Times are seconds of the real clock.
 
-    `threads` batches run side by side in one Spark session. `group_cap` labels of one partitioned table share a claim.
-    `catch_up` is the most due labels a table takes up in one planning; the rest stay due. A batch that failed for a
-    passing reason is tried `attempts` times, waiting `retry_wait`, doubled each time.
+    `threads` batches run concurrently in one Spark session. Up to `group_cap` labels of one partitioned table share a
+    claim. `catch_up` is the maximum number of due labels of a table in one plan; the others stay due. A batch that
+    fails for a transient reason is tried `attempts` times. The wait before a retry is `retry_wait`, doubled each time.
     """
 
     threads: int = 4

@@ -1,4 +1,4 @@
-"""Runs a flow: plans, hands ready groups to threads under their pools, and plans again until nothing is ready."""
+"""Runs a flow: plans, hands ready groups to threads within their pools, and plans again until nothing is ready."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from waterclock.planner.request import Request
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
-# held by another, changed inputs, taken over, a full pool, a pause, a past window read meanwhile, all tables made anew:
-# what is refused for these may be given later
+# Refusals of a claim that may pass: held by another runner, changed inputs, taken over, a full pool, a pause, a past
+# window read meanwhile, all tables recreated.
 _MAY_PASS = frozenset({"E407", "E410", "E411", "E427", "E429", "E644", "E750", "E828"})
-_LOOK_SECONDS = 0.5  # between two looks at whether other runners have moved on
+_LOOK_SECONDS = 0.5  # between two polls of the other runners' progress
 
 
 @dataclass(slots=True)
 class RunOutcome:
-    """What a run came to: batches done and failed, the plan as it stands after it, and what waits for its source.
+    """The result of a run: batches done and failed, the plan after it, and the batches that wait for their source.
 
-    `unsettled` says why claims that runners left could not be settled: what became of their batches is not known.
-    `away` is the error of a store that left the run while it looked for more to do. `unclaimed`: by table, what
-    keeps its batches from being claimed now, told at this look or an earlier one. `is_outdated`: another flow was
-    applied, under which nothing more is claimed.
+    `unsettled` has the errors of abandoned claims that could not be settled: the outcome of their batches is unknown.
+    `away` is the error of a store that became unavailable while the run looked for more work. `unclaimed`: by table,
+    the error that prevents its batches from being claimed now, reported in this round or an earlier one. `is_outdated`:
+    another flow was applied, so the run claims nothing more.
     """
 
     done: int = 0
@@ -61,19 +61,19 @@ class RunOutcome:
 
     @property
     def has_failed(self) -> bool:
-        """Whether anything failed in this run, could not be settled or could not be looked at."""
+        """Whether anything failed in this run, could not be settled or could not be checked."""
         return bool(self.failed or self.unsettled or self.away)
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing failed in this run, and no batch of its tables and labels stays failed or held after it."""
+        """Whether nothing failed in this run, and no batch of its tables and labels is failed or held after it."""
         left = () if self.plan is None else self.plan.batches
         return not self.has_failed and not any(batch.status in {Status.FAILED, Status.HELD} for batch in left)
 
     def add(self, later: RunOutcome) -> None:
-        """Add what a later look came to; how things stand is as it found them.
+        """Add the outcome of a later round; the current state is taken from that round.
 
-        What fails at each look, for a reason that may pass, has failed once: a watch looks for months.
+        A batch that fails in every round for a transient reason counts as failed once: a watch polls for months.
         """
         self.done += later.done
         self.rows += later.rows
@@ -85,12 +85,12 @@ class RunOutcome:
 
 
 class Runner:
-    """Carries a flow out from one process: many batches side by side, none twice.
+    """Runs a flow from one process: many batches concurrently, each once.
 
-    Due work is taken oldest first in dependency order. A regular table has one batch at a time; a pool bounds how many
-    of its tables' batches run at once; `threads` bounds all. Calls are from one thread. `labels` bounds what runs of a
-    table; `force` names labels to run though nobody needs them, until they are done. One that `waits` goes on as
-    long as another runner makes what is due here.
+    Due work is taken oldest first in dependency order. A regular table has one batch at a time; a pool limits how many
+    of its tables' batches run at once; `threads` limits all. Calls are from one thread. `labels` limits the labels of a
+    table that run. `force` names labels to run although no reader needs them, until they are done. A runner that
+    `waits` continues as long as another runner makes batches that are due here.
     """
 
     def __init__(
@@ -122,16 +122,16 @@ class Runner:
         self._absent: dict[str, frozenset[datetime]] = {}
 
     def stop(self) -> None:
-        """Ask the run to take up nothing more; what is running is finished. Safe from any thread."""
+        """Ask the run to start nothing more; running batches are finished. Safe from any thread."""
         self._stop.set()
 
     @property
     def is_stopping(self) -> bool:
-        """True once `stop` was called."""
+        """Whether `stop` was called."""
         return self._stop.is_set()
 
     def plan(self, now: datetime) -> Plan:
-        """Plan at `now` from the ledger as it is."""
+        """Plan at `now` from the current state of the ledger."""
         snapshot = self.snapshot()
         undone = {
             name: frozenset(label for label in labels if not snapshot.of(name).covered.covers_instant(label))
@@ -151,13 +151,13 @@ class Runner:
         )
 
     def _look_at_books(self, now: datetime, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
-        """Close the books of windows whose condition holds; where it cannot be asked, that has failed, once a run."""
+        """Close the books of windows whose condition holds. A condition that cannot be evaluated fails once per run."""
         if not any(table.closes for table in self._work.flow.tables.values()):
             return
         request = self._request(self._force)
         if not any(books.is_to_be_looked_at for books in self._planner.books(self.snapshot(), now, request)):
             return
-        # loads Spark, which a run with nothing to do can spare
+        # imports Spark, which a run with nothing to do should not load
         from waterclock.engine.batch.closing import look
 
         for books, error in look(self._work, self._planner, now, request, self.snapshot):
@@ -168,17 +168,17 @@ class Runner:
                 self._note_unclaimed(GroupReport(group, None, error=error), tried, outcome)
 
     def snapshot(self) -> LedgerSnapshot:
-        """Return the past that is planned from: the ledger's, with what is known of linked projects."""
+        """Return the past to plan from: the ledger's, with the facts of linked projects."""
         asking = states_asked(self._work.flow, self._force)
         return self._work.links.marked_snapshot(self._work.ledger, self._work.settings.who, asking)
 
     def run_once(self, now: datetime) -> RunOutcome:
-        """Run all that is due at `now`, and what becomes ready by it, until nothing is ready.
+        """Run all batches that are due at `now`, and those that become ready by it, until nothing is ready.
 
-        What Spark loses as its JVM ends is made once more by another; what loses that too has failed. Where the object
-        store does not answer a look, what runs is finished, and the outcome says so.
+        Batches that are lost because the Spark JVM ends are made once more in a new JVM; a second loss is a failure. If
+        the object store stops answering, running batches are finished, and the outcome has the error.
 
-        Raises  E701 to E704 where Spark does not start; nothing was claimed then for want of it
+        Raises  E701 to E704 where Spark does not start; nothing was claimed in that case
         """
         outcome = RunOutcome()
         self._work.listener.tick(now)
@@ -205,7 +205,7 @@ class Runner:
         return outcome
 
     def _forget_shared(self) -> None:
-        """Remove the rows of SHARED views; what cannot be removed now goes with a later run."""
+        """Remove the rows of SHARED views. Rows that cannot be removed now are removed by a later run."""
         if readers_of_shared(self._work.flow):
             try:
                 self._work.shared.clear()
@@ -213,14 +213,14 @@ class Runner:
                 self._work.note_once(f"rows of SHARED views are left below {self._work.lake.root}: {error}")
 
     def _end_following(self) -> None:
-        """Take back the requests to follow of batches that need not: nothing that they read has changed."""
+        """Withdraw follow requests of batches whose inputs have not changed."""
         ledger = self._work.ledger
         for name, labels in self._planner.followed(ledger.reads.snapshot(self._work.flow)).items():
             if labels:
                 ledger.decisions.end_following(name, labels, who=self._work.settings.who)
 
     def _refuse_releases(self, now: datetime) -> None:
-        """Say beside what was asked to be released, and is not due any more, that it cannot be."""
+        """Record that a release was refused for batches whose release was requested and that are no longer due."""
         ledger = self._work.ledger
         for name, labels in self._planner.beyond_release(ledger.reads.snapshot(self._work.flow), now).items():
             for label in labels:
@@ -228,7 +228,7 @@ class Runner:
                 ledger.decisions.refuse_release(name, label, who=who, why="it is not due any more")
 
     def run_until(self, now: datetime, until: datetime) -> RunOutcome:
-        """Step `now` through every instant at which something becomes due, up to and with `until`."""
+        """Step `now` through every instant at which a batch becomes due, up to and including `until`."""
         total = RunOutcome()
         while True:
             outcome = self.run_once(now)
@@ -239,7 +239,7 @@ class Runner:
             now = upcoming
 
     def _take_over(self) -> bool:
-        """Settle claims whose runner is gone, True where one was; that loads delta-rs, which most runs can spare."""
+        """Settle claims whose runner is gone. Return whether one was. Imports delta-rs only if there are any."""
         self._unsettled = ()
         if left := left_claims(self._work):
             from waterclock.engine.batch.takeover import take_over
@@ -288,9 +288,9 @@ class Runner:
                 )
 
     def _has_waited(self) -> bool:
-        """Wait until another runner that has what is due here has moved on; False where there is none to wait for.
+        """Wait until another runner that has batches due here makes progress. False if there is none to wait for.
 
-        What was left open here is settled first: nobody else will do it before its lease is out.
+        Claims that this runner left open are settled first: no other runner does so before their lease expires.
         """
         if not self._waits:
             return bool(self._work.left()) and self._take_over()
@@ -299,7 +299,7 @@ class Runner:
         if self._take_over():
             return True
         others = self._at_work_elsewhere()
-        if not others:  # who refused has ended by now; once is enough, where nothing was written since
+        if not others:  # the refusing runner has ended by now; one more plan is enough if nothing was written since
             is_new, self._seen = bool(self._refused) and before != self._seen, before
             return is_new
         self._work.note_once(f"waiting for {others[0].runner}, which makes {others[0].table}")
@@ -309,7 +309,7 @@ class Runner:
         return True
 
     def _at_work_elsewhere(self) -> list[ClaimRequest]:
-        """Return what runners that live make of what is due here, or of what it was refused for."""
+        """Return the claims of live runners on batches that are due here; all of them if a batch was refused here."""
         own = self._work.settings.runner
         left = {claim.number for claim in left_claims(self._work)}
         others = [claim for claim in self._work.ledger.claims.open() if claim.request.runner != own]
@@ -325,11 +325,11 @@ class Runner:
     def _fresh(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
     ) -> deque[Group]:
-        """Return the groups that can be taken up now; none under another flow, or without the object store."""
-        # a runner that watches takes up a change of its files at its next look, or reports then that it is outdated
+        """Return the groups that can start now; none under another applied flow, or without the object store."""
+        # a watching runner reloads its changed files in the next round, or then reports that it is outdated
         if has_newer_flow(self._work, is_told=self._waits):
             outcome.is_outdated = True
-            self._elsewhere.clear()  # nobody is waited for
+            self._elsewhere.clear()  # no runner is waited for
             return deque()
         try:
             found, outcome.away = self._looked(now, tried, clocks, outcome), None
@@ -342,7 +342,7 @@ class Runner:
         return found
 
     def _tell_away(self, error: WaterclockError | None) -> None:
-        """Say that a store has gone away, or is back, once each time."""
+        """Report once that a store became unavailable, and once that it is back."""
         said = "" if error is None else f"{error.where}: {error.what}: {error.why}"
         if bool(said) != bool(self._away):
             self._work.listener.said(said or "the object store answers again")
@@ -351,7 +351,7 @@ class Runner:
     def _looked(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
     ) -> deque[Group]:
-        """Plan, and ask the sources; again where what they do not have is gone without, that waits no longer."""
+        """Plan and query the sources. Plan again if windows with PARTIAL AFTER can run without absent inputs."""
         absent = self._absent
         fresh = self._asked(now, tried, clocks, outcome)
         if self._absent != absent and any(table.partial_after for table in self._work.flow.tables.values()):
@@ -378,12 +378,12 @@ class Runner:
             table = self._work.flow.tables[group.table]
             own = {read for batch in group.batches for read in table.reads_of(batch.window)} if older else ()
             if error := _first_of(older, group.table, own):
-                # nothing is claimed, so nothing is failed: once the table is made again, the next run goes on
+                # nothing is claimed, so nothing is failed: the next run continues once the table is rebuilt
                 self._note_unclaimed(GroupReport(group, None, error=error), tried, outcome)
                 continue
             try:
                 passed = clocks.complete(group)
-            except Exception as raised:  # noqa: BLE001 - a source that cannot tell its clock holds its own tables alone
+            except Exception as raised:  # noqa: BLE001 - a failing source blocks only its own tables
                 where = f"{group.table}@{label_of(group.batches[0].label)}"
                 error = placed(to_error(raised, where=where), group.table, where)
                 self._note_absent(group, ())
@@ -407,14 +407,14 @@ class Runner:
                 self._note_unclaimed(GroupReport(Group(name, (batch,)), None, error=error), tried, outcome)
 
     def _note_absent(self, group: Group, there: Iterable[Batch]) -> None:
-        """Note of which labels the source has not all yet, or could not be asked."""
+        """Note the labels for which the source is not complete yet, or could not be queried."""
         known = self._absent.get(group.table, frozenset())
         found = {batch.label for batch in group.batches} - {batch.label for batch in there}
         if not found <= known:
             self._absent = {**self._absent, group.table: known | found}
 
     def _note_unclaimed(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
-        """Note what keeps a table's batches from being claimed; a run that looks again and again tells of it once."""
+        """Note the error that prevents a table's batches from being claimed. A watching run reports it once."""
         table, said = report.group.table, str(report.error)
         outcome.unclaimed[table] = report
         if self._unclaimed.get(table) == said:
@@ -424,7 +424,7 @@ class Runner:
         self._note(report, tried, outcome)
 
     def _once(self, report: GroupReport) -> GroupReport:
-        """Mark what was reported of a batch before, or is reported once for all: a newer flow."""
+        """Mark a report as a repeat if it was reported before, or if it is reported once for all tables."""
         table = report.group.table
         if not report.is_anothers or report.error is None:
             self._told.pop(table, None)
@@ -446,7 +446,7 @@ class Runner:
     ) -> None:
         if not ready:
             return
-        # loads Spark, which a run with nothing to do can spare
+        # imports Spark, which a run with nothing to do should not load
         from waterclock.engine.batch.retry import carry_out_with_retries
 
         for group in tuple(ready):
@@ -476,7 +476,7 @@ class Runner:
             outcome.done += len(report.group.batches)
             outcome.rows += report.rows
             return
-        report.error.forget_frames()  # with them stay the batch's session and rows, as long as the report is kept
+        report.error.forget_frames()  # frames keep the batch's session and rows alive as long as the report is kept
         batches = {(report.group.table, batch.label) for batch in report.group.batches}
         if lost_spark(report.error) and not batches <= self._lost:
             self._lost |= batches
@@ -491,7 +491,7 @@ class Runner:
 
 
 def _about(report: GroupReport) -> tuple[str, datetime, int]:
-    """Return what a report is about: a table's labels, which follow one another."""
+    """Return the key of a report: its table, its first label and the number of labels, which are consecutive."""
     batches = report.group.batches
     return report.group.table, batches[0].label, len(batches)
 

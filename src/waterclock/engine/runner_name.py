@@ -1,4 +1,4 @@
-"""What a runner is called, and whether the one of a name has ended."""
+"""Names runners, and checks whether a named runner has ended."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _OF_A_PLACE, _OF_A_RUNNER = 4, 8
 
 
 def runner_name() -> str:
-    """Return a name that no other runner has: `host:pid:` and letters, the first of which tell who shares pids."""
+    """Return a unique runner name: `host:pid:` and letters, the first of which identify the pid namespace."""
     return f"{socket.gethostname()}:{os.getpid()}:{_place()}{uuid.uuid4().hex[:_OF_A_RUNNER]}"
 
 
 def has_ended(runner: str) -> bool:
-    """Tell whether a runner's process is sure to be gone; False for one of elsewhere, of which nobody here can tell."""
+    """Return whether a runner's process is certainly gone. False for a runner elsewhere, whose state is unknown."""
     host, _, rest = runner.partition(":")
     pid, _, letters = rest.partition(":")
     is_here = host == socket.gethostname() and letters.startswith(_place()) and pid.isdecimal()
@@ -28,7 +28,7 @@ def has_ended(runner: str) -> bool:
 
 @lru_cache
 def _place() -> str:
-    """Return some letters of the boot and of the pid namespace: containers on one host do not see each other's pids."""
+    """Return letters that identify boot and pid namespace: containers on one host do not see each other's pids."""
     said = [socket.gethostname()]
     with suppress(OSError):
         said.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
@@ -44,6 +44,6 @@ def _is_there(pid: int) -> bool:
     except OSError:
         return True
     with suppress(OSError):
-        # a process that has ended and that nobody has asked for yet
+        # a zombie: a process that has ended and whose parent has not waited for it yet
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     return True

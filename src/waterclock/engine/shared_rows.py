@@ -1,7 +1,8 @@
-"""Where rows of SHARED views lie while a run needs them, and who makes them: each once, in this process.
+"""Stores the rows of SHARED views during a run, so that each view is computed once in this process.
 
-They are no part of any table: whoever finds none makes its own. They lie below the storage, where Spark's workers
-reach them, in a folder of the runner's own, and go with the run; what a runner left that was killed goes with the next.
+The rows are no part of any table: a batch that finds none computes its own. They are stored below the storage, where
+Spark's workers can read them, in a folder of the runner. The folder is removed at the end of the run; that of a killed
+runner is removed by the next run.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from waterclock.engine.runner_name import has_ended
 from waterclock.filesystem import at, folders_in, remove_folder
 
 FOLDER = "views"
-_COLON = "~"  # of a runner's name, in that of a folder
+_COLON = "~"  # replaces the colons of a runner's name in a folder name
 
 
 @dataclass(slots=True)
@@ -25,7 +26,7 @@ class _Rows:
 
 
 class SharedRows:
-    """The rows of SHARED views that this run has made, by label; `made` and `used` count labels."""
+    """The rows of SHARED views that this run has computed, by label. `made` and `used` count labels."""
 
     def __init__(self, storage: str, runner: str) -> None:
         self._storage = storage
@@ -37,11 +38,11 @@ class SharedRows:
     def found(
         self, keys: Sequence[str], make: Callable[[str, Sequence[str]], str]
     ) -> tuple[tuple[str, str], ...] | None:
-        """Return for each key the folder in which its rows are, and their schema.
+        """Return for each key the folder of its rows and their schema.
 
-        `make` writes those of some keys to a folder, by one job, and returns their schema. What nobody has made or is
-        making is made now; what another is making is waited for, and nothing else of the other's. None where any of it
-        failed: the caller makes its own.
+        `make` writes the rows of some keys to a folder, by one job, and returns their schema. Keys that no batch has
+        computed or is computing are computed now. Keys that another batch is computing are waited for, and none of that
+        batch's other keys. None if any of them failed: the caller computes its own.
         """
         with self._lock:
             own = [key for key in dict.fromkeys(keys) if key not in self._rows]
@@ -59,7 +60,7 @@ class SharedRows:
         folder, schema = str(at(self._storage, FOLDER, self._own, keys[0])), None
         try:
             schema = make(folder, keys)
-        except Exception:  # noqa: BLE001, S110 - whoever needs the rows makes its own, and tells what is wrong
+        except Exception:  # noqa: BLE001, S110 - a batch that needs the rows computes its own, and reports errors
             pass
         finally:
             with self._lock:
@@ -70,7 +71,7 @@ class SharedRows:
                 rows.is_settled.set()
 
     def clear(self) -> None:
-        """Remove what was made here, and what runners left that are gone."""
+        """Remove the rows of this run, and those of runners that are gone."""
         with self._lock:
             had, self._rows = bool(self._rows), {}
         if had:

@@ -1,4 +1,4 @@
-"""Makes a project's object stores known to this process: the storage's, and those that connections read and write."""
+"""Registers a project's object stores in this process: that of the storage, and those of its connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.secrets import Secrets
 
 
 def reach_storage(project: Project) -> None:
-    """Have the storage be reached as the project's environment says; nothing is asked of it.
+    """Register the access options of the project's storage, without connecting to it.
 
     Raises  E225 for a secret that does not resolve, E609 for an endpoint that is no address
     """
@@ -21,9 +21,9 @@ def reach_storage(project: Project) -> None:
 
 
 def reach_all(project: Project) -> tuple[Store, ...]:
-    """Have each object store that the project names be reached as its environment says, and return them, its own first.
+    """Register the access options of every object store of the project, and return the stores, the storage's first.
 
-    Nothing is asked of any. Raises  as `reach_storage`
+    No store is connected to. Raises  as `reach_storage`
     """
     reach_storage(project)
     connections, urls = connections_of(project), [project.storage]
@@ -36,7 +36,7 @@ def reach_all(project: Project) -> tuple[Store, ...]:
 
 
 def resolved(options: Mapping[str, str | Secret], secrets: Secrets) -> dict[str, str]:
-    """Return options with their secrets read.
+    """Return options with their secrets resolved.
 
     Raises  E225 for a secret that does not resolve
     """

@@ -1,4 +1,4 @@
-"""What every step of a batch needs at hand: the project, the ledger, the lake, Spark, and who listens."""
+"""Holds the resources that every step of a batch needs: project, ledger, lake, Spark sessions and listener."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from waterclock.storage.lake import Lake
 
 @dataclass(slots=True)
 class Workplace:
-    """The surroundings of a run, shared by its threads. `now` of the run is passed beside it.
+    """The resources of a run, shared by its threads. The run's `now` is passed separately.
 
-    `run` names the run in the ledger, where there is one. `past` is the ledger that knows which columns tables had,
-    where it is not this one: a set of tables that is made beside the live ones. `former`: what was renamed.
+    `run` is the name of the run in the ledger, if it has one. `past` is the ledger that has the schema versions of
+    tables, if it is not `ledger`: a table set is then being made next to the live one. `former` maps renamed tables.
     """
 
     project: Project
@@ -62,7 +62,7 @@ class Workplace:
 
     @property
     def flow(self) -> Flow:
-        """The checked flow that is carried out."""
+        """The checked flow of the project."""
         return self.project.flow
 
     @property
@@ -71,7 +71,7 @@ class Workplace:
         return self.project.root
 
     def folder(self, table: Table) -> str:
-        """Return the folder in which a table's slices are sealed, absolute; a publish has a stage of its own."""
+        """Return the absolute path of the folder for a table's sealed slices. A publish has a stage of its own."""
         return self.lake.folder(f"publish/{table.name}" if table.kind is Kind.PUBLISH else table.name)
 
     def keep_alive(self, claim: Claim) -> None:
@@ -85,7 +85,7 @@ class Workplace:
             self._held.pop(claim.number, None)
 
     def schemas_of(self, table: str) -> tuple[SchemaVersion, ...]:
-        """Return the versions of a table's columns, as this run saw them first: who adds one looks anew."""
+        """Return the schema versions of a table, cached at first use. Code that adds a version clears the cache."""
         with self._lock:
             known = self._schemas.get(table)
         if known is None:
@@ -95,12 +95,12 @@ class Workplace:
         return known
 
     def forget_schemas(self, table: str) -> None:
-        """Have the versions of a table's columns read anew."""
+        """Clear the cached schema versions of a table."""
         with self._lock:
             self._schemas.pop(table, None)
 
     def is_time_for(self, what: str, seconds: float) -> bool:
-        """Tell whether something is done for the first time, or for so long it was not; it then counts as done."""
+        """Return whether an action was not done in the last `seconds`, or never. If so, it counts as done now."""
         now = time.monotonic()
         with self._lock:
             is_time = what not in self._times or now - self._times[what] >= seconds
@@ -109,7 +109,7 @@ class Workplace:
         return is_time
 
     def tell_of_spark(self) -> None:
-        """Leave in the ledger where Spark's own page is, once a run."""
+        """Record the address of Spark's web UI in the ledger, once per run."""
         page = self.sessions.page()
         with self._lock:
             is_new = page is not None and self.run is not None and page not in self._noted
@@ -118,26 +118,26 @@ class Workplace:
             self.ledger.past.add_event(SPARK_PAGE, who=self.settings.who, run=self.run, data={"address": page})
 
     def leave(self, claim: Claim) -> None:
-        """Note that nobody here works on the claim any more, though it is open: what became of it is not known."""
+        """Note that a claim is still open although this runner no longer works on it: its outcome is unknown."""
         with self._lock:
             self._left.add(claim.number)
 
     def left(self) -> frozenset[int]:
-        """Return the numbers of the claims that were left open here."""
+        """Return the numbers of the claims that this runner left open."""
         with self._lock:
             return frozenset(self._left)
 
     def held(self) -> tuple[Claim, ...]:
-        """Return the claims this runner is working on."""
+        """Return the claims that this runner is working on."""
         with self._lock:
             return tuple(self._held.values())
 
     def real_now(self) -> datetime:
-        """Return the ledger's real clock: leases and timings alone use it."""
+        """Return the ledger's real clock, which only leases and timings use."""
         return self.ledger.now()
 
     def note_once(self, message: str) -> None:
-        """Tell the listener something that would otherwise be said again at every batch."""
+        """Send the listener a message that would otherwise be repeated for every batch."""
         with self._lock:
             is_new = message not in self._noted
             self._noted.add(message)

@@ -1,3 +1,3 @@
-"""The life of a batch: made, sealed, audited, committed, recorded; tried again, taken over, published."""
+"""The lifecycle of a batch: make, seal, audit, commit, record, retry, takeover and publish."""
 
 from __future__ import annotations

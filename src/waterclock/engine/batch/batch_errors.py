@@ -1,4 +1,4 @@
-"""Turns what a step of a batch raises into the error of the batch, with its place."""
+"""Converts an exception of a batch's step into the error of the batch, with its place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waterclock.storage.slices.conform import row_error
 
 
 def batch_error(work: Workplace, table: Table, raised: Exception, where: str) -> WaterclockError:
-    """Return what a batch of the table raised as an error of ours; `where` is the batch's label of the table."""
+    """Convert an exception of a batch into a `WaterclockError`. `where` is the table and label of the batch."""
     if work.sessions.has_ended():
         return jvm_is_gone(raised, where=where)
     raised = as_damage(work, raised) or raised

@@ -1,4 +1,4 @@
-"""Finds and drops the labels that a destination keeps in tables of their own behind a view."""
+"""Finds and drops the label tables that a destination keeps behind a view."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.flow.declarations import Table
 
 
 def labels_behind(work: Workplace, table: Table) -> tuple[str, ...]:
-    """Return the labels that have a table behind the view of a publish; none of any other, and where none delivers."""
+    """Return the labels that have a table behind the view of a publish; none for other tables or without delivery."""
     keeper = _keeper(work, table)
     return keeper.labels(unit_of(work, table), work.flow.project, table.name) if keeper else ()
 

@@ -1,4 +1,4 @@
-"""Marks rows without a parent, as part of the pass that writes them: the parent's keys are joined to what is there."""
+"""Marks rows whose parent is missing while they are written, by a join with the parent's keys."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def with_orphans_marked(
     rows: DataFrame,
     pins: Mapping[datetime, Sequence[PinnedRead]],
 ) -> DataFrame:
-    """Add for each checked reference the hidden column that is TRUE of a row whose parent is not there.
+    """Add for each checked reference a hidden column that is TRUE for rows whose parent is missing.
 
-    A row of which a referring column is NULL has none to look for. Each label is held against the state of the parent
+    A row with NULL in a referring column has no parent to check. Each label is checked against the state of the parent
     that its own batch reads.
-    Cost    no job here; a join for each reference, of the distinct keys of all states that the labels read
+    Cost    no job here; a join for each reference, with the distinct keys of all states that the labels read
     """
     marks = orphan_marks(table)
     for checked in checked_references(table.columns):
@@ -70,7 +70,7 @@ def _marked(
     ]
     if len(states) > 1:
         matches.append(f"{_STATE} = {_state_of([labels for _, labels in states.values()])}")
-    from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+    from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
     joined = rows.join(known, F.expr(" AND ".join(matches)), "left")
     there = " AND ".join(f"{quoted(column)} IS NOT NULL" for column in checked.columns)
@@ -78,7 +78,7 @@ def _marked(
 
 
 def _keys(parent: DataFrame, keys: Sequence[str], own: Sequence[str], named: Sequence[str]) -> DataFrame:
-    """Return the parent's keys under other names, texts as what they are looked up by."""
+    """Return the parent's keys under other names. Texts are cast to the type of the column that refers to them."""
     types = {field.name.lower(): field.dataType.simpleString() for field in parent.schema.fields}
     return parent.selectExpr(
         *(
@@ -89,11 +89,11 @@ def _keys(parent: DataFrame, keys: Sequence[str], own: Sequence[str], named: Seq
 
 
 def _alike(value: str, own: str, other: str) -> str:
-    """Write a text as a value of another type; one that is none is like nothing. Numbers Spark compares by itself."""
+    """Write SQL that casts a text to another type. An invalid text matches nothing. Spark compares numbers itself."""
     return f"try_cast({value} AS {other})" if own == "string" != other else value
 
 
 def _state_of(labels: Sequence[Sequence[str]]) -> str:
-    """Write which state of the parent a row's label reads."""
+    """Write SQL that returns the number of the parent state which a row's label reads."""
     cases = (f"WHEN {TIMELABEL} IN ({', '.join(map(sql_text, of))}) THEN {at}" for at, of in enumerate(labels))
     return f"CASE {' '.join(cases)} END"

@@ -1,7 +1,8 @@
-"""What a claim leaves beside its slices before it commits: all that the ledger knows of it, so that it can be rebuilt.
+"""Writes and reads claim records: the ledger's knowledge of a claim, stored with its slices to rebuild the ledger.
 
-A commit says that a claim's data came; who claimed what, with which inputs, and what the audit measured, say the
-records: `_claim.json` beside the manifest of the claim's first slice, written after the audit and never again.
+A commit proves that a claim's data was committed. The record `_claim.json` has the rest: who claimed the batch, its
+inputs and the audit's measures. It is next to the manifest of the claim's first slice, is written after the audit, and
+never changes.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ _INSTANTS = frozenset({"label", "end", "stands_from", "low", "high", "now"})
 
 
 def put_claim_record(folder: str, claim: Claim, results: Sequence[BatchResult]) -> None:
-    """Leave the record of a claim whose slices are sealed and audited; one that is there stays."""
+    """Write the record of a claim whose slices are sealed and audited. An existing record is kept."""
     request = asdict(
         replace(claim.request, inputs={}, seen={}, closed={}, held={}, owned={})
-    )  # what was seen mattered to its taker, and what is owned stands with the results
+    )  # `seen` mattered only when claiming; `owned` is part of the results
     request["labels"] = [label.isoformat() for label in claim.request.labels]
     request["inputs"] = [
         [label.isoformat(), [asdict(read) for read in reads]] for label, reads in claim.request.inputs.items()
@@ -34,9 +35,9 @@ def put_claim_record(folder: str, claim: Claim, results: Sequence[BatchResult]) 
 
 
 def read_claim_record(folder: str, slice_path: str) -> tuple[ClaimRequest, tuple[BatchResult, ...]] | None:
-    """Read the record that lies beside a slice; None where there is none that can be read.
+    """Read the record of a slice's claim. None if there is none, or if it cannot be read.
 
-    The version of the results is not known: it is the commit's.
+    The results have no version: the version is that of the commit.
     """
     try:
         return _read(json.loads(read_bytes(at(folder, slice_path, CLAIM))))

@@ -1,7 +1,8 @@
-"""Looks where the books of windows are closed: asks the condition of CLOSE WHEN at boundaries, and keeps the answers.
+"""Closes the books of windows: evaluates CLOSE WHEN conditions at boundaries, and records the results.
 
-Whoever runs looks before it plans. One query of Spark's asks many boundaries of many windows: the rows are read once,
-and each goes to the boundaries that see it. What was found is kept in the ledger: two runners agree on the first tick.
+Every run does this before it plans. One Spark query evaluates many boundaries of many windows: the rows are read once,
+and each row counts for the boundaries that see it. The ledger keeps the results, so that two runners agree on the first
+tick.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ _PAIR, _HOLDS, _BEHIND, _LABEL = "wc_pair", "wc_holds", "wc_behind", "wc_label"
 def look(
     work: Workplace, planner: Planner, now: datetime, request: Request, past: Callable[[], LedgerSnapshot]
 ) -> list[tuple[Books, WaterclockError]]:
-    """Close the books of all windows whose condition holds at a boundary that can be seen; keep how far was looked.
+    """Close the books of all windows whose condition holds at a visible boundary, and record the boundaries evaluated.
 
-    Gives the tables of which the condition could not be asked, with what Spark says of it.
-    Cost: one query a round, of at most `closings.MOST_PAIRS` boundaries; none where nothing new is settled.
+    Returns the tables whose condition could not be evaluated, with Spark's error.
+    Cost: one query a round, of at most `closings.MOST_PAIRS` boundaries; none if nothing new is settled.
     """
     failed: dict[str, tuple[Books, WaterclockError]] = {}
     for books in planner.books(past(), now, request):
@@ -66,7 +67,7 @@ def look(
 
 
 def _take_late_rows(work: Workplace, books: Books) -> None:
-    """Open the windows again that somebody wants recomputed, up to the newest late rows that are kept for them."""
+    """Reopen windows for which a recompute was requested, up to the newest late rows that are kept for them."""
     table, asked = books.table, books.past.requested
     labels = [label for label, verb in asked.items() if verb == RECOMPUTE and label in books.past.closings]
     if not labels or not late_tables(work.flow, table.name):
@@ -99,14 +100,14 @@ def _look_at(work: Workplace, books: Books, pairs: Sequence[Pair]) -> None:
 def _with_behind(
     closing: Closing, answers: Mapping[Pair, tuple[bool, str]], pairs: Sequence[Pair], label: datetime
 ) -> Closing:
-    """Add which part was furthest behind at the newest boundary of an open window."""
+    """Add the part that was furthest behind at the newest boundary of an open window."""
     of_label = [pair for pair in pairs if pair.window.start == label and pair in answers]
     is_open = closing.tick is None and of_label
     return replace(closing, behind=answers[of_label[-1]][1]) if is_open else closing
 
 
 def _asked(work: Workplace, books: Books, closes: Closes, pairs: Sequence[Pair]) -> dict[Pair, tuple[bool, str]]:
-    """Ask the condition at each pair: whether it holds, and which part was furthest behind."""
+    """Evaluate the condition for each pair. Return whether it holds, and the part that was furthest behind."""
     where = f"{books.table.name}@{pairs[0].window.label}"
     spark = work.sessions.own()
     try:
@@ -125,7 +126,7 @@ def _asked(work: Workplace, books: Books, closes: Closes, pairs: Sequence[Pair])
 
 
 def _require_boolean(closes: Closes, kind: str, where: str) -> None:
-    """Refuse a condition that can never be TRUE, as a number: its windows would be open for ever, and nobody told."""
+    """Raise an error for a condition that can never be TRUE, such as a number. Its windows would silently stay open."""
     if kind not in {"boolean", "void"}:
         raise WaterclockError(
             "E263",
@@ -137,7 +138,7 @@ def _require_boolean(closes: Closes, kind: str, where: str) -> None:
 
 
 def _seen(work: Workplace, spark: SparkSession, books: Books, read: Read, pairs: Sequence[Pair]) -> DataFrame:
-    """Return the rows that the boundaries see, once for each, with its number."""
+    """Return the rows that the boundaries see, once for each boundary, with the number of its pair."""
     from pyspark.sql import functions as F  # noqa: N812
 
     bounds = [_bound(books, read, pair) for pair in pairs]
@@ -167,7 +168,7 @@ def _bound(books: Books, read: Read, pair: Pair) -> BoundRead:
 
 
 def _query(closes: Closes, tables: Sequence[str], pairs: Sequence[Pair]) -> str:
-    """Write the query that answers all pairs; `wc_seen_n` are the rows of each table."""
+    """Write the query that evaluates all pairs. `wc_seen_n` are the rows of each table."""
     windows = ", ".join(
         f"({number}, {literal_of(pair.window.start)}, {literal_of(pair.window.end)})"
         for number, pair in enumerate(pairs)
@@ -185,7 +186,7 @@ def _query(closes: Closes, tables: Sequence[str], pairs: Sequence[Pair]) -> str:
         f"SELECT {_PAIR}, ({closes.expression}) AS {_HOLDS}, {_BEHIND} FROM wc_windows JOIN wc_seen_0 USING ({_PAIR}) "
         f"GROUP BY {_PAIR}, {START}, {END}{names}, {_BEHIND}"
     )
-    # of a boundary before which no row has come the aggregates are those of nothing, which a group does not tell
+    # a boundary without rows before it has the aggregates of an empty set, and GROUP BY returns no row for it
     of_none = [
         f"SELECT {number} AS {_PAIR}, ({_of_nothing(closes, pair)}) AS {_HOLDS}, '' AS {_BEHIND} "
         f"FROM (SELECT * FROM wc_seen_0 WHERE {_PAIR} = {number}) HAVING count(*) = 0"
@@ -195,7 +196,7 @@ def _query(closes: Closes, tables: Sequence[str], pairs: Sequence[Pair]) -> str:
 
 
 def _of_nothing(closes: Closes, pair: Pair) -> str:
-    """Return the condition with what holds of a boundary before which no row has come."""
+    """Return the condition with the values of a boundary that has no rows before it."""
     values: dict[str, Any] = {START: pair.window.start, END: pair.window.end}
     said = {name: literal_of(value) for name, value in values.items()}
     said |= {mark.name: "CAST(NULL AS TIMESTAMP)" for mark in closes.marks}
@@ -203,7 +204,7 @@ def _of_nothing(closes: Closes, pair: Pair) -> str:
 
 
 def _mark(mark: Least, index: int) -> str:
-    """Write what a watermark is at each boundary, and which part is that far behind."""
+    """Write the SQL for a watermark at each boundary, and for the part that is that far behind."""
     at, parts = quoted(mark.column), ", ".join(map(quoted, mark.parts))
     part = f"to_json(struct({parts}))" if parts else "''"
     return (

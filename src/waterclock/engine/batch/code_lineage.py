@@ -1,6 +1,6 @@
-"""Notes at a batch of a Python transform what its columns are made of, as the plan of its rows shows it.
+"""Records the column lineage of a Python transform's batch, as the plan of its rows shows it.
 
-Its reads bear names of ours in the plan, below any that the code gives them; they cost Spark nothing when it runs.
+Its inputs get alias names of our own in the plan, below any that the code adds. The aliases cost nothing at run time.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _UNREADABLE = "its plan"
 
 
 def named(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> tuple[dict[Any, DataFrame], Sources]:
-    """Give what a transform reads names in its plan; give too which columns of which tables stand under each.
+    """Alias the inputs of a transform in its plan. Also return which table columns each alias stands for.
 
-    Rows of SHARED views, which were made before, are of no table: what is made of them is not known.
+    Rows of SHARED views, which were computed before, get no alias: the lineage of columns made from them is unknown.
     """
     columns: dict[str, Sequence[str]] = {}
     if any(isinstance(read, Flat) for read in frames):
@@ -51,14 +51,14 @@ def named(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> tuple[di
 def note_lineage(
     work: Workplace, table: Table, rows: DataFrame, frames: Mapping[Any, DataFrame], sources: Sources
 ) -> None:
-    """Note what the columns of a transform's rows are made of.
+    """Record the column lineage of a transform's rows.
 
-    Cost: some milliseconds for a plan of some operators; nothing where the same code has shown the same before
+    Cost: some milliseconds for a plan of some operators; nothing if the same code has shown the same lineage before
     """
     if table.function is None:
         return
     tables = tuple(dict.fromkeys(read.table for read in table.reads))
-    if not shows_plan(rows):  # and to ask for the columns would cost a message
+    if not shows_plan(rows):  # without a plan, reading the column names would cost a request to the server
         if not work.code_lineages.is_shown(table, _NO_PLAN):
             work.code_lineages.add(table, _NO_PLAN, all_unknown(["*"], tables, [_NO_PLAN]))
         return

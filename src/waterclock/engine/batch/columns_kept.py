@@ -1,4 +1,4 @@
-"""Notes the columns that a table has from a batch on, where no version of them is known yet."""
+"""Records the columns that a table has from a batch on, if that schema version is new."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def kept(
     work: Workplace, table: Table, stored: StructType | None, made: StructType, label: datetime
 ) -> dict[datetime, dict[str, Any]]:
-    """Return by label the columns of the table as this batch leaves it; nothing where they are known.
+    """Return by label the columns of the table after this batch. Empty if that version is already recorded.
 
-    Raises  E772 where they break what COMPATIBLE promises
+    Raises  E772 where they break the promise of COMPATIBLE
     """
     before = newest_of(work.schemas_of(table.name), Side.TABLE)
     columns = columns_after(table, stored, made, before.columns if before else {})
@@ -39,9 +39,9 @@ def kept(
 def columns_after(
     table: Table, stored: StructType | None, made: StructType, before: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return a table's columns as they are once rows of these columns are in it, with what is asked of them.
+    """Return a table's columns, with their constraints, once it contains rows of the schema `made`.
 
-    The end of a column that is declared no more is that of the version `before`.
+    A retired column that is no longer declared keeps the retirement day of the version `before`.
     """
     said = {column.name.lower(): column for column in table.columns.named}
     keys = {name.lower() for name in table.keys}

@@ -1,4 +1,4 @@
-"""Makes sealed slices visible in one commit, and checks in the log that the commit is ours."""
+"""Makes sealed slices visible in one commit, and verifies in the log that the commit is that of this claim."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ Result = TypeVar("Result")
 def commit_group(
     work: Workplace, spark: Callable[[], SparkSession], table: Table, claim: Claim, manifests: Sequence[Manifest]
 ) -> int:
-    """Commit the sealed slices of a claim and verify it; gives the Delta version (-1 for a publish).
+    """Commit the sealed slices of a claim and verify the commit. Return the Delta version (-1 for a publish).
 
-    `spark` is asked for where pointers alone will not do.
+    `spark` is called only if a commit of pointers alone is not possible.
 
     Raises:
-        WaterclockError: E750 where the claim was taken over and killed before its data came.
+        WaterclockError: E750 where the claim was taken over and killed before its data was committed.
     """
     fault("before_commit")
     if table.kind is Kind.PUBLISH:
         deliver(work, table, claim, manifests)
         return -1
     folder = work.folder(table)
-    # no other claim of a regular table is open, so what the ledger says of its head is so
+    # no other claim of a regular table is open, so the ledger's head label is current
     at = work.ledger.reads.table(table.name).head_label
     identity = identity_of(work, table, claim, manifests, at)
     try:
@@ -77,11 +77,11 @@ def commit_group(
 
 
 def refuse_foreign(work: Workplace, table: Table) -> None:
-    """Refuse a table whose data somebody else has changed since our newest commit.
+    """Raise an error if another writer changed the table's data since the newest commit of this project.
 
     Raises:
         WaterclockError: E754 where the log is older than the ledger, E601 where the table is another project's, E751
-            naming the commit; OPTIMIZE, VACUUM and changes of metadata alone are fine, and so is a change that was
+            naming the commit. OPTIMIZE, VACUUM and changes of metadata alone are accepted, and so is a change that was
             undone.
     """
     require_log(work, table.name)
@@ -105,7 +105,7 @@ def refuse_foreign(work: Workplace, table: Table) -> None:
 def identity_of(
     work: Workplace, table: Table, claim: Claim, manifests: Sequence[Manifest], at: datetime | None
 ) -> Identity:
-    """Return what a commit says of itself; `at` is the newest label that the table has before it."""
+    """Return the identity that a commit records. `at` is the newest label of the table before it."""
     request = claim.request
     newest = max(manifest.label for manifest in manifests)
     stands = manifests[0].source.get("stands_from")
@@ -128,12 +128,12 @@ def identity_of(
 
 
 def label_or_bound(instant: object) -> str:
-    """Return an interval's end as text; bounds that are no labels are written as ISO instants."""
+    """Return a bound of an interval as text. Bounds that are no labels are written as ISO instants."""
     return instant.isoformat() if hasattr(instant, "isoformat") else str(instant)
 
 
 def taken_over(table: Table, claim: Claim) -> WaterclockError:
-    """Return the error of a runner that comes too late with a claim somebody killed."""
+    """Build the error for a runner whose claim another runner has killed before its commit."""
     label = label_of(claim.request.labels[0])
     return WaterclockError(
         "E750",
@@ -147,11 +147,11 @@ def taken_over(table: Table, claim: Claim) -> WaterclockError:
 def beside_damage(
     work: Workplace, table: Table, labels: Collection[datetime], do: Callable[[tuple[Step, ...], bool], Result]
 ) -> Result:
-    """Return what `do` makes of the current slices of a MERGE or TEMPORAL table, without those damaged and made again.
+    """Call `do` on the current slices of a MERGE or TEMPORAL table, and leave out damaged ones that are made again.
 
-    A damaged slice is left out where it is of one of `labels`, which are replaced (`do` is given whether one was), or
-    where its label is asked to be made again: until then the table is not read there. Every other one stops the batch.
-    Which are damaged shows as they are read.
+    A damaged slice is left out in two cases: its label is one of `labels`, which are replaced (`do` gets True if there
+    was one), or its label is requested to be made again. Until then the table has no rows of it. Any other damaged
+    slice stops the batch. Damage is found when slices are read, so `do` is called again after each damaged one.
     """
     lost: set[str] = set()
     while True:
@@ -176,7 +176,7 @@ def _fold(
     manifests: Sequence[Manifest],
     at: datetime | None,
 ) -> None:
-    """Merge a new label into the head, or put late and restated ones, and a new one beside them, in their places."""
+    """Merge a new label into the head, or put late, restated and new labels in their places."""
     placed = sorted(manifests, key=lambda each: each.label)
     is_new = len(placed) == 1 and (at is None or placed[0].label > at)
     merge = table.merge
@@ -197,7 +197,7 @@ def _fold(
 
 
 def _replaceable(work: Workplace, table: Table, labels: Collection[datetime], error: Exception) -> str | None:
-    """Return the path of the damaged slice that an error is about, where it is made again now or later."""
+    """Return the path of the damaged slice that an error is about, if it is made again now or later."""
     place = damaged_file(work.lake, error)
     if place is None or place.table != table.name or place.label is None:
         return None

@@ -1,4 +1,4 @@
-"""Compares a destination with what the ledger has as delivered there."""
+"""Compares a destination with the deliveries that the ledger has recorded."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from waterclock.timelabel.label import label_of
 
 
 def unit_of(work: Workplace, table: Table) -> Unit:
-    """Return where a publish goes, with its secrets resolved."""
+    """Return the destination of a publish, with its secrets resolved."""
     if table.destination is None:
         raise AssertionError(f"{table.name} publishes to nowhere, which check refuses")
     return work.connections.opened(table.destination)
 
 
 def last_standing(work: Workplace, table: Table, batch: Batch) -> Slice | None:
-    """Return the slice that was delivered newest, where it stands and only what changed since needs to be brought.
+    """Return the newest delivered slice, if the destination still has it, so that only later changes are delivered.
 
-    None where all is to be brought: before the first delivery, by `recompute`, and where the destination lost it.
+    None if everything must be delivered: at the first delivery, for `recompute`, or if the destination lost its newest
+    one.
     """
     newest = work.ledger.reads.newest(table.name)
     if newest is None or batch.verb == RECOMPUTE or not work.project.publish:
@@ -31,12 +32,12 @@ def last_standing(work: Workplace, table: Table, batch: Batch) -> Slice | None:
 
 
 def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
-    """Refuse to continue a destination that lost its newest delivery; say so where a whole state replaces it anyway.
+    """Raise an error if the destination lost its newest delivery. Only report it if a whole state replaces it anyway.
 
-    Cost: one look at the destination, whatever it holds; two where an older label was delivered last.
+    Cost: one query of the destination, whatever its size; two if an older label was delivered last.
 
     Raises:
-        WaterclockError: E824 where labels are delivered one by one, unless they are recomputed, which mends it.
+        WaterclockError: E824 where labels are delivered one by one, unless they are recomputed, which fixes it.
     """
     newest = work.ledger.reads.newest(table.name)
     if newest is None or not work.project.publish or group.verb == RECOMPUTE:
@@ -65,7 +66,7 @@ def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
 
 
 def has_come(work: Workplace, table: Table, piece: Slice) -> bool:
-    """Tell whether the destination has the delivery that the ledger has of a slice."""
+    """Return whether the destination has the delivery that the ledger recorded for a slice."""
     unit = unit_of(work, table)
     found = work.connections.deliverer(unit.connection).find(unit, work.flow.project, table.name, piece.claim)
     return found is not None and found.outcome is not Outcome.KILLED

@@ -1,4 +1,4 @@
-"""Keeps both shapes of a column that ends alive until its day, and leaves it NULL in the labels from then on."""
+"""Keeps both forms of a retiring column until its RETIRE day, and sets it to NULL in the labels from then on."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def with_endings(
     known: StructType | None,
     now: datetime,
 ) -> tuple[DataFrame, Columns]:
-    """Return rows with the columns that end: made as they say, and NULL in labels from their day on; and their list.
+    """Add retiring columns to rows: computed as declared, and NULL from their day on. Return the rows and all columns.
 
-    A column that has ended and is declared no more stays in the table, NULL, as Delta keeps it.
-    Raises  E773 for one that the rows lack before its day, E452 for one whose day has come at `now` and that no batch
-            told of
+    A column that has retired and is no longer declared stays in the table as NULL, as Delta keeps it.
+    Raises  E773 where a retiring column is missing from the rows before its day, E452 for one whose day has come at
+            `now` although no batch announced it
     """
     frame, columns = rows
     stored = {field.name.lower(): field for field in (known.fields if known else ()) if field.name != TIMELABEL}
@@ -56,7 +56,7 @@ def with_endings(
     over = [stored[name] for name in over_by_now if name in stored and name not in there and name not in said]
     values |= {field.name: f"CAST(NULL AS {sql_type(field.dataType.jsonValue())})" for field in over}
     if not values:
-        return rows  # what has ended is brought all the same
+        return rows  # retired columns may still be in the rows
     made = {name.lower() for name in values}
     others = [quoted(name) for name in frame.columns if name.lower() not in made]
     frame = frame.selectExpr(*others, *(f"{value} AS {quoted(name)}" for name, value in values.items()))
@@ -67,11 +67,11 @@ def with_endings(
 def _value(
     work: Workplace, table: Table, column: Column, source: str | None, labels: Sequence[datetime], kind: str
 ) -> str:
-    """Write what a column that ends is, as SQL over the rows."""
+    """Write the value of a retiring column, as SQL over the rows."""
     ends = column.ends
     if ends is None:
         raise AssertionError(f"{column.name} does not end")
-    # rows that still bring the column keep what they say, also where they are read beside rows without it
+    # rows that still contain the column keep its value, also if they are read together with rows without it
     found = [quoted(source or "")] * (source is not None) + [f"({ends.made_as})"] * (ends.made_as is not None)
     value = f"coalesce({', '.join(found)})" if found else None
     at = ends.at(table.cadence.zone)
@@ -97,7 +97,7 @@ def _is_read(work: Workplace, table: Table, column: Column, ends: Ending) -> boo
 
 
 def _ended(work: Workplace, table: Table, newest: datetime) -> list[str]:
-    """List the columns that the table's newest version says have ended by a label."""
+    """Return the columns that have retired by a label, according to the table's newest schema version."""
     version = newest_of(work.schemas_of(table.name), Side.TABLE)
     found = {name: retirement_of(version.columns, name) for name in version.columns} if version else {}
     return [

@@ -1,4 +1,4 @@
-"""Asks a sealed slice what its table's declaration expects of it, before anything is visible."""
+"""Audits a sealed slice against its table's declaration, before any row is visible."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MOST_EXAMPLES = 3
 
-# A rule of the batch that is made of these alone is asked while the rows are written; any other costs a job of its own.
+# A batch rule of these functions alone is evaluated while the rows are written; any other needs a job of its own.
 _AGGREGATES = frozenset("any avg bool_and bool_or count count_if every max mean min some sum".split()) | NAMES
 _OF_VALUES = frozenset(
     "abs and case coalesce else greatest if in isnotnull isnull least not nullif or then when".split()
@@ -45,9 +45,9 @@ _NOT_OBSERVED = re.compile(r"\b(?:distinct|filter|over|within)\b", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the audit of one label found: warnings to record, and the refusals that keep it from being committed.
+    """The audit result of one label: warnings to record, and refusals that prevent its commit.
 
-    `holds`: what keeps it back until somebody says that it may be shown.
+    `holds`: the reasons to hold the batch until a user releases it.
     """
 
     warnings: tuple[str, ...] = ()
@@ -56,14 +56,14 @@ class Verdict:
 
 
 def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, Column]]:
-    """Return the aggregates that answer, in the write's own pass, how many rows break a rule, and what the batch is.
+    """Return the aggregates that count broken rules and evaluate batch rules, in the same pass as the write.
 
     Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A rule holds where it is TRUE: NULL breaks it. With
-    `at_rest` they are asked of the sealed rows, by one scan for all labels: then no rule of the batch needs its own.
+    `at_rest` they are evaluated on the sealed rows, by one scan for all labels. No batch rule needs its own job then.
     """
-    from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+    from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
-    is_sifted = sieve_of(table) is not None  # then rows are counted by what they broke
+    is_sifted = sieve_of(table) is not None  # the row filter counts rows by the checks that they break
     measures = [
         (f"expect:{rule.name}", F.expr(f"sum(CASE WHEN ({rule.expression}) THEN 0L ELSE 1L END)"))
         for rule in all_rules(table)
@@ -85,16 +85,16 @@ def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, 
 
 
 def asked_of_batch(table: Table, *, at_rest: bool = False) -> list[Rule]:
-    """Return the rules of the batch that are among `row_measures`: those that Spark can observe; of sealed rows all."""
+    """Return the batch rules that are part of `row_measures`: those that Spark can observe, or all on sealed rows."""
     return [rule for rule in all_rules(table) if (_is_of_batch(rule) if at_rest else _is_in_pass(rule))]
 
 
 def has_unasked(table: Table, measures: Mapping[str, Any]) -> bool:
-    """Tell whether a rule of the batch is not answered by what was measured: a job of its own asks it."""
+    """Return whether a batch rule was not measured, so that it needs a job of its own."""
     return any(_is_of_batch(rule) and f"batch:{rule.name}" not in measures for rule in all_rules(table))
 
 
-def judge(  # noqa: PLR0913 - each is a part of what is judged
+def judge(  # noqa: PLR0913 - the parts of one verdict
     spark: SparkSession,
     table: Table,
     folder: str,
@@ -105,12 +105,12 @@ def judge(  # noqa: PLR0913 - each is a part of what is judged
     sifted: Sifted | None = None,
     of_table: Iterable[tuple[Action, str]] = (),
 ) -> Verdict:
-    """Say what is wrong with one sealed label.
+    """Judge one sealed label: return its warnings, refusals and holds.
 
-    `measures` are `row_measures` as counted, `sifted` what the sieve found, where there is one: rules of the batch are
-    asked of the rows that stay. `of_table`: what was found of rules of the table, and of those that compare. `rows` is
-    the sealed slice, read only where `has_unasked` (one job). KEY costs one group-by on the slice, of small ones
-    without a Spark job.
+    `measures` are the counted `row_measures`. `sifted` is the result of the row filter, if there is one: batch rules
+    apply to the rows that stay. `of_table` are the findings of table rules and of rules that compare. `rows` is the
+    sealed slice, read only where `has_unasked` (one job). KEY costs one group-by on the slice; small slices need no
+    Spark job.
     """
     warnings: list[str] = []
     refusals: list[str] = []
@@ -118,7 +118,7 @@ def judge(  # noqa: PLR0913 - each is a part of what is judged
     kept_by = {Action.FAIL: refusals, Action.HOLD: holds}
     observed: Mapping[str, Any] = measures
     if manifest.digest is None and any(map(_is_in_pass, all_rules(table))):
-        # a task that ran twice was observed twice: what the batch is, is asked of the sealed rows
+        # a task that ran twice was observed twice, so batch rules are evaluated on the sealed rows
         rows, observed = frame_of_slices(spark, folder, [manifest]), {}
     found = [*(findings(table, sifted) if sifted else _row_findings(table, measures, manifest.rows))]
     found += _batch_findings(table, observed, rows, Sealed(spark, folder, manifest))
@@ -135,7 +135,7 @@ def judge(  # noqa: PLR0913 - each is a part of what is judged
 
 
 def refusal(table: Table, where: str, verdict: Verdict) -> WaterclockError:
-    """Return the error of a batch that its audit refused."""
+    """Build the error for a batch that its audit refused."""
     return WaterclockError(
         "E740",
         f"{table.name} is not as expected: {verdict.refusals[0]}",
@@ -147,15 +147,15 @@ def refusal(table: Table, where: str, verdict: Verdict) -> WaterclockError:
 
 
 class HeldBackError(WaterclockError):
-    """A batch, or `labels` of a group, that a rule holds back."""
+    """The error of a batch that a rule holds, or of the `labels` of a group that are held."""
 
     labels: frozenset[datetime] = frozenset()
 
 
 def held_back(table: Table, where: str, verdict: Verdict, labels: Iterable[datetime] = ()) -> HeldBackError:
-    """Return the error of a batch that its audit holds back: sealed, and shown to nobody until it is released.
+    """Build the error for a batch that its audit holds: sealed, and visible to no reader until it is released.
 
-    `labels`: all of a group that are held.
+    `labels`: all labels of a group that are held.
     """
     error = HeldBackError(
         HELD_BACK,
@@ -170,16 +170,16 @@ def held_back(table: Table, where: str, verdict: Verdict, labels: Iterable[datet
 
 
 def with_past(verdicts: Mapping[datetime, Verdict], own: datetime) -> Verdict:
-    """Return what was found of a batch, with what holds back past windows that were read again with it."""
+    """Return the verdict on a batch, with the holds of past windows that were read again with it."""
     found = verdicts.get(own, Verdict())
     past = [f"{label_of(at)}, read again: {it}" for at in sorted(verdicts) if at != own for it in verdicts[at].holds]
     return replace(found, holds=(*found.holds, *past))
 
 
 def never_null(table: Table) -> list[str]:
-    """Return the columns of which no row may lack a value: those declared so, and what a MERGE publish finds rows by.
+    """Return the columns that must not be NULL in any row: those declared so, and the keys of a MERGE publish.
 
-    A destination's keys are compared by =, which a NULL never meets: such a row would be lost, or doubled.
+    A destination compares keys by =, which is never true for NULL: such a row would be lost, or duplicated.
     """
     declared = [column.name for column in table.columns.named if column.is_not_null or column.is_key]
     found_by = table.keys if table.kind is Kind.PUBLISH and table.mode is Mode.MERGE else ()
@@ -188,7 +188,7 @@ def never_null(table: Table) -> list[str]:
 
 
 def surely_there(table: Table) -> list[str]:
-    """Return the columns of which no row that came into the table lacks a value: none that is only warned of."""
+    """Return the columns that are never NULL in the table: those whose NULLs are neither only warned of nor held."""
     said = {column.name: column for column in table.columns.named}
     found = []
     for name in never_null(table):
@@ -224,14 +224,14 @@ def _is_sieved_by_key(table: Table, sifted: Sifted | None) -> bool:
 
 
 def _set_aside(measures: Mapping[str, Any], rows: int) -> Iterator[str]:
-    """Say how many rows have no place on a timeline: they are staged, and no version knows of them."""
+    """Report how many rows have no place on a timeline: they stay in the stage, and are part of no version."""
     for name, what in _ASIDE.items():
         if count := measures.get(f"aside:{name}") or 0:
             yield f"set aside, {what}: {count} of {rows}"
 
 
 def left_aside(counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Say what a source holds that no batch will take, by the counts of its reading."""
+    """Report the rows of a source that no batch takes, by the counts of its collect."""
     return tuple(f"set aside, {what}: {count}" for what, count in counts.items())
 
 
@@ -244,9 +244,9 @@ class Sealed:
     manifest: Manifest
 
     def values(self, expression: str, *, by_job: bool) -> list[str]:
-        """Return what each aggregate of a rule comes to, in words: `count(*) is 2`.
+        """Return the value of each aggregate of a rule as text: `count(*) is 2`.
 
-        Of one that is no count of all rows only `by_job`, which takes a scan of the label.
+        An aggregate other than a count of all rows is included only if `by_job`, which costs a scan of the label.
         """
         asked, said = aggregates_of(expression), dict[str, str]()
         others = [text for text in asked if not counts_rows(text)]
@@ -264,7 +264,7 @@ class Sealed:
         try:
             found = rows.agg(*(column.alias(f"a{index}") for index, column in enumerate(columns))).first()
         except PySparkException:
-            return {}  # it is what is told of a rule that is broken, and no reason to fail otherwise
+            return {}  # the values only explain a broken rule, so a failure here is ignored
         return {text: found[f"a{index}"] or "NULL" for index, text in enumerate(texts)} if found else {}
 
 
@@ -284,7 +284,7 @@ def _batch_findings(
 
 
 def answers(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
-    """Return what each rule with aggregates comes to over some rows, by one job."""
+    """Return the value of each rule with aggregates over some rows, by one job."""
     from pyspark.sql import functions as F  # noqa: N812
 
     found = rows.agg(
@@ -294,12 +294,12 @@ def answers(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
 
 
 def _is_of_batch(rule: Rule) -> bool:
-    """Tell whether a rule asks the whole batch, and that alone."""
+    """Return whether a rule is about the batch as a whole, and compares it with nothing else."""
     return rule.scope is Scope.BATCH and rule.comparison is None
 
 
 def _is_in_pass(rule: Rule) -> bool:
-    """Tell whether Spark can observe a rule of the batch while it writes: plain aggregates, none of them DISTINCT."""
+    """Return whether Spark can observe a batch rule during the write: plain aggregates, none of them DISTINCT."""
     called = {name.lower() for name in _CALLED.findall(rule.expression)}
     is_plain = bool(called & _AGGREGATES) and called <= _AGGREGATES | _OF_VALUES
     return _is_of_batch(rule) and is_plain and not _NOT_OBSERVED.search(rule.expression)

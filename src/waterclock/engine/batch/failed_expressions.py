@@ -1,4 +1,4 @@
-"""Names the expression on which Spark failed for a row: its text, its place, and a query that finds the rows."""
+"""Names the expression that failed for a row in Spark: its text, its place, and a query that finds the rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Found:
 def with_expression(error: WaterclockError, raised: BaseException, project: Project, table: Table) -> WaterclockError:
     """Add to Spark's error for a row the expression that failed and its place in the statement of the table.
 
-    Spark does not tell the row. So the fix gives a query that finds it, or names the tables to search.
+    Spark does not name the row. So the fix is a query that finds it, or names the tables to search.
     """
     expression = failed_expression(raised) if error.code == "E730" else None
     found = _find(table, expression) if expression is not None else None
@@ -44,7 +44,7 @@ def with_expression(error: WaterclockError, raised: BaseException, project: Proj
 
 
 def _find(table: Table, expression: FailedExpression) -> _Found | None:
-    """Find an expression in the queries of a table and in its column list; the line decides between several places."""
+    """Find an expression in the queries of a table and in its column list. The line decides between several places."""
     places: list[_Found] = []
     for query in _queries(table):
         source = SourceText(query.place.file, query.text, query.place.line, query.place.column)
@@ -58,7 +58,7 @@ def _find(table: Table, expression: FailedExpression) -> _Found | None:
 
 
 def _made_as(column: Column) -> str:
-    """Return the expression by which a column is made, empty for none."""
+    """Return the expression that computes a column, or an empty text."""
     if column.made_as is not None:
         return column.made_as.expression
     return (column.ends.made_as if column.ends is not None else None) or ""
@@ -86,7 +86,7 @@ def _placing(project: Project, place: Place, text: str, error: WaterclockError) 
 
 
 def _search(table: Table, query: Query | None, written: str) -> str:
-    """Return how to find the rows: a query of the one table that is read, where the expression is a CAST."""
+    """Return a fix that finds the rows: a query, if only one table is read and the expression is a CAST."""
     inputs = [reference.read for reference in query.tables if reference.read] if query is not None else []
     is_of_one = query is not None and len(query.tables) == len(inputs) == 1 and inputs[0].kind is ReadKind.PLAIN
     qualifiers = set(_QUALIFIER.findall(written))

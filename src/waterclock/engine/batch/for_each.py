@@ -1,4 +1,4 @@
-"""Makes the rows of collects that ask their source FOR EACH row of a table."""
+"""Collects rows from sources that are queried FOR EACH row of a table."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def gather_each(
     group: Group,
     pins: Mapping[datetime, Sequence[PinnedRead]],
 ) -> Gathered:
-    """Ask for what the group's windows hold of the table that is read, and was not answered before.
+    """Query the source for the rows of the read table in the group's windows that were not answered before.
 
-    A label that is made again asks for nothing that was answered, but where somebody asks to recollect it.
+    A label that is made again repeats no answered query, unless a user requests to recollect it.
     """
     each, source = table.each, table.source
     if each is None or source is None:

@@ -1,4 +1,4 @@
-"""Makes the rows of batches that somebody gives up: their slices are damaged, and nobody can make them again."""
+"""Makes stand-in rows for batches that a user gives up: their slices are damaged and cannot be made again."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 def rows_given_up(
     work: Workplace, spark: SparkSession, table: Table, group: Group, known: StructType | None
 ) -> tuple[DataFrame, Notes]:
-    """Return the rows that stand for those of the group's labels, and what is noted of it: how many rows were lost.
+    """Return stand-in rows for the group's labels, and notes on how many rows were lost.
 
-    None, except for a snapshot: one without rows would mean that every key was deleted. So the rows of the next
-    undamaged snapshot are used, as for one that was never taken, or those of the one before it if none is later.
+    There are no stand-in rows, except for a snapshot: an empty one would mean that every key was deleted. So the rows
+    of the next undamaged snapshot are used, as for one that was never taken. If none is later, those of the one before
+    it are used.
     """
     frames: list[DataFrame] = []
     notes: dict[datetime, dict[str, Any]] = {}
@@ -49,9 +50,9 @@ def rows_given_up(
 
 
 def damaged_labels(work: Workplace, table: Table, labels: Sequence[datetime]) -> dict[datetime, Slice]:
-    """Return the slices of those labels that are done, all of which are damaged.
+    """Return the slices of the done labels among some. All of them must be damaged.
 
-    Cost: a scan of each slice that looks whole.
+    Cost: a scan of each slice that seems undamaged.
     Raises  E413 for a done label that can be read
     """
     found = {}
@@ -72,7 +73,7 @@ def damaged_labels(work: Workplace, table: Table, labels: Sequence[datetime]) ->
 
 
 def give_up(work: Workplace, table: Table, labels: Sequence[datetime], *, why: str) -> None:
-    """Ask that the next run goes on without what damaged labels held; a failed attempt holds them no longer.
+    """Request that the next run gives up the rows of damaged labels. A failed attempt no longer blocks them.
 
     Raises  E413 for a label that is not done, or is being made
     """
@@ -92,7 +93,7 @@ def _rows(
 
 
 def _stand_in(work: Workplace, table: Table, label: datetime) -> Manifest | None:
-    """Return the next whole snapshot, else the one before; None where there is none."""
+    """Return the next undamaged snapshot, else the one before it, or None."""
     folder, pieces = work.folder(table), work.ledger.reads.slices(table.name, BEGINNING, FOREVER)
     later = [piece for piece in pieces if piece.label > label]
     earlier = [piece for piece in reversed(pieces) if piece.label < label]

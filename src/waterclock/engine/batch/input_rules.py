@@ -1,4 +1,4 @@
-"""Rules of what a batch reads: asked before its query runs, and who breaks them is not among what the query sees."""
+"""Evaluates rules on the inputs of a batch before its query runs, and removes the rows that break them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.records import INPUTS_FOUND
 from waterclock.dpl.query.aggregates import aggregates_of, in_sparks_words
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InputFindings:
-    """What was found of all that one batch reads: by table what became of its rows, and what does not hold."""
+    """The findings on all inputs of one batch: by table the fate of its rows, and the rules that do not hold."""
 
     counts: Mapping[str, Counts] = field(default_factory=dict)
     findings: tuple[tuple[Action, str], ...] = ()
 
     def of(self, action: Action) -> tuple[str, ...]:
-        """Return what is said where an action is called for."""
+        """Return the findings that call for an action."""
         return tuple(said for called, said in self.findings if called is action)
 
     def measures(self) -> dict[str, Any]:
-        """Return what is kept with the batch: by table how many rows came, what became of them and what they broke."""
+        """Return the measures to record with the batch: rows read by input, their fates and broken rules."""
         return (
             {INPUTS_FOUND: {name: measures_of(each.sifted) for name, each in self.counts.items()}}
             if self.counts
@@ -60,23 +60,23 @@ class InputFindings:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was found of what a group reads, by label, and where rows lie that were set aside; None for none."""
+    """The findings on the inputs of a group, by label, and the place of quarantined rows (None if there are none)."""
 
     by_label: Mapping[datetime, InputFindings] = field(default_factory=dict)
     aside: SetAside | None = None
 
     def of(self, label: datetime) -> InputFindings:
-        """Return what was found of what a batch reads."""
+        """Return the findings on the inputs of a batch."""
         return self.by_label.get(label, InputFindings())
 
     def clear(self, folder: str) -> None:
-        """Remove from a table's folder what was set aside and is sealed elsewhere, or with nothing."""
+        """Remove from a table's folder the quarantined rows that were sealed elsewhere, or will not be sealed."""
         if self.aside is not None:
             self.aside.clear(folder)
 
 
 def input_sieves_of(table: Table) -> dict[str, InputSieve]:
-    """Return by table what is asked of its rows; their bits come behind those of what the batch makes."""
+    """Return by input table the row filter of its rules. Their bits follow those of the batch's own checks."""
     own = sieve_of(table)
     bit = 0 if own is None else len(own.meshes)
     found = {}
@@ -88,18 +88,18 @@ def input_sieves_of(table: Table) -> dict[str, InputSieve]:
 
 
 def seen_by_query(table: Table, frames: Mapping[Any, DataFrame]) -> dict[Any, DataFrame]:
-    """Return what a batch reads without the rows that its rules take out; FLATs and read functions are as they were."""
+    """Return the inputs of a batch without the rows that rules remove. FLATs and read functions are unchanged."""
     sieves = input_sieves_of(table)
     return {read: _through(sieves.get(_plain(read)), frame) for read, frame in frames.items()}
 
 
 def seen_by_queries(table: Table, read: Read, frame: DataFrame) -> DataFrame:
-    """Return what many batches read of one table without the rows that rules take out."""
+    """Return the input that many batches read from one table, without the rows that rules remove."""
     return _through(input_sieves_of(table).get(_plain(read)), frame)
 
 
 def _plain(read: object) -> str:
-    """Return the table that is read by its plain name, empty of all other reads."""
+    """Return the table of a read by its plain name. Empty for all other reads."""
     return read.table if isinstance(read, Read) and read == Read(read.table) else ""
 
 
@@ -114,12 +114,12 @@ def ask_input_rules(
     pins: Mapping[datetime, Sequence[PinnedRead]],
     claim: int,
 ) -> Asked:
-    """Ask the rules of what some batches read, each of the rows that its own reads brought.
+    """Evaluate the rules on the inputs of some batches, each on the rows of its own reads.
 
-    Cost: for each table that is asked one job: over the columns that the rules name, or, where rows are set aside, over
-    all of it, in which these are written. There the total costs one more, over the columns that rules of all rows
-    together name; nothing where there are none and what is read are slices. Scans are as `_read_by` says.
-    Raises  E740 where one of them fails its batch, E755 where it holds back some of several
+    Cost: one job for each table that has rules. It scans the columns that the rules name, or, if rows are quarantined,
+    all columns, and writes these rows. In the latter case the total costs one more job over the columns of rules on all
+    rows together; none if there are no such rules and the inputs are slices. `_read_by` describes the scans.
+    Raises  E740 where a rule fails its batch, E755 where a rule holds some of several batches
     """
     set_shuffle_partitions(spark, bytes_read(work.lake, work.flow, map(tuple, pins.values())))
     sieves = input_sieves_of(table)
@@ -129,7 +129,7 @@ def ask_input_rules(
         read = {label: [each for each in own if _plain(each.read) == name] for label, own in pins.items()}
         read = {label: own for label, own in read.items() if own}
         if not read:
-            continue  # by another query of the table
+            continue  # another query of the table reads it
         rules = inputs_asked(table)[name]
         for label, counts in _counts(work, spark, table, of_input, rules, read, scratch).items():
             asked[label][name] = counts
@@ -145,7 +145,7 @@ def ask_input_rules(
             found.clear(work.folder(table))
             raise refusal(table, where[label], Verdict(refusals=failed))
     held = [label for label in pins if found.of(label).of(Action.HOLD)]
-    if held and len(pins) > 1:  # the group is parted, before anything is made of it
+    if held and len(pins) > 1:  # the group is split before any of it is made
         found.clear(work.folder(table))
         raise held_back(table, where[held[0]], Verdict(holds=found.of(held[0]).of(Action.HOLD)), held)
     return found
@@ -179,7 +179,7 @@ def _counts(
 
 
 def _asked(rule: Rule) -> Iterator[tuple[str, Column]]:
-    """Yield what is asked of a rule of all rows together: whether it holds, and what its aggregates come to."""
+    """Yield the aggregates of a rule on all rows: whether it holds, and the value of each of its aggregates."""
     yield rule.name, F.expr(in_sparks_words(rule.expression))
     for text in aggregates_of(rule.expression):
         yield _value_of(rule, text), F.expr(in_sparks_words(text)).cast("string")
@@ -196,7 +196,7 @@ def _counted(
     read: Mapping[datetime, Sequence[PinnedRead]],
     asked: Sequence[tuple[str, Column]],
 ) -> Mapping[datetime, Counts]:
-    """Count what batches read; what all of them read alike is counted once."""
+    """Count the input rows of batches. An input that all of them share is counted once."""
     first, is_alike = next(iter(read)), all(len(own) == 1 for own in read.values())
     is_alike = is_alike and are_alike([own[0] for own in read.values()])
     of = {first: read[first]} if is_alike else read
@@ -205,10 +205,10 @@ def _counted(
 
 
 def _read_by(work: Workplace, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]) -> DataFrame:
-    """Return what batches read, each row with the label of the batch; one that several read is there for each.
+    """Return the input rows of batches, each with the label of its batch. A row that several batches read is repeated.
 
-    Cost: no job here. One scan of what all batches read alike, and of the slices of as many as Spark lists quickly;
-    else one for each batch.
+    Cost: no job here. One scan for an input that all batches share, and one for the slices of as many batches as Spark
+    lists quickly; otherwise one for each batch.
     """
     frames: list[DataFrame] = []
     for share in label_shares(work, list(read), read):
@@ -221,7 +221,7 @@ def _read_at_once(
     work: Workplace, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]
 ) -> DataFrame | None:
     if len(read) == 1 or any(len(own) > 1 for own in read.values()):
-        return None  # rows of a batch that lacks something come in several spans
+        return None  # a PARTIAL batch reads several spans
     shown = [own[0] for own in read.values()]
     rows, is_alike = read_by_all(work, spark, shown), are_alike(shown)
     if rows is None or (not is_alike and WINDOW in map(str.lower, rows.columns[:-1])):
@@ -242,7 +242,7 @@ def _each_by_itself(
 
 
 def _rows_of_slices(work: Workplace, read: Mapping[datetime, Sequence[PinnedRead]]) -> dict[datetime, int] | None:
-    """Return how many rows batches read, as the ledger knows of slices; None of states that are folded."""
+    """Return the number of input rows of batches, as the ledger has it for slices. None for states that are folded."""
     if any(work.flow.tables[each.read.table].is_fold for own in read.values() for each in own):
         return None
     return {label: sum(piece.rows for each in own for piece in each.slices) for label, own in read.items()}

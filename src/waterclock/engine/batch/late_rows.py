@@ -1,4 +1,4 @@
-"""Tells late rows from those that windows take, and opens windows again that late rows come for in time."""
+"""Separates late rows from those that windows take, and reopens windows for late rows within MAX LATENESS."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _START, _END, _FOUND = "wc_start", "wc_end", "wc_found"
 
 
 def too_late(work: Workplace, table: Table, late_rows: LateRows, batch: Batch, rows: DataFrame) -> DataFrame:
-    """Return those rows of a slice that no window takes, each with the reason, in the columns of the table.
+    """Return the rows of a slice that no window takes, with the reason, in the columns of the table.
 
-    Cost: a filter; three short questions to the ledger. Raises  E717 where the rows have no such time, or a column
-    that is called as the reason is
+    Cost: a filter, and three short ledger queries.
+    Raises  E717 where the rows have no such time column, or a column with the name of the reason
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -55,10 +55,10 @@ def open_again(
     batches: Sequence[Batch],
     pins: Mapping[datetime, tuple[PinnedRead, ...]],
 ) -> None:
-    """Open the closed windows again for which the slices of `batches` bring rows within MAX LATENESS.
+    """Reopen the closed windows for which the slices of `batches` have rows within MAX LATENESS.
 
-    It is done before late rows are told: what such a window takes is late in no table. Cost: one query of Spark's for
-    each slice that has rows, where windows may be opened at all; some short questions to the ledger.
+    This happens before late rows are separated: rows that a reopened window takes are late in no table. Cost: one Spark
+    query for each slice that has rows, if any window can be reopened, and some short ledger queries.
     """
     late_rows = table.late_rows
     if late_rows is None or late_rows.within is None:
@@ -80,7 +80,7 @@ def open_again(
 
 
 def told_late(table: Table, manifest: Manifest) -> tuple[str, ...]:
-    """Say how many rows of a slice no window takes, where there are any."""
+    """Return a warning with the number of rows that no window takes, if there are any."""
     if table.late_rows is None or not manifest.rows:
         return ()
     read = table.reads[0].table
@@ -91,9 +91,9 @@ def told_late(table: Table, manifest: Manifest) -> tuple[str, ...]:
 def newest_late(
     work: Workplace, spark: SparkSession, table: Table, labels: Iterable[datetime]
 ) -> dict[datetime, datetime]:
-    """Return up to which tick windows have late rows, as far as those are kept; windows without are left out.
+    """Return the newest tick up to which late rows of windows are kept. Windows without late rows are left out.
 
-    So are those that nobody can make again. Cost: one query of Spark's for each table of late rows that has any.
+    So are windows that cannot be made again. Cost: one Spark query for each table of late rows that has any.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -131,7 +131,7 @@ def _of_windows(spark: SparkSession, rows: DataFrame, at: Column, windows: Seque
     }
     spans = F.broadcast(spark.createDataFrame(pa.table(columns)))
     inside = (at >= F.col(_START)) & (at < F.col(_END))
-    # the hull lets Spark pass by what lies far from all of them
+    # the hull lets Spark skip files that are far from all windows
     hull = (at >= F.lit(windows[0].start)) & (at < F.lit(windows[-1].end))
     return rows.where(hull).join(spans, inside)
 
@@ -147,9 +147,9 @@ def _since(work: Workplace, of: Table, labels: Sequence[datetime]) -> ClosedSinc
 
 
 def _dropped(work: Workplace, of: Table) -> dict[str, tuple[datetime, datetime]]:
-    """Return what RETAIN has taken out of a table and of those that it reads, as `made_again` wants it.
+    """Return the span that RETAIN has dropped from a table and from its inputs, in the form `made_again` takes.
 
-    Cost: a question for each of them; a second one where something was taken out.
+    Cost: one ledger query for each of them, and a second one if something was dropped.
     """
     dropped: dict[str, tuple[datetime, datetime]] = {}
     for name in dict.fromkeys([of.name, *(read.table for read in of.reads)]):

@@ -1,4 +1,4 @@
-"""The life of a batch (docs/explain/life-of-a-batch.md): create, claim, make, seal, audit, commit, verify, record."""
+"""The lifecycle of a batch (docs/explain/life-of-a-batch.md): create, claim, make, seal, audit, commit, record."""
 
 from __future__ import annotations
 
@@ -67,21 +67,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_MOST_LOOKS = 5  # then the batch is left to who was quicker each time
+_MOST_LOOKS = 5  # after that the batch is left to the runner that was quicker each time
 
 
 def carry_out(work: Workplace, group: Group, now: datetime) -> GroupReport:
-    """Take a group through its life, once. Never raises for what befalls the batch: the report holds the error.
+    """Take a group through its lifecycle once. Never raises if the batch fails: the report has the error.
 
-    A claim that was taken is closed when this returns, as done, failed or lost; one whose outcome cannot be settled
-    now stays open: this run settles it before it ends, as a takeover does, or says that it cannot.
+    A claim that was taken is closed at the end, as done, failed or lost. A claim whose outcome cannot be settled now
+    stays open: this run settles it before it ends, as a takeover does, or reports that it cannot.
     """
     attempt = _Attempt(work, work.flow.tables[group.table], group, now)
     try:
         attempt.run()
     except ClaimRefused as refused:
         return attempt.report(refused)
-    except Exception as raised:  # noqa: BLE001 - whatever befalls a batch is its report, the runner goes on
+    except Exception as raised:  # noqa: BLE001 - any failure of a batch is in its report; the runner continues
         return attempt.report(attempt.close_after(raised))
     finally:
         attempt.let_go()
@@ -90,7 +90,7 @@ def carry_out(work: Workplace, group: Group, now: datetime) -> GroupReport:
 
 @dataclass(slots=True)
 class _Done:
-    """What a group that was committed came to."""
+    """The result of a group that was committed."""
 
     rows: int
     earlier: int
@@ -99,9 +99,9 @@ class _Done:
 
 @dataclass
 class _Attempt:
-    """One attempt at a group: its steps in their order, and how it is closed if one of them fails.
+    """One attempt at a group: its steps in order, and how it is closed if one of them fails.
 
-    What closing has to know is kept here; all else a step hands on to the next.
+    The state that closing needs is stored here; each step passes everything else to the next one.
     """
 
     work: Workplace
@@ -122,7 +122,7 @@ class _Attempt:
 
     @cached_property
     def spark(self) -> SparkSession:
-        """The batch's own session, in which the functions that the table's rules call are known."""
+        """The batch's own session, with the functions that the table's rules call registered."""
         session = self.work.sessions.own()
         self.work.tell_of_spark()
         register_functions(session, self.work.root, self.work.flow, self.table.expressions)
@@ -130,18 +130,18 @@ class _Attempt:
 
     @property
     def folder(self) -> str:
-        """Where the table lies."""
+        """The folder of the table."""
         return self.work.folder(self.table)
 
     def run(self) -> None:
-        """Take the steps, in the order that the commit protocol asks for."""
+        """Take the steps in the order that the commit protocol requires."""
         self.bound = bound = self._bind()
         made = self._create(bound)
         with self._step("claim"):
             claimed, claim = self._claimed(bound)
         if made is not None and claimed.owned != bound.owned:
             made.notes.close()
-            made = None  # its rows are of a range that became another label's
+            made = None  # its rows are from a range that now belongs to another label
         bound = claimed
         self.work.keep_alive(claim)
         fault("claimed")
@@ -172,19 +172,19 @@ class _Attempt:
         notes.after(self.work)
 
     def _bind(self) -> Bound:
-        """Bind what every label reads, and find the done windows that a LOOKBACK reads again."""
+        """Bind the inputs of every label, and find the done windows that a LOOKBACK reads again."""
         with self._step("pin"):
             pins = pin(self.work.ledger, self.work.lake, self.work.flow, self.group.batches)
             self.bound = bound = Bound(pins, linked=pin_link(self.work, self.table, self.group))
             if self.group.verb == RELEASE:
                 self.held = find_held(self.work, self.table, self.group, pins)
-        # a look that fails is an attempt that fails, of the group's own labels
+        # a failed lookback is a failed attempt at the group's own labels
         with self._step("look" if self.table.source and self.table.source.changed else "pin"):
             owned = ranges_of(self.work, self.table, self.group)
             return replace(bound, look=look_back(self.work, self.table, self.group, lambda: self.spark), owned=owned)
 
     def _claimed(self, bound: Bound) -> tuple[Bound, Claim]:
-        """Take the claim; where another runner has collected since the look what it found, look once more."""
+        """Take the claim. If another runner has collected the same changes meanwhile, bind and try again."""
         for _ in range(_MOST_LOOKS):
             try:
                 self.claim = self.work.ledger.claims.take(self._request(bound))
@@ -205,9 +205,9 @@ class _Attempt:
             return self.made
 
     def _create(self, bound: Bound) -> Made | None:
-        """Create the table before any claim, so that whoever takes a claim over has a table to kill it in.
+        """Create the table before any claim, so that a takeover has a table in which to kill the claim.
 
-        Returns the rows that had to be made to know its columns; None where it is there already.
+        Returns the rows that were made to find its columns, or None if the table already exists.
         """
         if self.table.kind is Kind.PUBLISH:
             refuse_lost(self.work, self.table, self.group)
@@ -219,11 +219,11 @@ class _Attempt:
         made, is_partitioned = self._make(bound), self.table.is_partitioned
         with self._step("create"):
             create_table(self.folder, made.schema, is_partitioned=is_partitioned, project=self.work.flow.project)
-        # which rows are late is told again under the claim: no window can be closed before its slice from then on
+        # late rows are separated again under the claim: from then on no window can be closed before its slice
         return made if self.table.late_rows is None else None
 
     def _sealed(self, claim: Claim, bound: Bound, made: Made | None) -> tuple[Written, Notes]:
-        """Seal the slices: of rows that `_create` made already, of rows made now, or of those that stand elsewhere."""
+        """Seal the slices: from rows that `_create` made, from rows made now, or from existing slices."""
         if self.held is not None:
             with self._step("seal"):
                 collect_past_again(self.work, self.table, self.held)
@@ -275,7 +275,7 @@ class _Attempt:
         return Written(tuple(manifests), measures, sifted)
 
     def _audit(self, claim: Claim, written: Written, notes: Notes) -> dict[datetime, Verdict]:
-        """Judge each label; what the source's one reading set aside is told with the newest."""
+        """Judge each label. Rows that the collect quarantined are reported with the newest label."""
         if self.group.verb == GIVE_UP:
             return dict.fromkeys(claim.request.labels, Verdict((GIVEN_UP,)))
         if self.held is not None:
@@ -300,8 +300,9 @@ class _Attempt:
                 verdict = replace(verdict, holds=(notes.holds[manifest.label], *verdict.holds))
             verdicts[manifest.label] = replace(verdict, warnings=verdict.warnings + told_late(self.table, manifest))
         if len(self.group.batches) > 1 and (held := [label for label, it in verdicts.items() if it.holds]):
-            raise held_back(self.table, self._where(), verdicts[held[0]], held)  # the group is parted
-        # once all are judged: what is released later was held to each rule itself, whatever a LOOKBACK found before it
+            raise held_back(self.table, self._where(), verdicts[held[0]], held)  # the group is split
+        # after all labels are judged: a later release was checked against each rule itself, despite findings of a
+        # LOOKBACK
         if (verdict := with_past(verdicts, self.group.batches[0].label)).holds:
             self._keep_held(claim, written, notes, verdict)
             raise held_back(self.table, self._where(), verdict)
@@ -311,7 +312,7 @@ class _Attempt:
         return verdicts
 
     def _keep_held(self, claim: Claim, written: Written, notes: Notes, verdict: Verdict) -> None:
-        """Leave beside a slice that is held what is to be recorded once it is released; a group is parted before."""
+        """Write the claim record of a held slice, to be recorded at its release. Groups are split before."""
         if self.bound is not None and len(self.group.batches) == 1:
             own = [it for it in written.manifests if it.label == self.group.batches[0].label]
             told = dict.fromkeys((it.label for it in own), Verdict((*verdict.warnings, *verdict.holds)))
@@ -345,13 +346,13 @@ class _Attempt:
         )
 
     def _restates(self, bound: Bound) -> str | None:
-        """Say why done labels are made again that nobody asked for and whose inputs did not change."""
+        """Return why done labels are made again without a request and without changed inputs."""
         if self.held is not None:
-            return None if self.held.said else "a held batch is released"  # who asked a runner may have taken it back
+            return None if self.held.said else "a held batch is released"  # the request may have been withdrawn
         return "late rows within LOOKBACK" if bound.again else None
 
     def _inputs_elsewhere(self, bound: Bound) -> dict[datetime, tuple[Input, ...]]:
-        """Return what a linked table reads of another project, or what it had read where it is made of kept rows."""
+        """Return the inputs of a linked table from another project; the recorded ones if it is made from kept rows."""
         if self.held is not None:
             return {} if bound.pins[self.held.manifest.label] else dict(self.held.request.inputs)
         if self.group.is_made_of_kept:
@@ -394,7 +395,7 @@ class _Attempt:
         ]
 
     def _released_by(self) -> Mapping[str, Any]:
-        """Return who said that the held batch may be shown, and why: whoever asked a runner, or else who runs this."""
+        """Return who released the held batch, and why: the user who requested it, or else the user of this run."""
         own = {"by": self.work.settings.who, "why": self.group.batches[0].reason}
         return self.held.said if self.held is not None and self.held.said else own
 
@@ -404,17 +405,17 @@ class _Attempt:
         return {} if (found := self.sifted.get(manifest.label)) is None else measures_of(found)
 
     def close_after(self, raised: Exception) -> WaterclockError | None:
-        """Close the claim of an attempt that raised; gives None where its data turns out to have been committed."""
+        """Close the claim of a failed attempt. Return None if its data turns out to have been committed."""
         error = batch_error(self.work, self.table, raised, self._where())
         if self.done is not None:
-            # recorded already: what failed came after, such as moving files to the archive; the next run does it
+            # already recorded: a later step failed, such as moving files to the archive; the next run repeats it
             self.work.listener.said(f"{self.table.name}: {error.what}")
             return None
         claim = self.claim
         if self.group.verb == RELEASE and not error.transient:
             self._refuse_release(error)
         if claim is None and self.group.verb == RELEASE:
-            return error  # it is held as before
+            return error  # it stays held
         try:
             claim = claim or self.work.ledger.claims.take(self._request(self.bound or self._bind()))
             if self.may_have_committed and record_if_committed(self.work, self.table, claim):
@@ -430,7 +431,7 @@ class _Attempt:
         return error
 
     def _refuse_release(self, error: WaterclockError) -> None:
-        """Say beside the batch why it cannot be shown, so that no runner tries that again and again."""
+        """Record why the batch cannot be released, so that runners do not try it again and again."""
         label = self.group.batches[0].label
         self.work.ledger.decisions.refuse_release(self.table.name, label, who=self.work.settings.who, why=error.what)
 
@@ -441,7 +442,7 @@ class _Attempt:
         if len(self.group.batches) > 1:
             self.work.ledger.claims.close_lost(claim, why=f"to be taken in parts: {error.what}")
             return
-        # a passing reason makes the batch due again at once: the next run carries on with it
+        # after a transient error the batch is due again at once: the next run continues with it
         may_pass = error.transient or error.code in MENDED_ELSEWHERE
         again = self.work.real_now() if may_pass else None
         status = BatchStatus.HELD if error.code == HELD_BACK else BatchStatus.FAILED
@@ -454,7 +455,7 @@ class _Attempt:
         return f"{self.table.name}@{label_of(self.group.batches[0].label)}"
 
     def let_go(self) -> None:
-        """Let the lease run out, if the claim was not closed, and give back the session and what the source holds."""
+        """Stop renewing the lease, and release the session and the resources of the source."""
         if self.made is not None:
             self.made.notes.close()
         if self.claim is not None:
@@ -463,7 +464,7 @@ class _Attempt:
             self.work.sessions.release(self.spark)
 
     def report(self, error: WaterclockError | None) -> GroupReport:
-        """Say what came of the attempt."""
+        """Return the report of the attempt."""
         return GroupReport(
             self.group,
             None if self.claim is None else self.claim.number,

@@ -1,4 +1,4 @@
-"""Makes the rows of a group, whatever its kind, in the shape its table declares."""
+"""Makes the rows of a group of any kind, in the columns that its table declares."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a group is bound to: the pinned reads of each label, and what a look back at its source found.
+    """The bound inputs of a group: the pinned reads of each label, and the result of a lookback at its source.
 
-    `linked`: what each window of a table that collects another project's reads there. `owned`: what each label owns
-    of a log, once it is claimed.
+    `linked`: the pinned reads of each window from another project. `owned`: the ranges of a log that each label owns
+    once it is claimed.
     """
 
     pins: Mapping[datetime, tuple[PinnedRead, ...]]
@@ -77,9 +77,9 @@ def make(
     bound: Bound,
     now: datetime,
 ) -> Made:
-    """Return the rows of every label to make, declared columns and types applied, and the schema they have.
+    """Return the rows of all labels, with declared columns and types applied, and their schema.
 
-    Of a table that folds, a row may lack columns: a change that does not carry one keeps its older value.
+    Rows of a MERGE or TEMPORAL table may be incomplete: a column missing from a change keeps its older value.
     """
     known = _known(work, table)
     made = _made(work, spark, table, group, bound, now, known)
@@ -138,7 +138,7 @@ def _made(
     if table.kind is Kind.TRANSFORM:
         open_again(work, spark, table, group.batches, bound.pins)
         return _transformed(work, spark, table, group, bound, known, now)
-    # what is not listed is left out already; what marks the rows that go is of no list
+    # unlisted columns are already left out; the columns that mark rows to filter are in no list
     columns = replace(table.columns, is_open=True)
     staged = publish_frame(work, spark, table, group, bound.pins)
     source = {label: {"is_whole": True} for label in staged.whole}
@@ -159,7 +159,7 @@ def _gathered(
 
 
 def _with_aside(table: Table, part: Part, kept: Conformed, gathered: Gathered) -> Part:
-    """Put the rows that were set aside beside those that were kept, all to go through the sieve of today."""
+    """Add quarantined rows to the kept ones, so that all pass the current row filter."""
     loose, declared = loose_of(table), table.columns
     if gathered.aside is None:
         return part
@@ -205,7 +205,7 @@ def _transformed(
 def _past_of(
     work: Workplace, spark: SparkSession, table: Table, bound: Bound, batches: Sequence[Batch]
 ) -> DataFrame | None:
-    """Return the table's own rows of the labels that its KEY looks back at; None where there are none."""
+    """Return the table's own rows of the labels that its KEY looks back at, or None if there are none."""
     found = [each for batch in batches for each in bound.pins[batch.label] if is_of_key(each.read)]
     if not found or not any(each.rows for each in found[0].slices):
         return None
@@ -215,7 +215,7 @@ def _past_of(
 
 
 def _noted(batch: Batch) -> dict[str, Any]:
-    """Return what is kept beside a batch: by which query it was made, where its books were closed, and without what."""
+    """Return the notes of a batch: the query that made it, the closing of its books, and its missing inputs."""
     noted: dict[str, Any] = {} if batch.choice is None else {"choice": batch.choice}
     noted |= {} if batch.closing is None else {"closing": batch.closing.to_dict()}
     noted |= {"open_windows": [each.window.label for each in batch.opened]} if batch.opened else {}
@@ -240,7 +240,7 @@ def _conformed(table: Table, frame: DataFrame, known: StructType | None) -> Conf
 
 
 def _known(work: Workplace, table: Table) -> StructType | None:
-    """Return the columns that the table's rows have so far, None before its first."""
+    """Return the columns that the table's rows have so far. None before its first row."""
     folder = work.folder(table)
     if table.kind is Kind.PUBLISH or not has_columns(folder):
         return None
@@ -253,7 +253,7 @@ def _known(work: Workplace, table: Table) -> StructType | None:
 
 
 def _newest_readable(work: Workplace, table: Table) -> Manifest | None:
-    """Return the manifest of the newest slice; where it is damaged, that of the newest one before it."""
+    """Return the manifest of the newest slice; if it is damaged, that of the newest undamaged one before it."""
     newest = work.ledger.reads.newest(table.name)
     while newest is not None and newest.slice_path:
         try:
@@ -264,7 +264,7 @@ def _newest_readable(work: Workplace, table: Table) -> Manifest | None:
 
 
 def _stored(table: Table, rows: StructType) -> StructType:
-    """Return the table's columns, by those of the rows that batches bring."""
+    """Return the table's columns, given the columns of its batches' rows."""
     if table.temporal is None:
         return rows
     require_fit(rows.json(), table.temporal, table=table.name)

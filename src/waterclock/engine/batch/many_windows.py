@@ -1,9 +1,9 @@
-"""Makes the rows of many windows by one query of Spark's.
+"""Makes the rows of many windows by one Spark query.
 
-The user's query stands, as it was written, behind a LATERAL: in place of what it reads stand the rows of one window,
-and Spark turns that into one query over the rows of all windows, grouped, ranked, joined and made distinct within each
-of them. What it cannot turn it refuses, before anything runs: a window's rows on the left of an outer join, queries
-within expressions, a window's own time inside of an aggregate.
+The user's query is unchanged, except that it follows a LATERAL and reads the rows of one window. Spark turns it into
+one query over the rows of all windows, which groups, ranks, joins and deduplicates within each window. Spark refuses
+unsupported queries before any job: a window's rows on the left of an outer join, queries within expressions, or a
+window's own time inside an aggregate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.records import Slice
 from waterclock.dpl.query.splice import MARKERS, Spliced, reads_of, splice_by
@@ -40,12 +40,12 @@ Pins = Mapping[datetime, tuple[PinnedRead, ...]]
 WINDOW = "wc_window"
 _TYPES = {"TIMELABEL": "STRING", "IS_PARTIAL": "BOOLEAN"}
 _WINDOWS = "wc_windows"
-# rows that several windows read are there once for each: beyond this a query for each window reads them as well
+# Rows that several windows read are repeated for each. Beyond this factor, one query for each window costs no more.
 _MOST_COPIES = 4
 
 
 def shares_of(work: Workplace, batches: Sequence[Batch], pins: Pins) -> list[Sequence[Batch]]:
-    """Share windows out to queries, in their order, as `label_shares` says."""
+    """Split windows into shares for one query each, in order, as `label_shares` does."""
     by_label = {batch.label: batch for batch in batches}
     return [[by_label[label] for label in share] for share in label_shares(work, list(by_label), pins)]
 
@@ -53,9 +53,9 @@ def shares_of(work: Workplace, batches: Sequence[Batch], pins: Pins) -> list[Seq
 def label_shares(
     work: Workplace, labels: Sequence[datetime], pins: Mapping[datetime, Sequence[PinnedRead]]
 ) -> list[list[datetime]]:
-    """Share labels out, in their order: no share reads more of a table's files than Spark lists quickly.
+    """Split labels into shares, in order, so that no share reads more files of a table than Spark lists quickly.
 
-    Cost: a look at the manifest of each slice that is read, once, however many labels read it.
+    Cost: one read of the manifest of each input slice, however many labels read it.
     """
     shares: list[list[datetime]] = [[]]
     files: dict[tuple[Read, str], int] = {}
@@ -83,9 +83,9 @@ def rows_of_windows(
     pins: Pins,
     seen: Callable[[Read, DataFrame], DataFrame],
 ) -> DataFrame | None:
-    """Return the rows of all windows, each window's with its label in `timelabel`; None where that takes more queries.
+    """Return the rows of all windows, with their labels in `timelabel`, or None if one query cannot make them.
 
-    `seen` gives of what is read those rows that the query is to see.
+    `seen` returns the rows of an input that the query may see.
 
     Cost: no job here. The query has a scan for each read, and the exchanges of one window's query.
     """
@@ -106,12 +106,12 @@ def rows_of_windows(
     try:
         return _of_all_windows(work, spark, spliced, ways.columns())
     except PySparkException:
-        return None  # asked window by window, it tells where the user's own text is wrong
+        return None  # a query for each window will report the error in the user's own text
 
 
 @dataclass(frozen=True, slots=True)
 class _OfWindows:
-    """What stands in a query of many windows. `reads` gives the view of each read, and its columns."""
+    """The replacements in a query of many windows. `reads` has the view of each read, and its columns."""
 
     query: Query
     reads: Mapping[Read, tuple[str, Sequence[str]]]
@@ -144,7 +144,7 @@ class _OfWindows:
         }
 
     def columns(self) -> dict[str, str]:
-        """Return the columns that are put in behind the query, and the value that each is."""
+        """Return the columns that are added behind the query, and the value of each."""
         names = {value.start: MARKERS[value.name] for value in self.query.values}
         return {name: names[start] for start, name in self._said(self.query).columns.items()}
 
@@ -166,7 +166,7 @@ def _of_all_windows(work: Workplace, spark: SparkSession, query: Spliced, column
     label = MARKERS["TIMELABEL"]
     rows = rows.drop(TIMELABEL, *(name for name in MARKERS.values() if name != label))
     rows = rows.withColumnRenamed(label, TIMELABEL)
-    rows.schema  # noqa: B018 - over Spark Connect a query is looked at when its columns are asked for
+    rows.schema  # noqa: B018 - over Spark Connect a query is analysed when its schema is read
     return rows
 
 
@@ -183,10 +183,10 @@ def _windows(spark: SparkSession, batches: Sequence[Batch]) -> DataFrame:
 
 
 def read_by_all(work: Workplace, spark: SparkSession, shown: Sequence[PinnedRead]) -> DataFrame | None:
-    """Return what windows read of one table, each row with the number of its window; without it where all read alike.
+    """Return the rows that windows read of one table, with the window's number unless all windows read the same.
 
-    Cost: no job here, and one scan however many windows there are.
-    None where a window reads what is no sealed slice: a state that is folded, or one that is to be made.
+    Cost: no job here, and one scan however many windows there are. None if a window reads anything but sealed slices: a
+    state that is folded, or one that is not made yet.
     """
     first, table = shown[0], work.flow.tables[shown[0].read.table]
     if are_alike(shown):
@@ -196,7 +196,7 @@ def read_by_all(work: Workplace, spark: SparkSession, shown: Sequence[PinnedRead
     pieces = {piece.slice_path: piece for each in shown for piece in each.slices}
     copies = sum(piece.rows for each in shown for piece in each.slices)
     if len({piece.label for piece in pieces.values()}) < len(pieces):
-        return None  # rows go by the label of their slice
+        return None  # rows are assigned by the label of their slice
     if "" in pieces or copies > _MOST_COPIES * sum(piece.rows for piece in pieces.values()):
         return None
     folder = work.lake.folder(table.name)
@@ -213,7 +213,7 @@ def _rows_of(
 
 
 def _numbered(spark: SparkSession, rows: DataFrame, shown: Sequence[PinnedRead]) -> DataFrame:
-    """Give rows the number of the window that reads them, once for each; the rows of a slice bear its label."""
+    """Add the number of the window that reads a row. Rows are repeated for each window, and matched by their label."""
     read_by = [(label_of(piece.label), number) for number, each in enumerate(shown) for piece in each.slices]
     numbers = pa.table(
         {
@@ -226,7 +226,7 @@ def _numbered(spark: SparkSession, rows: DataFrame, shown: Sequence[PinnedRead])
 
 
 def are_alike(shown: Sequence[PinnedRead]) -> bool:
-    """Whether reads of one table bring the same rows."""
+    """Whether several reads of one table return the same rows."""
     return all(_what(each) == _what(shown[0]) for each in shown)
 
 
@@ -239,7 +239,7 @@ def _slice(piece: Slice) -> tuple[object, ...]:
 
 
 def _files_by_slice(work: Workplace, pinned: PinnedRead, known: dict[tuple[Read, str], int]) -> dict[str, int]:
-    """Return how many files each slice has that a window reads; `known` keeps those looked at."""
+    """Return the number of files of each slice that a window reads. `known` caches the counts."""
     folder = work.lake.folder(pinned.read.table)
     counts = {}
     for path in (piece.slice_path for piece in pinned.slices if piece.slice_path):

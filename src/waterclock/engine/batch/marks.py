@@ -1,4 +1,4 @@
-"""Whether the rows that a watermark is told by have the times for it."""
+"""Checks that the rows from which a watermark is computed have its time column."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def require_time(table: Table, said: Watermark, frames: Mapping[Any, DataFrame]) -> None:
-    """Refuse rows without the columns of a watermark, or whose time is none.
+    """Raise an error for rows without the columns of a watermark, or whose time is no TIMESTAMP.
 
     Raises  E715
     """

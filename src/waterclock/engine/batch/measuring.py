@@ -1,4 +1,4 @@
-"""Counts what MEASURE asks of a batch in the pass that writes it, and compares a batch with those before it."""
+"""Computes MEASURE values of a batch in the pass that writes it, and compares the batch with earlier ones."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _ORDERED = frozenset(
 
 
 def comparing(table: Table) -> tuple[Rule, ...]:
-    """Return the rules of the batch that compare it with batches before."""
+    """Return the batch rules that compare it with earlier batches."""
     return tuple(rule for rule in table.rules if rule.scope is Scope.BATCH and rule.comparison is not None)
 
 
 def measure_columns(table: Table, schema: StructType) -> Sequence[tuple[str, Column]]:
-    """Return the aggregates that are kept of each batch: its measures, what rules compare, and its profile.
+    """Return the aggregates that are recorded for each batch: its measures, the operands of rules, and its profile.
 
-    Spark says their values and types as text, which holds each exactly, whatever the type.
+    Spark returns values and types as text, which is exact for every type.
     """
-    from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+    from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
     asked = {measure.name: measure.expression for measure in table.measures}
     asked |= {of: of for rule in comparing(table) if rule.comparison for of in rule.comparison.aggregates}
@@ -62,7 +62,7 @@ def measure_columns(table: Table, schema: StructType) -> Sequence[tuple[str, Col
 
 
 def _profile(schema: StructType) -> Iterator[tuple[str, Column]]:
-    """Yield what is counted of each column: how many are NULL, about how many differ, the least and the greatest."""
+    """Yield the profile of each column: the number of NULLs, the approximate number of distinct values, min and max."""
     from pyspark.sql import functions as F  # noqa: N812
 
     for each in schema.fields:
@@ -80,7 +80,7 @@ def _profile(schema: StructType) -> Iterator[tuple[str, Column]]:
 
 
 def measured(found: Mapping[str, Any], rows: int, *, is_profiled: bool) -> dict[str, Measured]:
-    """Return what was counted by name, out of all that was observed of a label."""
+    """Return the measured values by name, from all values observed of a label."""
     values = {
         key.removeprefix(_VALUE): Measured(value, found[_TYPE + key.removeprefix(_VALUE)])
         for key, value in found.items()
@@ -96,35 +96,35 @@ def measured(found: Mapping[str, Any], rows: int, *, is_profiled: bool) -> dict[
 
 
 def kept_of(values: Mapping[str, Measured], passed_over: Sequence[str]) -> dict[str, Any]:
-    """Return what the ledger keeps of it among a revision's measures."""
+    """Return the entries that the ledger records among a revision's measures."""
     kept: dict[str, Any] = {MEASURED: {name: value.as_json() for name, value in values.items()}} if values else {}
     return kept | ({PASSED_OVER: list(passed_over)} if passed_over else {})
 
 
 @dataclass(slots=True)
 class History:
-    """What batches before came to, by label: those that readers see, and those of this group as they are judged."""
+    """The measured values of earlier batches, by label: visible ones, and those of this group as they are judged."""
 
     table: Table
     known: dict[datetime, tuple[int, Mapping[str, Measured]]] = field(default_factory=dict)
 
     def add(self, label: datetime, rows: int, values: Mapping[str, Measured]) -> None:
-        """Take in a label of this group in place of what it was before."""
+        """Add a label of this group, in place of its earlier revision."""
         self.known[label] = (rows, values)
 
     def last_good(self, label: datetime, aggregate: str) -> Measured | None:
-        """Return what an aggregate came to in the newest label before; None where there is none, or it was not kept."""
+        """Return an aggregate's value in the newest label before this one, or None if there is none, or no value."""
         before = max((each for each in self.known if each < label), default=None)
         return None if before is None else self._value(before, aggregate)
 
     def usual(self, label: datetime, asked: Compared) -> Measured | None:
-        """Return what is usual at a label; None while that is still learnt, and where nothing is a number."""
+        """Return the usual value at a label. None while it is still being learnt, or if no value is a number."""
         cadence = self.table.cadence
         found = usual(self._numbers(label, asked.aggregate), label, step=cadence.next(label) - label, zone=cadence.zone)
         return None if found is None else Measured(repr(found.at(asked.scales)), "double")
 
     def trend(self, label: datetime, asked: Compared) -> Measured | None:
-        """Return how many times the level before a label is the earlier one; None while there are not both."""
+        """Return the ratio of the level before a label to the earlier level. None until both are known."""
         cadence = self.table.cadence
         step = cadence.next(label) - label
         values = self._numbers(label, asked.aggregate)
@@ -132,7 +132,7 @@ class History:
         return None if found is None else Measured(repr(found), "double")
 
     def _numbers(self, label: datetime, aggregate: str) -> list[tuple[datetime, float]]:
-        """Return the numbers that an aggregate came to in the labels before."""
+        """Return the numeric values of an aggregate in the labels before."""
         values = []
         for each in self.known:
             value = self._value(each, aggregate) if each < label else None
@@ -142,7 +142,7 @@ class History:
 
     def _value(self, label: datetime, aggregate: str) -> Measured | None:
         rows, values = self.known[label]
-        # a label of before the rule may have been measured offline
+        # a label older than the rule may have been measured offline
         offline = self.table.offline.name_of(aggregate) if self.table.offline else None
         if name := next((name for name in (aggregate, offline) if name in values), None):
             return values[name]
@@ -150,7 +150,7 @@ class History:
 
 
 def history_of(work: Workplace, table: Table, labels: Sequence[datetime]) -> History | None:
-    """Read what the rules of a table compare a group of labels with; None where they compare nothing. One statement."""
+    """Read the values that a table's rules compare a group with, by one statement. None if no rule compares."""
     compared = [value for rule in comparing(table) if rule.comparison for value in rule.comparison.values]
     asked = {value.source for value in compared}
     if not asked or not labels:
@@ -168,7 +168,7 @@ def history_of(work: Workplace, table: Table, labels: Sequence[datetime]) -> His
 
 @dataclass(slots=True)
 class Judging:
-    """Says of each label of a group, oldest first, what was measured of it and how that compares."""
+    """Measures the labels of a group, oldest first, and compares each with earlier ones."""
 
     work: Workplace
     table: Table
@@ -178,14 +178,14 @@ class Judging:
 
     @property
     def is_needed(self) -> bool:
-        """True where anything is measured."""
+        """Whether the table measures or compares anything."""
         return bool(self.table.measures or self.table.is_profiled or comparing(self.table))
 
     def of(
         self, spark: SparkSession, folder: str, manifest: Manifest, found: Mapping[str, Any]
     ) -> tuple[list[tuple[Action, str]], dict[str, Any]]:
-        """Return what does not hold of a sealed label, and what the ledger keeps of it."""
-        if manifest.digest is None:  # a task that ran twice was observed twice: the sealed rows are asked
+        """Return the findings on a sealed label, and the measures that the ledger records."""
+        if manifest.digest is None:  # a task that ran twice was observed twice, so the sealed rows are measured
             rows = frame_of_slices(spark, folder, [manifest])
             columns = measure_columns(self.table, rows.schema)
             row = rows.agg(*(column.alias(name) for name, column in columns)).first() if columns else None
@@ -203,10 +203,10 @@ class Judging:
 def compared(
     spark: SparkSession, label: datetime, own: Mapping[str, Measured], history: History
 ) -> tuple[list[tuple[Action, str]], list[str]]:
-    """Ask the rules that compare a label with those before; gives what does not hold, and rules that are passed over.
+    """Evaluate the rules that compare a label with earlier ones. Return the findings and the skipped rules.
 
-    Spark answers them of values with their own types, without a job. A rule whose batches before are not there yet, or
-    of which nothing was kept, is passed over; one that a NULL of the batch itself makes NULL does not hold.
+    Spark evaluates them on typed literals, without a job. A rule is skipped if its earlier batches do not exist yet, or
+    have no recorded values. A rule that is NULL because of a NULL of the batch itself does not hold.
     """
     asked: list[tuple[Rule, str]] = []
     passed: list[str] = []
@@ -241,9 +241,9 @@ def compared(
 
 
 def _answers(spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapping[str, str | None]) -> list[object]:
-    """Return what rules come to, each with a value in place of each aggregate.
+    """Return the results of rules in which values replace the aggregates.
 
-    Raises  E757 for one without an answer
+    Raises  E757 for a rule that cannot be evaluated
     """
     from pyspark.errors import PySparkException
 

@@ -1,7 +1,7 @@
-"""Measures tables by jobs of their own, once each cadence of OFFLINE, beside the batches that write them.
+"""Measures tables by jobs of their own, at each cadence of OFFLINE, independently of the batches.
 
-A look measures the labels that were shown since the one before, those that were made again too, and puts the labels of
-a span together. What goes wrong with it is told, and is nothing that any batch knows of.
+A round measures the labels that became visible since the previous one, including restated ones, and merges the labels
+of a span. A failed round is reported, and affects no batch.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from waterclock.timelabel.label import TIMELABEL, instant_of, label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_MOST_LABELS = 10_000  # a look; older ones are left to the next
-_MOST_FILES = 400  # a job
+_MOST_LABELS = 10_000  # per round; older ones are left to the next
+_MOST_FILES = 400  # per job
 _LEASE = timedelta(minutes=30)
 _SPAN = "wc_span"
 
 
 def look_at(work: Workplace, table: Table, look: Look | None, now: datetime, current: Mapping[datetime, Slice]) -> None:
-    """Measure the labels of a table that were not measured as they are shown now, `current`, and tell how it went.
+    """Measure the labels of a table whose visible revision, in `current`, was not measured yet. Report the result.
 
-    Never raises for what befalls it. Cost: a job for some hundred files, and a small one where labels are put together.
+    Never raises if it fails. Cost: a job for some hundred files, and a small one if labels are merged.
     """
     offline, kept = _offline(table), work.ledger.offline
     claims = {label: piece.claim for label, piece in current.items()}
@@ -46,7 +46,7 @@ def look_at(work: Workplace, table: Table, look: Look | None, now: datetime, cur
     begun, error, spans = time.perf_counter(), None, list[SpanFound]()
     try:
         spans = _measured(work, table, [current[label] for label in labels], claims) if labels else []
-    except Exception as raised:  # noqa: BLE001 - whatever befalls it is told, and no batch fails for it
+    except Exception as raised:  # noqa: BLE001 - any failure is reported, and fails no batch
         error = to_error(raised, where=table.name)
     newest = max((cadence_of(table).floor(label) for label in current), default=None)
     kept.end_look(
@@ -68,7 +68,7 @@ def look_at(work: Workplace, table: Table, look: Look | None, now: datetime, cur
 def _measured(
     work: Workplace, table: Table, pieces: Sequence[Slice], claims: Mapping[datetime, int]
 ) -> list[SpanFound]:
-    """Measure labels, a job for some hundred files of them, and return the spans that they lie in."""
+    """Measure labels, by a job for some hundred of their files, and return the spans that contain them."""
     spark = work.sessions.own()
     try:
         work.tell_of_spark()
@@ -86,7 +86,7 @@ def _measured(
 
 
 def _shares(folder: str, pieces: Iterable[Slice]) -> Iterator[tuple[list[Manifest], list[Slice]]]:
-    """Share slices out to jobs, by their files; slices that are gone stand beside them."""
+    """Split slices into jobs by their number of files. Slices that are gone are returned separately."""
     manifests: list[Manifest] = []
     gone: list[Slice] = []
     files = 0
@@ -119,7 +119,7 @@ def _of_labels(
     counts: Sequence[Count],
     claims: Mapping[datetime, int],
 ) -> Iterator[LabelFound]:
-    """Yield what is counted of each label: one job, and one more of no rows where a label has none."""
+    """Yield the counts of each label: one job, plus one on an empty frame if a label has no rows."""
     if rows is None or not counts:
         return
     columns = as_columns(counts)
@@ -139,7 +139,7 @@ def _values(counts: Iterable[Count], row: Mapping[str, Any]) -> dict[str, Measur
 
 
 def _nothing_of(gone: Iterable[Slice]) -> Iterator[LabelFound]:
-    """Yield labels of which the rows are gone: they are not looked for again."""
+    """Yield empty results for labels whose rows are gone, so that they are not tried again."""
     return (LabelFound(piece.label, piece.claim, {}) for piece in gone)
 
 
@@ -151,7 +151,7 @@ def _spans(
     labels: Iterable[datetime],
     claims: Mapping[datetime, int],
 ) -> Iterator[SpanFound]:
-    """Yield what the labels of each span come to together, of the states that they left: one small job."""
+    """Yield the merged values of each span, from the stored states of its labels: one small job."""
     grid, lows = cadence_of(table), sorted(spans_of(table, labels))
     kept = work.ledger.offline.states(table.name, lows[0], grid.next(lows[-1])) if counts else {}
     of_span: dict[datetime, list[Mapping[str, Sequence[str]]]] = {low: [] for low in lows}

@@ -1,7 +1,6 @@
-"""Writes what is counted offline as Spark SQL: of each label by itself, and of several from what each left of itself.
+"""Writes OFFLINE measures as Spark SQL: for each label, and for several labels from their stored states.
 
-What a label leaves of an aggregate is its state, as text: a sum, a least value, a sketch. States become one without a
-look at rows.
+The state of an aggregate is text: a sum, a minimum, a sketch. States are merged without reading rows.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _ORDERED = frozenset("tinyint smallint int bigint float double boolean date time
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One aggregate of a measure, and of which type it is; `of`: the type of what it is asked of."""
+    """One aggregate of a measure, and its result type. `of`: the type of its argument."""
 
     call: Call
     type: str
@@ -38,17 +37,17 @@ class State:
 
     @property
     def signature(self) -> str:
-        """What two states have in common that can become one."""
+        """The key that two states must share to be merged."""
         return f"{self.call.merges_by} {self.type} {self.sketch if self.call.merges_by == 'hll' else ''}".strip()
 
     @property
     def is_mergeable(self) -> bool:
-        """Tell whether there is a sketch for the type."""
+        """Return whether a sketch exists for the type."""
         return self.call.merges_by != "kll" or self._kll != ""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What is kept of a label, each as text."""
+        """The stored state of a label, as text columns."""
         by, text = self.call.merges_by, self.call.text
         if by == "mean":
             return f"CAST(sum({self._of}) AS STRING)", f"CAST(count({self._of}) AS STRING)"
@@ -60,7 +59,7 @@ class State:
 
     @property
     def own(self) -> str:
-        """What it comes to of one label."""
+        """The SQL of the value of one label."""
         if self.call.merges_by == "hll":
             return f"hll_sketch_estimate({self._sketched})"
         if self.call.merges_by == "kll":
@@ -68,7 +67,7 @@ class State:
         return self.call.text
 
     def merged(self, names: Sequence[str]) -> str:
-        """What it comes to of all labels together, of columns that hold what each left."""
+        """The SQL of the value of all labels together, from the columns that store their states."""
         by, first = self.call.merges_by, names[0]
         if by == "mean":
             kind = "double" if self.type == "double" else "decimal(38,10)"
@@ -106,7 +105,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What is counted under a name: an expression, and its aggregates where it can be merged."""
+    """A named measure: an expression, and its aggregates if it can be merged."""
 
     name: str
     text: str
@@ -116,23 +115,23 @@ class Count:
 
     @property
     def signature(self) -> str:
-        """By what states of this measure are known to become one."""
+        """The key that two states of this measure must share to be merged."""
         return "; ".join(state.signature for state in self.states)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What is kept of a label to merge it with others."""
+        """The stored state of a label, to be merged with others."""
         return tuple(text for state in self.states for text in state.columns)
 
     @property
     def own(self) -> str:
-        """The value of one label."""
+        """The SQL of the value of one label."""
         if self.parts is None:
             return in_sparks_words(self.text)
         return self.parts.rendered(lambda at: f"({self.states[at].own})")
 
     def merged(self, names: Sequence[str]) -> str:
-        """The value of all labels together; `names` are the columns of their states, as in `columns`."""
+        """The SQL of the value of all labels together. `names` are the columns of their states, as in `columns`."""
         if self.parts is None:
             raise AssertionError(f"{self.name} cannot be merged")
         texts, at = [], 0
@@ -143,9 +142,9 @@ class Count:
 
 
 def counts_of(offline: Offline, rows: DataFrame, *, is_merging: bool) -> list[Count]:
-    """Return what is counted of rows: the measures, then what a profile asks of each column.
+    """Return the counts of a table: its measures, then the profile of each column.
 
-    Cost: no job; Spark is asked for types, where states are kept.
+    Cost: no job; Spark resolves types if states are stored.
     """
     plain = [Count(measure.name, measure.expression) for measure in offline.measures]
     plain += _profile(rows) if offline.is_profiled else []
@@ -153,8 +152,8 @@ def counts_of(offline: Offline, rows: DataFrame, *, is_merging: bool) -> list[Co
 
 
 def as_columns(counts: Sequence[Count]) -> list[Column]:
-    """Return the columns that are aggregated of each label: value and type of each count, and its states."""
-    from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+    """Return the columns to aggregate for each label: value and type of each count, and its states."""
+    from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
     found = []
     for at, count in enumerate(counts):
@@ -164,7 +163,7 @@ def as_columns(counts: Sequence[Count]) -> list[Column]:
 
 
 def merged_columns(counts: Mapping[int, Count]) -> list[Column]:
-    """Return the columns that are aggregated of states of several labels, each by the number of its count."""
+    """Return the columns to aggregate from the states of several labels, each by the number of its count."""
     found: list[Column] = []
     for at, count in counts.items():
         found += _value(
@@ -174,7 +173,7 @@ def merged_columns(counts: Mapping[int, Count]) -> list[Column]:
 
 
 def states_in(counts: Sequence[Count], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the states of a label as they are kept, by name, out of its row of `as_columns`."""
+    """Return the states of a label to store, by name, from its row of `as_columns`."""
     return {
         count.name: [count.signature, *(row[f"s{at}_{number}"] for number in range(len(count.columns)))]
         for at, count in enumerate(counts)
@@ -213,7 +212,7 @@ def _argument(call: Call) -> str:
 
 
 def _profile(rows: DataFrame) -> Iterator[Count]:
-    """Yield what is counted of each column: how many are NULL, about how many differ, the least and the greatest."""
+    """Yield the profile of each column: the number of NULLs, the approximate number of distinct values, min and max."""
     for field in rows.schema.fields:
         if field.name.lower() == TIMELABEL or field.name.startswith("_waterclock"):
             continue

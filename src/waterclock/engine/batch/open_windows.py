@@ -1,4 +1,4 @@
-"""Makes the rows of windows that are open: by the table's own query, each over what has come of it."""
+"""Makes the rows of open windows, by the table's own query over the slices that exist so far."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def open_parts(table: Table, batches: Sequence[Batch], pins: Pins, making: Making) -> Parts:
-    """Return the rows of each state of open windows, every row with the label of its window.
+    """Return the rows of each state of open windows, with the label of their window.
 
-    Where the query allows it, one query makes all windows; rows that several windows read are read for each.
+    If the query allows it, one query makes all windows. Rows that several windows read are repeated for each.
     """
     return [([batch], _state(table, batch, pins[batch.label], making)) for batch in batches]
 
@@ -55,7 +55,7 @@ def _state(table: Table, batch: Batch, pinned: Sequence[PinnedRead], making: Mak
 
 
 def _of_window(bound: BoundRead, pinned: Sequence[PinnedRead]) -> PinnedRead:
-    """Return what one window reads, of what is pinned for all."""
+    """Return the reads of one window, from those that are pinned for all."""
     if bound.read.kind is not ReadKind.UNTIL:
         return next(each for each in pinned if each.bound == bound)
     whole = next(each for each in pinned if each.read == bound.read)

@@ -1,4 +1,4 @@
-"""Keeps up what engines outside read of a table after each commit: its symlink manifest, where it declares one."""
+"""Updates the symlink manifest of a table after each commit, for other query engines, if the table declares one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from waterclock.storage import symlinks
 
 
 def keep_manifest(work: Workplace, table: Table) -> None:
-    """Bring the manifest of a table to its newest version. What fails is told: the batch is committed, and stands.
+    """Update the manifest of a table to its newest version. A failure is only reported: the batch is committed.
 
-    The next commit makes up for it, or `maintain`.
+    The next commit or `maintain` makes up for it.
     """
     if table.manifest is None:
         return
     try:
         symlinks.follow(work.folder(table))
-    except Exception as raised:  # noqa: BLE001 - the rows are committed; a manifest that is behind is mended later
+    except Exception as raised:  # noqa: BLE001 - the rows are committed; the manifest is updated later
         said = to_error(raised, where=table.name).what
         work.listener.said(f"{table.name}: its symlink manifest is behind till the next commit or `maintain`: {said}")

@@ -1,7 +1,7 @@
-"""Follows the columns of an analysed plan down to what was read, by the ids that Spark gives attributes. Pure.
+"""Traces the columns of an analysed plan down to its inputs, by Spark's attribute ids. Pure functions.
 
-Where a read begins is told by the name it was given (`Sources`). An operator that is not known, or that runs code
-of which the plan shows nothing, makes each of its columns maybe of all that comes into it: never is one left out.
+An input is recognised by the alias that it was given (`Sources`). For an operator that is unknown, or that runs code
+which the plan does not show, every column may be made from all its inputs. No input is ever left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from waterclock.flow.code_lineage import (
 )
 
 Sources = Mapping[str, Callable[[str], Input]]
-"""By the name that a read was given, which column of which table each of its columns is."""
+"""By alias of an input: a function from its column names to table and column."""
 
 _LEFT_ALONE = ("LeftSemi", "LeftAnti")
 _NOTHING = Origin(how=COMPUTED)
@@ -45,7 +45,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column that an operator gives: its id in the plan (None: nothing above can name it), name and origin."""
+    """A column that an operator returns: its id in the plan (None: nothing above can refer to it), name and origin."""
 
     id: int | None
     name: str
@@ -56,9 +56,9 @@ _Columns = tuple[_Column, ...]
 
 
 def lineage_of(plan: Node, names: Sequence[str], sources: Sources, tables: Iterable[str]) -> CodeLineage:
-    """Say what the columns of a plan, which are known by `names`, are made of.
+    """Return the lineage of a plan's columns, which have the given `names`.
 
-    `tables` are all that is read. Cost: some microseconds for each column of each operator
+    `tables` are all input tables. Cost: some microseconds for each column of each operator
     """
     tables = tuple(tables)
     follower = _Follower(sources, frozenset((table, "*") for table in tables))
@@ -72,7 +72,7 @@ def lineage_of(plan: Node, names: Sequence[str], sources: Sources, tables: Itera
 
 @dataclass(slots=True)
 class _Follower:
-    """Goes through a plan bottom-up; `outer` are the columns of the query around it, where there is one."""
+    """Walks a plan bottom-up. `outer` are the columns of the enclosing query, if there is one."""
 
     sources: Sources
     everything: frozenset[Input]
@@ -82,7 +82,7 @@ class _Follower:
     _env: dict[int | None, Origin] = field(default_factory=dict)
 
     def follow(self, plan: Node) -> _Columns:
-        """Return the columns of a plan. Children go first, from left to right: what a CTE defines is known by then."""
+        """Return the columns of a plan. Children come first, left to right, so that CTEs are known when used."""
         ready: list[_Columns] = []
         waiting: list[tuple[Node, bool]] = [(plan, False)]
         while waiting:
@@ -131,7 +131,7 @@ class _Follower:
         return (*children[0], *(replace(each, origin=one) for each, one in zip(output, made, strict=True)))
 
     def united(self, node: Node, children: Sequence[_Columns]) -> _Columns:
-        """Return the columns of a UNION: those of the first, made of what stands in their place in each."""
+        """Return the columns of a UNION: those of the first query, with the origins of the same position in each."""
         if len({len(columns) for columns in children}) != 1:
             return self.unknown(node, children)
         return tuple(
@@ -166,12 +166,12 @@ class _Follower:
         self.uses.setdefault(MAY_READ, set()).update(origin.maybe)
 
     def _begins(self, node: Node) -> Callable[[str], Input] | None:
-        """Return how the columns of a read are told, where it begins here."""
+        """Return the column function of an input if the node is its alias, or None."""
         identifier = node.fields.get("identifier") if node.kind == "SubqueryAlias" else None
         return self.sources.get(str(identifier.get("name"))) if isinstance(identifier, dict) else None
 
     def _read(self, node: Node, column_of: Callable[[str], Input]) -> _Columns:
-        """Return the columns of a read; how they were found is no matter of who reads them."""
+        """Return the columns of an input. Whatever computes them inside the input is not part of the lineage."""
         below = _Follower({}, self.everything).follow(node.children[0])
         return tuple(replace(each, origin=Origin(frozenset({column_of(each.name)}))) for each in below)
 
@@ -188,13 +188,13 @@ class _Follower:
         return _Column(id_of(top), str(top.get("name", "")), made)
 
     def _value(self, parts: Parts) -> Origin:
-        """Return what an expression is made of: all columns that it names, at any depth, and those of its queries."""
+        """Return the origin of an expression: all columns that it names, at any depth, and those of its subqueries."""
         found: Origin | None = None
         at = 0
         while at < len(parts):
             part, origin = parts[at], None
             inner = [said for name, said in within(part) if name == "plan"]
-            if inner:  # its children are columns around it that it only compares with
+            if inner:  # its children are outer columns that the subquery is only compared with
                 origin, at = self._queried(kind_of(part), inner[0]), behind(parts, at)
             else:
                 at += 1
@@ -209,14 +209,14 @@ class _Follower:
                 found = origin if found is None else found | origin
         return _NOTHING if found is None else found
 
-    def _known(self, id: int | None, first: Mapping[int | None, Origin] | None = None) -> Origin:  # noqa: A002 - Spark's word
+    def _known(self, id: int | None, first: Mapping[int | None, Origin] | None = None) -> Origin:  # noqa: A002 - Spark's term
         for known in (first or {}, self._env, self.outer):
             if id is not None and id in known:
                 return known[id]
         return Origin(maybe=self.everything, how=COMPUTED, why=frozenset({"a column that its plan does not show"}))
 
     def _queried(self, kind: str, plan: Parts) -> Origin:
-        """Return what the value of a query within an expression is made of."""
+        """Return the origin of the value of a subquery within an expression."""
         inner = _Follower(self.sources, self.everything, {**self.outer, **self._env}, self.ctes)
         columns = inner.follow(tree(plan))
         for how, of in inner.uses.items():
@@ -243,10 +243,10 @@ class _Follower:
         return (*children[0], *inner.follow(tree(plans[0])))
 
     def expanded(self, node: Node, children: Sequence[_Columns]) -> _Columns:
-        """Return the columns of rows that are told several times: for each set of groups, or for each column turned."""
+        """Return the columns of rows that are repeated: for each grouping set, or for each unpivoted column."""
         output = _output(node)
         said = node.fields.get("projections")
-        if not isinstance(said, list):  # Spark writes none of an unpivot; what stays as it is keeps its id
+        if not isinstance(said, list):  # an unpivot has no projections in the JSON; unchanged columns keep their ids
             new = self.unknown(node, children)
             return tuple(replace(each, origin=self._env.get(each.id, each.origin)) for each in new)
         rows = [[self._column(each) for each in row if is_tree(each)] for row in said]
@@ -255,7 +255,7 @@ class _Follower:
         return tuple(replace(each, origin=_together(row[at].origin for row in rows)) for at, each in enumerate(output))
 
     def unknown(self, node: Node, children: Sequence[_Columns]) -> _Columns:
-        """Return columns that are maybe made of all that comes in; of all that is read where nothing does."""
+        """Return columns that may be made from all incoming ones, or from all inputs of the plan if there are none."""
         come = _together(each.origin for columns in children for each in columns)
         maybe = (come.inputs | come.maybe) if children else self.everything
         self.uses.setdefault(MAY_READ, set()).update(maybe)
@@ -267,10 +267,10 @@ class _Follower:
 
 
 def _stacked(generator: Parts, count: int) -> list[list[Parts]]:
-    """Return for each column that a generator gives the expressions it is made of: of a stack every so manieth."""
+    """Return the expressions of each column of a generator. Those of a stack alternate between its columns."""
     if kind_of(generator[0]) != "Stack":
         return [[generator]] * count
-    at, values = behind(generator, 1), []  # the first says how many rows there are
+    at, values = behind(generator, 1), []  # the first child is the number of rows
     while at < len(generator):
         end = behind(generator, at)
         values.append(generator[at:end])
@@ -279,7 +279,7 @@ def _stacked(generator: Parts, count: int) -> list[list[Parts]]:
 
 
 def _output(node: Node, name: str = "output") -> _Columns:
-    """Return the attributes that an operator says it gives, of nothing yet."""
+    """Return the output attributes of an operator, with no origin yet."""
     return tuple(_Column(id_of(parts[0]), str(parts[0].get("name", "")), _NOTHING) for parts in node.expressions(name))
 
 

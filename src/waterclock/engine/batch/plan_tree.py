@@ -1,6 +1,6 @@
-"""Reads Spark's analysed plan, as it writes itself in JSON, into nodes with their children. Pure: text alone.
+"""Parses the JSON of Spark's analysed plan into a tree of nodes. Pure functions on text.
 
-A plan is a list of its nodes, each before its children, and an expression within it is such a list again.
+A plan is a list of nodes in which each node precedes its children. An expression within it is such a list as well.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 Parts = Sequence[Mapping[str, Any]]
-"""An expression or a plan as its nodes, each before its children."""
+"""An expression or a plan as a list of nodes, each before its children."""
 
 _CLASS, _CHILDREN = "class", "num-children"
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operator of a plan: the last part of its class, its fields as they are written, and the operators below."""
+    """An operator of a plan: the last part of its class name, its fields as in the JSON, and its child operators."""
 
     kind: str
     fields: Mapping[str, Any]
     children: tuple[Node, ...]
 
     def expressions(self, name: str) -> tuple[Parts, ...]:
-        """Return the expressions in a field that holds a list of them, or one; none where it holds anything else."""
+        """Return the expressions of a field that has a list of them, or one. Empty for any other field."""
         said = self.fields.get(name)
         if is_tree(said):
             return (said,)
@@ -33,9 +33,9 @@ class Node:
 
 
 def plan_of(text: str) -> Node:
-    """Read a plan.
+    """Parse a plan.
 
-    Raises  ValueError where it is none
+    Raises  ValueError where the text is no plan
     """
     said = json.loads(text)
     if not is_tree(said):
@@ -44,12 +44,12 @@ def plan_of(text: str) -> Node:
 
 
 def tree(parts: Parts) -> Node:
-    """Put the nodes of a plan together.
+    """Build the tree from a list of nodes.
 
-    Raises  ValueError where some have other children than they say
+    Raises  ValueError where nodes have fewer or more children than they declare
     """
     ready: list[Node] = []
-    for part in reversed(parts):  # so that children come first, the first child last
+    for part in reversed(parts):  # in reverse, children come first, and the first child last
         count = part[_CHILDREN]
         if count > len(ready):
             raise ValueError(f"{kind_of(part)} lacks children")
@@ -61,7 +61,7 @@ def tree(parts: Parts) -> Node:
 
 
 def behind(parts: Parts, at: int) -> int:
-    """Return where the node at that place, and all below it, ends."""
+    """Return the position after the node at `at` and all its descendants."""
     open_ = 1
     while open_:
         open_ += parts[at][_CHILDREN] - 1
@@ -70,23 +70,23 @@ def behind(parts: Parts, at: int) -> int:
 
 
 def kind_of(part: Mapping[str, Any]) -> str:
-    """Return the class of a node without its package."""
+    """Return the class name of a node without its package."""
     return str(part[_CLASS]).rpartition(".")[2]
 
 
 def is_tree(said: object) -> TypeGuard[list[Mapping[str, Any]]]:
-    """Tell whether a field holds an expression or a plan."""
+    """Return whether a field is an expression or a plan."""
     return isinstance(said, list) and bool(said) and isinstance(said[0], dict) and _CHILDREN in said[0]
 
 
 def id_of(part: Mapping[str, Any]) -> int | None:
-    """Return the number by which Spark tells one attribute from all others."""
+    """Return the number by which Spark identifies an attribute."""
     said = part.get("exprId")
     return said.get("id") if isinstance(said, dict) else None
 
 
 def within(part: Mapping[str, Any]) -> Iterator[tuple[str, Parts]]:
-    """Yield the trees in the fields of a node, each with the field's name; its children stand beside it, not in it."""
+    """Yield the trees in the fields of a node, with the field's name. Its children are not in its fields."""
     for name, said in part.items():
         if is_tree(said):
             yield name, said

@@ -1,4 +1,4 @@
-"""Stages what is published as a sealed slice, and delivers it under its claim."""
+"""Stages published rows as a sealed slice, and delivers it under its claim."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Pins = Mapping[datetime, tuple[PinnedRead, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The rows to stage, and the labels of which a MERGE brings the whole state."""
+    """The rows to stage, and the labels for which a MERGE delivers the whole state."""
 
     frame: DataFrame
     whole: frozenset[datetime]
@@ -54,7 +54,7 @@ def publish_frame(
     group: Group,
     pins: Pins,
 ) -> Staged:
-    """Return the rows to stage: slices where each label is delivered, else the state, or what changed of it (MERGE).
+    """Return the rows to stage: slices if each label is delivered; else the state, or for MERGE its changes.
 
     Cost: none for REPLACE and APPEND; MERGE from a regular table as `publish_changes.changed_rows`.
     """
@@ -65,10 +65,10 @@ def publish_frame(
 
 
 def linked_slices(work: Workplace, table: Table, group: Group, pins: Pins, claim: Claim) -> Written | None:
-    """Stage a publish of whole slices by links to them: no Spark job, no second copy. None where rows are to be made.
+    """Stage a publish of whole slices by links: no Spark job, no second copy. None if rows must be computed.
 
-    Rows are to be made for a choice of columns, for what changed since the last delivery, where rows of older labels
-    may come back, and where a label's rows are not one sealed slice.
+    Rows must be computed for a choice of columns, and for changes since the last delivery. They must also be computed
+    if rows of older labels may become visible again, or if a label's rows are not one sealed slice.
     """
     if any(may_restore(work, table, batch) for batch in group.batches):
         return None
@@ -98,7 +98,7 @@ def linked_slices(work: Workplace, table: Table, group: Group, pins: Pins, claim
 def _whole_slice(work: Workplace, table: Table, pinned: PinnedRead) -> Slice | None:
     source = work.flow.tables[pinned.read.table]
     is_by_slice = table.is_delivered_by_label or (source.mode is Mode.REPLACE and table.mode is Mode.REPLACE)
-    held = {name.lower() for name in surely_there(source)}  # the slice was held to it when it was sealed
+    held = {name.lower() for name in surely_there(source)}  # these columns were checked when the slice was sealed
     is_measured = asks_rows(table) or bool(table.measures or table.is_profiled)
     has_measures = is_measured or any(name.lower() not in held for name in never_null(table))
     are_all = table.columns.is_open and not table.columns.left_out
@@ -119,10 +119,10 @@ def _one_label(
 
 
 def deliver(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> None:
-    """Bring the staged slices to the destination, each once, with the deliveries row in its own transaction.
+    """Deliver the staged slices to the destination, each once, with the deliveries row in the same transaction.
 
     Raises:
-        WaterclockError: E750 where the claim was killed there before its data came.
+        WaterclockError: E750 where the claim was killed there before its delivery.
     """
     if not work.project.publish:
         work.note_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
@@ -145,7 +145,7 @@ def deliver(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Man
 
 
 def kill_delivery(work: Workplace, table: Table, claim: int) -> bool:
-    """Take the claim's place at the destination; True where it had been delivered."""
+    """Kill the claim at the destination. Return True if it had been delivered before."""
     if not work.project.publish:
         return False
     unit = unit_of(work, table)
@@ -154,7 +154,7 @@ def kill_delivery(work: Workplace, table: Table, claim: int) -> bool:
 
 
 def find_delivery(work: Workplace, table: Table, claim: int) -> bool:
-    """Tell whether the destination has the claim's delivery; where nothing is delivered, what is staged is done."""
+    """Return whether the destination has the claim's delivery. True for staged slices if `publish` is false."""
     if not work.project.publish:
         return True
     unit = unit_of(work, table)
@@ -189,7 +189,7 @@ def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -
 
 
 def _places(work: Workplace, collected: Table, names: Collection[str]) -> Mapping[str, str]:
-    """Return where items of a collect lie now, archived or not, by their names. Cost: a walk of both folders."""
+    """Return the current paths of a collect's items, archived or not, by name. Cost: a walk of both folders."""
     if collected.source is None:
         return {}
     unit = work.connections.opened(collected.source.unit)

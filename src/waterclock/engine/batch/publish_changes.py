@@ -1,4 +1,4 @@
-"""What of a regular table's state is to be delivered by MERGE: the rows that changed since the delivery before."""
+"""Finds the rows that MERGE delivers from a regular table's state: those that changed since the last delivery."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from waterclock.timelabel.label import TIMELABEL
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# rows of a MERGE publish that went since the delivery before: staged beside the upserts, told apart by this column
+# TRUE for rows that a MERGE publish deletes at the destination: they are staged together with the upserts
 DELETED = "_deleted"
 _PLACE = "_waterclock_place"
-# neither a version nor the slices of a state are kept; a file of one of these slices is gone
+# neither a version nor the slices of a state are kept; a file of one of these slices is missing
 _NOT_KEPT = frozenset({"E640", "E605"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Touching:
-    """The sealed slices whose keys alone may have changed, and whether any of these may have gone."""
+    """The sealed slices that contain all keys that may have changed, and whether any of these keys may be deleted."""
 
     manifests: tuple[Manifest, ...]
     may_be_gone: bool
@@ -47,13 +47,13 @@ class _Touching:
 def changed_rows(
     work: Workplace, spark: SparkSession, table: Table, rows: DataFrame, pinned: PinnedRead, batch: Batch
 ) -> tuple[DataFrame, bool]:
-    """Return the rows to put into the destination and, marked by `_deleted`, the keys to take away.
+    """Return the rows to upsert at the destination and, marked by `_deleted`, the keys to delete.
 
-    The second value is whether these rows are the whole state: before the first delivery, where the destination has
-    lost our newest one, and where the state that it brought is not kept any more.
-    Cost: the state is read once, and the slices committed since the last delivery, whose keys' rows are put in again
-    even where nothing changed. Where those do not tell (rules ask for all that is delivered, other keys, a slice that
-    is gone), two whole states are compared: two joins on the keys.
+    The second value is whether these rows are the whole state: at the first delivery, if the destination lost its
+    newest delivery, and if the state of that delivery is not kept any more.
+    Cost: the state is read once, and so are the slices committed since the last delivery. The rows of their keys are
+    upserted even if nothing changed. If these slices do not suffice (rules on all delivered rows, other keys, a missing
+    slice), two whole states are compared: two joins on the keys.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -68,7 +68,7 @@ def changed_rows(
 def _changes_since(
     work: Workplace, spark: SparkSession, table: Table, now: DataFrame, pinned: PinnedRead, read: Input
 ) -> tuple[DataFrame, DataFrame] | None:
-    """Return rows and keys that changed since the newest delivery; None where the state it brought is not kept."""
+    """Return rows and keys that changed since the newest delivery. None if the state of that delivery is not kept."""
     touching = _touching(work, table, pinned, read)
     if touching is not None:
         return _touched(work, spark, table, now, touching)
@@ -82,10 +82,10 @@ def _changes_since(
 
 
 def published_columns(table: Table, rows: DataFrame) -> DataFrame:
-    """Return what the publish sends: the columns that it names, where it names any, and those that it makes of them.
+    """Return the columns that the publish sends: those that it names, if any, and those that it computes.
 
-    One that names none sends all that are not HIDDEN.
-    A column that rows of before lack is NULL where others are made of it.
+    A publish that names none sends all columns that are not HIDDEN. A column that is missing from older rows is NULL in
+    computed columns.
     """
     if table.columns.is_open:
         return without(rows, table.columns.left_out)
@@ -107,11 +107,11 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
 
 
 def _delivered_read(work: Workplace, table: Table, batch: Batch) -> Input | None:
-    """Return what the newest delivery read; None where all is to be brought."""
+    """Return the input of the newest delivery, or None if everything must be delivered."""
     last = last_standing(work, table, batch)
     are_chosen = not table.columns.is_open or bool(table.columns.left_out)
     if last is not None and are_chosen and _is_of_other_code(work, table, last):
-        return None  # what was sent of rows that did not change was made otherwise, or not masked yet
+        return None  # unchanged rows were sent in another form, or not masked yet
     inputs = () if last is None else work.ledger.reads.inputs(table.name, last.label)
     return inputs[0] if inputs else None
 
@@ -122,7 +122,7 @@ def _is_of_other_code(work: Workplace, table: Table, last: Slice) -> bool:
 
 
 def last_by_key(work: Workplace, table: Table, rows: DataFrame) -> DataFrame:
-    """Keep the newest label's row of each key: an APPEND table holds a key once a label."""
+    """Keep the newest label's row of each key: an APPEND table may have a key once per label."""
     is_appended = work.flow.tables[table.reads[0].table].mode is Mode.APPEND
     return newest_by_key(rows, table.keys) if is_appended else rows
 
@@ -137,14 +137,14 @@ def newest_by_key(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def _touching(work: Workplace, table: Table, pinned: PinnedRead, read: Input) -> _Touching | None:
-    """Find the slices that lie between two versions of the source's log: each says which keys its commit touched.
+    """Find the slices between two versions of the source's log. Each has the keys that its commit changed.
 
-    A label that was restated counts with its old slice and its new one. A slice too many does no harm.
+    A restated label counts with its old slice and its new one. A slice too many does no harm.
     """
     source = work.flow.tables[read.table]
     merge, keys = source.merge, set(table.keys)
     if any(column.made_as and column.name in keys for column in table.columns.named):
-        return None  # it goes by another name
+        return None  # the key has another name in the source
     never_null = {column.name for column in table.columns.named if column.is_not_null}
     if source.mode is not Mode.MERGE or merge is None or set(merge.keys) != keys or asks_rows(table):
         return None
@@ -157,7 +157,7 @@ def _touching(work: Workplace, table: Table, pinned: PinnedRead, read: Input) ->
         manifests = tuple(read_manifest(folder, each.slice_path) for each in found if each.slice_path)
         lost = any(not is_there(at(folder, file.path)) for each in manifests for file in each.files)
     except WaterclockError:
-        return None  # made clean: the stage keeps what is current, not all that ever was
+        return None  # cleaned up: the stage keeps current slices, not all that ever existed
     may_be_gone = merge.delete_when is not None or len({each.label for each in found}) < len(found)
     return None if lost else _Touching(manifests, may_be_gone)
 
@@ -191,20 +191,20 @@ def _compared(
 ) -> tuple[DataFrame, DataFrame]:
     keys = list(table.keys)
     state = last_by_key(work, table, _state_then(work, spark, table, read))
-    then = with_all_columns(state, now.schema.json())  # columns that came since are NULL there
+    then = with_all_columns(state, now.schema.json())  # columns that were added since are NULL there
     gone = then.join(now.select(*keys), keys, "left_anti").select(*now.columns)
     return now.exceptAll(then), gone
 
 
 def _state_then(work: Workplace, spark: SparkSession, table: Table, read: Input) -> DataFrame:
-    """Return the state that the newest delivery brought the destination to, at the version it was pinned at.
+    """Return the state of the newest delivery, at the version to which its read was pinned.
 
-    Where no version held it, or VACUUM has taken its files, it is made again as it was known then.
+    If no version had it, or VACUUM has removed its files, it is made again as it was known at that time.
     """
     folder, source = work.lake.folder(read.table), work.flow.tables[read.table]
-    # of a log that was made anew, a version of the same number holds other rows
+    # in a log that was recreated, a version of the same number has other rows
     if not is_recreated(folder, read.version) and is_readable(folder, read.version):
-        # a version of an APPEND table may hold labels beyond the tick that was delivered
+        # a version of an APPEND table may have labels beyond the delivered tick
         bounds = {"low": read.low, "high": read.high} if source.mode is Mode.APPEND else {}
         return published_columns(table, frame_at(spark, folder, read.version, is_partitioned=False, **bounds))
     last = work.ledger.reads.newest(table.name)

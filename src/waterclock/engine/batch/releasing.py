@@ -1,4 +1,4 @@
-"""Shows a batch that a rule held back, as it was sealed: nothing is made again, and who said so is kept with it."""
+"""Releases a held batch as it was sealed: nothing is made again, and the audit trail records who released it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from waterclock.timelabel.label import label_of
 
 
 def group_to_release(work: Workplace, table: Table, label: datetime, now: datetime, why: str) -> Group:
-    """Return the batch of a held label as it is carried out to be shown, for a reason.
+    """Return the group that releases a held label, for a reason.
 
-    Raises  E756 where what it reads is not there as it was: somebody restates it, or nobody needs it any more
+    Raises  E756 where its inputs have changed: they are being restated, or the batch is not needed any more
     """
     snapshot = work.ledger.reads.snapshot(work.flow)
     facts = snapshot.of(table.name)
@@ -46,9 +46,9 @@ def group_to_release(work: Workplace, table: Table, label: datetime, now: dateti
 
 @dataclass(frozen=True, slots=True)
 class HeldBatch:
-    """What a held batch left: its sealed slice, the claim that sealed it, and what was to be recorded.
+    """The remains of a held batch: its sealed slice, the claim that sealed it, and the result to record.
 
-    `said`: who asked a runner to show it, and why; empty where whoever decides shows it himself.
+    `said`: who requested a runner to release it, and why; empty if the user of this run releases it.
     """
 
     manifest: Manifest
@@ -58,10 +58,10 @@ class HeldBatch:
 
 
 def find_held(work: Workplace, table: Table, group: Group, pins: Mapping[datetime, Sequence[PinnedRead]]) -> HeldBatch:
-    """Return what a held batch left; `pins` are what it is bound to now.
+    """Return the remains of a held batch. `pins` are its current reads.
 
-    Raises  E756 where it is gone, where what it had read has changed since, or where a runner was asked to show it and
-            is not any more
+    Raises  E756 where the slice is gone, where its inputs have changed since, or where the request to release it was
+            withdrawn
     """
     [batch], label = group.batches, group.batches[0].label
     reads = pins[label]
@@ -84,13 +84,13 @@ def find_held(work: Workplace, table: Table, group: Group, pins: Mapping[datetim
 
 
 def _said(audit: Audit) -> dict[str, Any]:
-    """Return who asked last that a batch is shown, and why."""
+    """Return who last requested the release of a batch, and why."""
     asked = next(each for each in reversed(audit.events) if each.kind == f"{RELEASE} requested")
     return {"by": asked.who, "why": asked.data.get("why", "") if asked.data else ""}
 
 
 def sealed_again(work: Workplace, table: Table, held: HeldBatch, claim: Claim) -> Written:
-    """Seal what was held under a claim of now, by links to it."""
+    """Seal a held slice under a new claim, by links to its files."""
     folder, manifest = work.folder(table), held.manifest
     linked = link_slice(
         manifest,
@@ -101,7 +101,7 @@ def sealed_again(work: Workplace, table: Table, held: HeldBatch, claim: Claim) -
         label=manifest.label,
         code=manifest.code,
         name=table.name,
-        # past windows that its look found are not shown with it: what is noted of them would keep the next look from it
+        # past windows that its lookback found are not released; with their notes, the next lookback would skip them
         source={name: of for name, of in manifest.source.items() if name not in {LOOKED, CHANGED}}
         | {RELEASED: manifest.slice_path},
     )
@@ -109,11 +109,11 @@ def sealed_again(work: Workplace, table: Table, held: HeldBatch, claim: Claim) -
 
 
 def collect_past_again(work: Workplace, table: Table, held: HeldBatch) -> None:
-    """Ask that past windows which the LOOKBACK of a held batch read again are collected again, where no other will.
+    """Request that past windows are collected again if only a held batch's LOOKBACK has read their late rows.
 
-    What it read of them is not shown with it. Those of a MERGE or TEMPORAL table keep the rows that they have. Windows
-    within the LOOKBACK of the next batch are left to that, unless it was made before. Asked before the release commits:
-    what is asked in vain costs one look at the source.
+    The rows that it read of them are not released with it. Windows of a MERGE or TEMPORAL table keep their rows.
+    Windows within the LOOKBACK of the next batch are left to that batch, unless it was made before. The request
+    precedes the release's commit: a request in vain costs one scan of the source.
     """
     source, label = table.source, held.manifest.label
     past = [other for other in held.request.labels if other < label]
@@ -132,7 +132,7 @@ def collect_past_again(work: Workplace, table: Table, held: HeldBatch) -> None:
 
 
 def note_released(work: Workplace, group: Group, claim: Claim, said: Mapping[str, Any]) -> None:
-    """Note in the audit trail that a held batch is shown, and who says so."""
+    """Record in the audit trail that a held batch is released, and by whom."""
     told = {"why": said["why"], "claim": claim.number}
     work.ledger.past.add_event("released", who=said["by"], table=group.table, label=group.batches[0].label, data=told)
 

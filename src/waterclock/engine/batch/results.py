@@ -1,4 +1,4 @@
-"""What making a batch gives: rows that are not written yet, and what must be known beside them."""
+"""The result of making a batch: rows that are not written yet, and notes about them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def _nothing_counted(label: datetime, rows: int) -> Mapping[str, int]:  # noqa: 
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What is known of a group's rows beside themselves.
+    """Notes about a group's rows.
 
-    `source` are positions in the source by label, for the manifest. `set_aside`, asked after the rows were written,
-    counts what belongs to no window. `without_parent`, asked then with a label and how many rows were made of it,
-    counts by reference those that name a parent which is not there. `left_out` are columns that a closed list does not
-    name. `require_unchanged`, called once the rows were written, raises where the source changed under the reading.
-    `after` is called once the group is recorded (files go to the archive); `close` in the end, whatever came of it.
-    `holds` says of labels why they are held back, whatever their rows are.
+    `source` are positions in the source by label, for the manifest. `set_aside`, called after the rows were written,
+    counts rows that belong to no window. `without_parent`, called then with a label and its number of rows, counts by
+    reference the rows whose parent is missing. `left_out` are columns that a closed list does not name.
+    `require_unchanged`, called once the rows were written, raises if the source changed during the read. `after` is
+    called once the group is recorded (it archives files); `close` is called at the end, whatever the result. `holds`
+    has the labels that are held whatever their rows are, with the reason.
     """
 
     source: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
@@ -48,21 +48,21 @@ class Notes:
     holds: Mapping[datetime, str] = field(default_factory=dict)
 
     def checked(self) -> Notes:
-        """Return the notes. Raises  what `require_unchanged` raises."""
+        """Return the notes. Raises  the error of `require_unchanged`."""
         self.require_unchanged()
         return self
 
     def parents_missing(self, manifest: Manifest, sifted: Sifted | None) -> Mapping[str, Any]:
-        """Count the facts of a FLAT whose parent is not there: told, no warning, as some lack it by nature."""
+        """Count the rows of a FLAT whose parent is missing. No warning, since some have none by nature."""
         found = self.without_parent(manifest.label, manifest.rows if sifted is None else sifted.rows)
         return {"without parent": dict(found)} if found else {}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of some labels of a group, written by one Spark job; several labels stand in the frame's `timelabel`.
+    """Rows of some labels of a group, written by one Spark job. `timelabel` in the frame separates several labels.
 
-    `of_nothing`: no row was read for them, so that there may be none. `through`: the sieve that they go through.
+    `of_nothing`: all inputs were empty, so that there may be no rows. `through`: the row filter that they pass.
     """
 
     labels: tuple[datetime, ...]
@@ -73,7 +73,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Rows of one group, declared types applied, nothing run yet. `schema` is what the table becomes."""
+    """Rows of one group, with declared types, not evaluated yet. `schema` is the table's schema after it."""
 
     parts: Sequence[Part]
     schema: StructType

@@ -1,4 +1,4 @@
-"""Tries a group again where the reason may pass, and splits one that failed as a whole (scenario S)."""
+"""Retries a group after transient errors, and splits one that failed as a whole."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _LONGEST_WHY = 120
 
 
 def carry_out_with_retries(work: Workplace, group: Group, now: datetime) -> tuple[GroupReport, ...]:
-    """Carry a group out with the patience its errors deserve; gives one report, or one a part where it was split.
+    """Carry a group out with retries. Return one report, or one for each part if it was split.
 
-    Transient errors are tried again with a growing wait; permanent ones are not, nor is what needs a JVM that is gone.
-    A group of several labels that fails is split into halves, these again, until each bad label stands alone and holds
-    no others; labels that a rule holds back are known as such, and stand alone at once. After it, no claim of the
-    group is open.
+    Transient errors are retried with growing waits. Permanent errors are not, nor is a batch that needs a JVM that is
+    gone. A group of several labels that fails is split into halves, and these again, until each bad label is alone and
+    blocks no others. Labels that a rule holds are known, and are separated at once. At the end, no claim of the group
+    is open.
 
     Raises  E701 to E704 where Spark does not start: before any claim, and the same for every group of the run
     """
@@ -47,9 +47,9 @@ def _in_parts(work: Workplace, group: Group, now: datetime) -> Iterator[GroupRep
 
 
 def _parted(group: Group, error: WaterclockError, *, in_order: bool) -> tuple[list[tuple[Batch, ...]], str]:
-    """Part a group that failed, and say how: in halves; or what is not held, and each label that is by itself.
+    """Split a failed group, and describe how: into halves, or into the labels that are not held and each held one.
 
-    `in_order`: its labels wait for those before them, which stay before them in halves.
+    `in_order`: its labels wait for earlier ones, and halves keep their order.
     """
     batches, count = group.batches, len(group.batches)
     if isinstance(error, HeldBackError) and not in_order:
@@ -76,7 +76,7 @@ def _try(work: Workplace, group: Group, now: datetime) -> GroupReport:
 
 
 def _is_final(report: GroupReport) -> bool:
-    """Tell whether another attempt now is of no use: somebody else has the batch, or Spark is gone."""
+    """Return whether another attempt now is of no use: another runner has the batch, or Spark is gone."""
     return report.is_anothers or lost_spark(report.error)
 
 
@@ -93,7 +93,7 @@ def _say(work: Workplace, group: Group, state: RetryCallState) -> None:
 
 
 def _in_one_line(error: WaterclockError) -> str:
-    """Return what happened and why, as short as a line wants it: all of it stands with what fails at last."""
+    """Return an error and its cause, short enough for one line. The final failure reports all of it."""
     why = (error.why or "").partition("\n")[0]
     return f"{error.what}: {why}" if why and len(why) <= _LONGEST_WHY else error.what
 

@@ -1,7 +1,7 @@
-"""Finds the rows that come back at a destination where a restated label holds their keys no longer.
+"""Finds rows that become visible again at a destination because a restated label lost their keys.
 
-A MERGE of a PARTITIONED table shows, for each key, the row of the newest label that has one. A label that loses a key
-leaves it to the newest label before it, whose row lies in what was staged for that label's own delivery.
+A MERGE of a PARTITIONED table shows, for each key, the row of the newest label that has one. If a label loses a key,
+the row of the newest earlier label becomes visible again. It is among the rows staged for that label's own delivery.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
     from waterclock.batches.records import Slice
 
-# the label of a row that comes back; NULL for the rows of the delivered label itself
+# the label of a row that becomes visible again; NULL for the rows of the delivered label itself
 ROW_LABEL = "_waterclock_label"
 
 
 def may_restore(work: Workplace, table: Table, batch: Batch) -> bool:
-    """Tell whether rows of older labels may come back by a delivery: where a MERGE brought this label before."""
+    """Return whether rows of older labels may become visible again: only if a MERGE delivered this label before."""
     is_keyed = table.is_delivered_by_label and table.mode is Mode.MERGE
     is_across_labels = TIMELABEL not in {key.lower() for key in table.keys}
     return is_keyed and is_across_labels and bool(work.ledger.reads.slices(table.name, batch.label, batch.window.end))
 
 
 def with_restored(work: Workplace, spark: SparkSession, table: Table, batch: Batch, rows: DataFrame) -> DataFrame:
-    """Return the rows of a label and, marked by `ROW_LABEL`, the older ones of keys that it held before and lacks now.
+    """Return the rows of a label and, marked by `ROW_LABEL`, the older rows of keys that it has lost.
 
-    Cost: one look at the keys of what was delivered and is; a scan of the older slices' keys where some are lacking,
-    or where the destination has not got what the ledger has.
+    Cost: one scan of the keys of the previous delivery and of the new one. If keys were lost, or the destination does
+    not have the recorded delivery, also a scan of the older slices' keys.
     """
     if not may_restore(work, table, batch):
         return rows
@@ -61,10 +61,10 @@ def with_restored(work: Workplace, spark: SparkSession, table: Table, batch: Bat
 
 
 def held_before(work: Workplace, table: Table, batch: Batch, earlier: Sequence[Slice]) -> Sequence[Slice]:
-    """Return the slices whose keys the destination may show by rows of this label, which the delivery takes away.
+    """Return the slices whose keys the destination may show with rows of this label, which the delivery removes.
 
-    They are those of the label's newest delivery. Where the destination has not got that (it was put back to an older
-    copy, or `publish` was false then), any key of an older label may be among them.
+    They are those of the label's newest delivery. If the destination does not have that, any key of an older label may
+    be among them: it was restored from an older copy, or `publish` was false then.
     """
     before = work.ledger.reads.slices(table.name, batch.label, batch.window.end)
     is_as_known = not work.project.publish or all(has_come(work, table, piece) for piece in before)
@@ -72,7 +72,7 @@ def held_before(work: Workplace, table: Table, batch: Batch, earlier: Sequence[S
 
 
 def _newest(older: DataFrame, table: Table, slices: Sequence[Slice]) -> DataFrame:
-    """Keep the newest label's row of each key; the label is the delivery's, which may span several of the table's."""
+    """Keep the newest label's row of each key. A delivery's label may span several of the table's."""
     from pyspark.sql import functions as F  # noqa: N812
 
     labels = ", ".join(sql_text(label_of(piece.label)) for piece in slices)
@@ -81,7 +81,7 @@ def _newest(older: DataFrame, table: Table, slices: Sequence[Slice]) -> DataFram
 
 
 def _staged(work: Workplace, spark: SparkSession, table: Table, slices: Sequence[Slice], rows: DataFrame) -> DataFrame:
-    """Read what was staged for deliveries, in the columns of `rows` and `ROW_LABEL`."""
+    """Read staged deliveries, in the columns of `rows` and `ROW_LABEL`."""
     folder = work.folder(table)
     manifests = [read_manifest(folder, piece.slice_path) for piece in slices if piece.slice_path]
     schema = json.loads(rows.schema.json())

@@ -1,8 +1,8 @@
-"""Keeps what a MERGE or TEMPORAL table has collected of a window, where its source is asked for the window again.
+"""Keeps the rows that a MERGE or TEMPORAL table collected from a window when the window is collected again.
 
-A source that updates its rows in place shows a row in the window of its newest change only: that an older one is not
-there any more does not mean that it never was. So a window that is read again keeps the rows of its slice, and takes
-those that came late. Of one key, order and time the row that the source has now counts.
+A source that updates its rows in place shows a row only in the window of its newest change. An older row that is no
+longer there may still have existed. So a window that is read again keeps the rows of its slice, and adds the late ones.
+If key, order and time are equal, the current row of the source replaces the kept one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.facts import LOOK_AGAIN
 from waterclock.batches.records import Slice
@@ -45,11 +45,11 @@ def with_rows_seen_before(
     part: Part,
     shaped: tuple[Conformed, Columns, Mapping[str, str]],
 ) -> Part:
-    """Return the rows read of a fold's windows with those that the slices of the windows read again hold.
+    """Return the rows read from windows of a fold, with the rows of the slices of windows that are read again.
 
-    `shaped`: the rows read, in the table's shape, the columns of that shape, and what the source makes of texts. A
-    window whose slice has other columns than the source brings now is not changed, for a column that a slice does not
-    bring keeps its older value: it is reported.
+    `shaped`: the rows read, in the table's columns, these columns, and the source's conversions of texts. A window
+    whose slice has other columns than the source has now is not changed, and is reported: a column that is missing from
+    a slice keeps its older value.
     Cost: a scan of the slices of these windows, and one shuffle of all rows read.
     """
     asked = {batch.label: batch.window.end for batch in group.batches} if group.verb == LOOK_AGAIN else {}
@@ -81,7 +81,7 @@ def with_rows_seen_before(
 
 
 def _kept(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> list[DataFrame]:
-    """Return the rows of slices, and those in quarantine beside each."""
+    """Return the rows of slices, and the quarantined rows of each."""
     if not manifests:
         return []
     aside = [rows for it in manifests if (rows := rows_as_they_came(spark, folder, it)) is not None]
@@ -93,7 +93,7 @@ def _marked(rows: Conformed, *, is_new: bool) -> Conformed:
 
 
 def _newest(table: Table, frame: DataFrame) -> DataFrame:
-    """Leave out rows that were kept where the source has rows of the same window, key, order and time now."""
+    """Remove kept rows for which the source now has rows of the same window, key, order and time."""
     fold = table.merge or table.temporal
     if fold is None:
         raise AssertionError(f"{table.name} is not folded, and its caller did not ask")

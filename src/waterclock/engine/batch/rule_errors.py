@@ -1,4 +1,4 @@
-"""Finds the rule that Spark could not evaluate, so that its card leads to where the rule is written."""
+"""Finds the rule that Spark could not evaluate, so that the error points to its place."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _CASE = re.compile(
 
 
 def rule_error(table: Table, raised: BaseException) -> WaterclockError | None:
-    """Return the error of a rule that has no answer for some row, such as a division by zero; None for other errors.
+    """Build the error for a rule that fails on a row, such as by a division by zero. None for other errors.
 
-    A text that stands in the table's own query as well is taken for the query's.
+    An expression that is also in the table's own query is attributed to the query.
     """
     from pyspark.errors import PySparkException
 
@@ -49,7 +49,7 @@ def rule_error(table: Table, raised: BaseException) -> WaterclockError | None:
 
 
 def _no_condition(table: Table, said: str) -> WaterclockError | None:
-    """Return the error of a rule that is neither true nor false, such as a bare column of numbers; None for others."""
+    """Build the error for a rule that is not BOOLEAN, such as a bare column of numbers. None for other errors."""
     found = _CASE.search(said)
     if found is None:
         return None
@@ -80,20 +80,20 @@ def _no_function(table: Table, rule: Rule, routine: str) -> WaterclockError:
 
 
 def _fragment(raised: PySparkException) -> str:
-    """Return the part of an expression that Spark names, empty where it names none."""
+    """Return the expression that Spark's error names, or an empty text."""
     try:
         contexts = raised.getQueryContext()
-    except Exception:  # noqa: BLE001 - a guess at a place is never worth an error of its own
+    except Exception:  # noqa: BLE001 - finding a place must not raise an error of its own
         return ""
     found = (context.fragment() for context in contexts if str(context.contextType()).endswith("SQL"))
     return next((text for text in found if text), "")
 
 
 def first_line(text: str) -> str:
-    """Return what Spark says first of an error of a rule."""
-    # Spark's own last advice is to turn ANSI mode off, which nobody can do here, and nobody should
+    """Return the first line of Spark's error about a rule, without Spark's advice."""
+    # Spark's advice is to turn ANSI mode off, which users cannot and should not do here
     said = text.strip().partition("\n")[0].partition(" SQLSTATE")[0].partition(" If necessary set ")[0]
-    return said.replace(f", `{READ_BY}`", "")  # a column of ours is no hint
+    return said.replace(f", `{READ_BY}`", "")  # a hidden column is no useful hint
 
 
 def _fix(rule: Rule) -> str:

@@ -1,7 +1,7 @@
-"""Makes the rows of SHARED views once for all tables that read them at the same labels.
+"""Computes the rows of SHARED views once for all tables that read them at the same labels.
 
-One job scans what a view reads and writes its rows; each reader goes on from there by itself. What is written is what
-the view's text in the reader's query would have given: whether it is there changes how often is read, never what.
+One job reads the inputs of a view and writes its rows. Each reader continues from these rows. They equal the result of
+the view's text in the reader's query: sharing changes how often inputs are read, and never the result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LABEL = "_waterclock_label"
 
 @dataclass(frozen=True, slots=True)
 class SharedView:
-    """Rows of a view by label, and what stands for them among the reads of a query."""
+    """The rows of a view by label, and the read that represents it in a query."""
 
     read: Read
     rows: Mapping[datetime, DataFrame]
@@ -46,9 +46,9 @@ def shared_rows(
     pins: Mapping[Any, tuple[PinnedRead, ...]],
     rows_of: Callable[[Table, Batch, tuple[PinnedRead, ...]], DataFrame],
 ) -> dict[TableReference, SharedView]:
-    """Return the rows of the SHARED views that a table reads, where others need them too.
+    """Return the rows of the SHARED views that a table reads, if other tables need them too.
 
-    `rows_of` makes the rows of one window. Those of a view that fails, or cannot be written, are left out.
+    `rows_of` makes the rows of one window. Views that fail, or cannot be written, are left out.
     """
     references = dict.fromkeys(each for query in queries_in(table) for each in shared_in(query))
     readers = readers_of_shared(work.flow) if references else {}
@@ -63,7 +63,7 @@ def shared_rows(
 
 
 def _needs(work: Workplace, name: str, batches: Sequence[Batch]) -> bool:
-    """Tell whether another reader makes any of these windows too, and has it still to make."""
+    """Return whether another reader also makes any of these windows, and has not made it yet."""
     cadence = work.flow.tables[name].cadence
     alike = [batch.label for batch in batches if cadence.window_of(batch.label) == batch.window]
     if not alike:
@@ -112,13 +112,13 @@ def _rows(
 def _frame(spark: SparkSession, folder: str, schema: str) -> DataFrame:
     from pyspark.sql.types import StringType, StructType
 
-    # Spark puts the partition's column last, and makes what it reads nullable
+    # Spark puts the partition column last, and makes all columns nullable
     fields = [each for each in StructType.fromJson(json.loads(schema)).fields if each.name != LABEL]
     return spark.read.schema(StructType(fields).add(LABEL, StringType())).parquet(folder)
 
 
 def _key(work: Workplace, query: Query, batch: Batch, pins: tuple[PinnedRead, ...]) -> str:
-    """Name a label's rows by all that they are made of: the view's text, functions, values, window, what it reads."""
+    """Return the key of a label's rows: a hash of the view's text, functions, variables, window and inputs."""
     text = "\x1e".join(splice(part, lambda read: f"<{read}>").text for part in query.branches or (query,))
     functions = [
         (each.name, each.parameters, each.returns, each.body, each.python) for each in work.flow.functions.values()

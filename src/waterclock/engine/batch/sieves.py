@@ -1,4 +1,4 @@
-"""The sieve of a table, from what it declares: which demands are asked as rows are written, and what came of them."""
+"""The row filter of a table, built from its declaration: the checks on rows as they are written, and their results."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
 
 
 def sieve_of(table: Table) -> Sieve | None:
-    """Return the table's sieve; None where no row goes alone, or is counted by its key, type, parent or as unread."""
+    """Return the table's row filter, or None if no check removes single rows, or counts them by key, type or parent."""
     if not marks_rows(table) and key_ladder(table)[0].most is None:
         return None
     checks = checks_of(table)
     by_key = next((check for check in checks if check.demand is Demand.KEY), None)
     stays = key_stays(table)
-    # the last by it is the first here; a row that says nothing of it stays only where all do
+    # the last row in this order comes first; a row with NULL in it stays only if all have NULL
     order = tuple(f"{quoted(it.column)} {'ASC' if it.is_descending else 'DESC'} NULLS LAST" for it in stays.order)
     meshes = tuple(_mesh(table, check) for check in checks)
     is_unique = not table.is_fold or table.is_snapshot
@@ -53,15 +53,15 @@ def sieve_of(table: Table) -> Sieve | None:
 
 
 def through_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -> Through | None:
-    """Return what rows in their table's shape go through as they are written; `past`: those of its earlier labels."""
+    """Return the filter for rows in their table's columns as they are written. `past`: rows of earlier labels."""
     sieve = sieve_of(table)
     return None if sieve is None or shaped.raw is None else Through(sieve, shaped.raw, shaped.came, past=past)
 
 
 def put_together(through: Through | None, shapes: Sequence[Conformed]) -> tuple[DataFrame, Through | None]:
-    """Return rows that came in several shapes as one frame, and what they go through, each with the row as it came.
+    """Return rows of several schemas as one frame, and their row filter, with each row's original form.
 
-    A column of several of them is of its type in the last.
+    A column in several schemas has its type in the last.
     """
     if through is None:
         return reduce(_by_name, [shaped.frame for shaped in shapes]), None
@@ -76,7 +76,7 @@ def put_together(through: Through | None, shapes: Sequence[Conformed]) -> tuple[
 
 
 def merged_schema(schemas: Iterable[str]) -> str:
-    """Return the columns of some schemas' JSON, a column of several as the last has it."""
+    """Return the columns of several JSON schemas. A column in several of them is as in the last."""
     fields = {field["name"]: field for text in schemas for field in json.loads(text)["fields"]}
     return json.dumps({"type": "struct", "fields": list(fields.values())})
 
@@ -86,27 +86,27 @@ def _by_name(left: DataFrame, right: DataFrame) -> DataFrame:
 
 
 def loose_of(table: Table) -> dict[str, str] | None:
-    """Return what `conform` needs to know of columns of other types; None where no row is taken out."""
+    """Return the columns for type mismatches, as `conform` needs them, or None if the table has no row filter."""
     return None if sieve_of(table) is None else loose_columns(table)
 
 
 def loose_columns(table: Table) -> dict[str, str]:
-    """Return by column, in lower case, the hidden one that tells of a value that was not of its type."""
+    """Return by column, in lower case, the hidden column that marks a type mismatch."""
     return {name: f"{HIDDEN}bad_{at}" for at, name in enumerate(loose_types(table))}
 
 
 def orphan_marks(table: Table) -> dict[str, str]:
-    """Return by checked reference the hidden column that tells of a row without its parent."""
+    """Return by checked reference the hidden column that marks a row whose parent is missing."""
     return {each.name: f"{HIDDEN}orphan_{at}" for at, each in enumerate(checked_references(table.columns))}
 
 
 def findings(table: Table, sifted: Sifted) -> Iterator[tuple[Action, str]]:
-    """Say of each demand that rows broke what is done for it; nothing is said of what is dropped."""
+    """Yield the action for each check that rows broke. Dropped rows are not reported."""
     return found_by(checks_of(table), sifted)
 
 
 def found_by(checks: Iterable[Check], sifted: Sifted, *, of: str = "") -> Iterator[tuple[Action, str]]:
-    """Say of some demands what is done for them; `of`: what rows these are, where they are not the batch's own."""
+    """Yield the actions for some checks. `of`: a description of the rows, if they are not the batch's own."""
     for check in checks:
         broken = sifted.broken.get(check.name, 0)
         action = outcome(check.ladder, broken, sifted.rows)
@@ -116,7 +116,7 @@ def found_by(checks: Iterable[Check], sifted: Sifted, *, of: str = "") -> Iterat
 
 
 def measures_of(sifted: Sifted) -> dict[str, object]:
-    """Return what is kept with a batch: how many rows came and went, and how many broke each rule."""
+    """Return the measures to record with a batch: rows read and removed, and rows that broke each rule."""
     return {
         "in": sifted.rows,
         QUARANTINED: sifted.aside,

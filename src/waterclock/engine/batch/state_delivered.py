@@ -1,4 +1,4 @@
-"""Gives what a destination will hold of ours once a label is delivered, by what was staged for it and what it is of."""
+"""Returns the rows of a publish at its destination after a label's delivery, from its staged slices and its input."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 def state_delivered(
     work: Workplace, spark: SparkSession, table: Table, sealed: Sequence[Manifest], pinned: Sequence[PinnedRead]
 ) -> DataFrame:
-    """Return the rows that a destination has of ours once the last of these slices is delivered, after those before it.
+    """Return the rows that a destination has after the last of these slices is delivered, following the others.
 
-    Where all of it is replaced that is the slice; where a state is merged, the state that `pinned` says was read; where
-    labels are delivered one by one, what is staged of all labels, of a MERGE the newest label's row of each key.
-    What others write there is not seen. Cost: no job here; a scan of the slice, of the state, or of all staged slices,
-    of which a MERGE takes a shuffle.
+    If each delivery replaces all rows, they are those of the slice. If a state is merged, they are the state that
+    `pinned` reads. If labels are delivered one by one, they are the staged rows of all labels; for a MERGE the newest
+    label's row of each key. Rows of other writers are not included. Cost: no job here; a scan of the slice, of the
+    state, or of all staged slices, with a shuffle for a MERGE.
 
     Raises:
-        WaterclockError: E387 where what was staged of a label that is delivered is gone.
+        WaterclockError: E387 where the staged slice of a delivered label is gone.
     """
     if not table.is_delivered_by_label:
         if table.mode is not Mode.MERGE:
@@ -48,12 +48,12 @@ def state_delivered(
         schema = widened(schema, manifest.schema) or schema
     rows = frame_of_slices(spark, work.folder(table), manifests, schema)
     if ROW_LABEL in fields_of(schema):
-        rows = rows.where(f"{ROW_LABEL} IS NULL").drop(ROW_LABEL)  # rows of older labels, which lie there as well
+        rows = rows.where(f"{ROW_LABEL} IS NULL").drop(ROW_LABEL)  # the staged slice also has rows of older labels
     return newest_by_key(rows, table.keys) if table.mode is Mode.MERGE else rows
 
 
 def _staged(work: Workplace, table: Table, sealed: Sequence[Manifest]) -> list[Manifest]:
-    """Return what was staged of all labels that are delivered but those of some slices, oldest first."""
+    """Return the staged slices of all delivered labels except those of some slices, oldest first."""
     folder, replaced = work.folder(table), {manifest.label for manifest in sealed}
     found = []
     for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER):
@@ -66,7 +66,7 @@ def _staged(work: Workplace, table: Table, sealed: Sequence[Manifest]) -> list[M
 
 
 def _is_dropped(work: Workplace, table: Table, piece: Slice) -> bool:
-    """Tell whether a label went from behind the view of its destination, as its windows went by RETAIN."""
+    """Return whether RETAIN dropped a label behind the view of its destination."""
     if table.destination is None or not is_behind(table.destination):
         return False
     before = work.ledger.keeping.dropped_before(table.reads[0].table, by=FOREVER)

@@ -1,4 +1,4 @@
-"""Makes the rows of rules in Python that keep a state: key by key, by what the state had and what the window brings."""
+"""Makes the rows of stateful rules in Python: key by key, from the previous state and the window's rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def step_rows(
     window: Window,
     frames: Mapping[Any, DataFrame],
 ) -> DataFrame:
-    """Return the rows of the table that a step makes here, its state's or what comes out.
+    """Return the rows that a step makes for this table: its state, or its output rows.
 
     Cost: an exchange of both sides by the key; all rows of one key go through Python together, in one task.
     """
@@ -59,7 +59,7 @@ def step_rows(
 
 
 def _mark(frame: DataFrame | None) -> Any:
-    """Return a watermark, in UTC; None where there is none, or before the first row. Cost: a job over a small table."""
+    """Return a watermark, in UTC, or None if there is none, or no row yet. Cost: a job over a small table."""
     return None if frame is None else frame.selectExpr("max(watermark) AS at").toArrow().column("at")[0].as_py()
 
 
@@ -76,7 +76,7 @@ def _require_keys(table: Table, function: PythonFunction, keys: Sequence[str], s
             )
 
 
-def _by_key(  # all that it needs goes with it: Spark's workers may know nothing of us
+def _by_key(  # self-contained: Spark's workers may not have waterclock installed
     call: Callable[..., Any], window: Any, schema: pa.Schema, name: str, *, is_state: bool
 ) -> Callable[[tuple[pa.Scalar, ...], pa.Table, pa.Table], pa.Table]:
     columns = list(schema.names)

@@ -1,11 +1,11 @@
-"""Asks rules OVER TABLE: of the table as it will be once a sealed slice is committed, before anybody sees it."""
+"""Evaluates rules OVER TABLE on the table as it will be after a sealed slice is committed, before it is visible."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.engine.batch.commit import beside_damage
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 def table_findings(
     work: Workplace, spark: SparkSession, table: Table, sealed: Sequence[Manifest], pinned: Sequence[PinnedRead] = ()
 ) -> Iterator[tuple[Action, str]]:
-    """Say which rules of the table do not hold once the last of these slices is committed, after those before it.
+    """Yield the table rules that do not hold after the last of these slices is committed, following the others.
 
-    What is asked is the newest state, also where the slice is of an older label; `pinned` is what the last one read.
-    What other batches commit meanwhile is not seen. Cost: one job over the columns that the rules name, of all labels
-    of an APPEND table, of the state and the slice of a MERGE table, of all columns of a TEMPORAL one (`state_after`);
-    of a REPLACE table over the slice, which is the table; of a PUBLISH as `state_delivered`.
+    They are evaluated on the newest state, also if the slice is of an older label. `pinned` are the reads of the last
+    one. Concurrent commits of other batches are not included. Cost: one job over the columns that the rules name: of
+    all labels of an APPEND table, of the state and the slice of a MERGE table, or of all columns of a TEMPORAL one
+    (`state_after`). For a REPLACE table it scans the slice, which is the table; for a PUBLISH see `state_delivered`.
     """
     rules = [rule for rule in all_rules(table) if rule.scope is Scope.TABLE]
     if not rules:
@@ -61,7 +61,7 @@ def _answers(
         return answers(_with_slices(work, spark, table, sealed), rules)
     asked = [rule.expression for rule in rules]
 
-    def ask(steps: Sequence[Step], is_whole: bool) -> Mapping[str, Any]:  # noqa: FBT001 - as `beside_damage` calls it
+    def ask(steps: Sequence[Step], is_whole: bool) -> Mapping[str, Any]:  # noqa: FBT001 - called by `beside_damage` alone
         rows = state_after(spark, work.lake, table, sealed, steps, asked, is_whole=is_whole)
         return answers(rows, rules)
 

@@ -1,4 +1,4 @@
-"""Settles claims of unknown outcome: the kill is committed first, then the log says who won."""
+"""Settles claims of unknown outcome: first a kill is committed, then the log shows which commit won."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from waterclock.timelabel.label import instant_of, label_of
 
 @dataclass(slots=True)
 class TakenOver:
-    """How many claims could be settled, and why others could not."""
+    """The number of claims that were settled, and the errors of those that could not be."""
 
     settled: int = 0
     unsettled: list[WaterclockError] = field(default_factory=list)
 
 
 def take_over(work: Workplace, left: Sequence[Claim]) -> TakenOver:
-    """Settle claims that were left behind, as far as that can be done now."""
+    """Settle claims that were left open, as far as that is possible now."""
     found = TakenOver()
     for claim in left:
         table = work.flow.tables.get(claim.request.table)
@@ -42,7 +42,7 @@ def take_over(work: Workplace, left: Sequence[Claim]) -> TakenOver:
         try:
             _take_over(work, table, claim)
             found.settled += 1
-        except Exception as raised:  # noqa: BLE001 - one claim that cannot be settled now does not hold the others
+        except Exception as raised:  # noqa: BLE001 - a claim that cannot be settled does not block the others
             error = _unsettled(table, claim, raised)
             work.listener.said(error.what)
             found.unsettled.append(error)
@@ -50,7 +50,7 @@ def take_over(work: Workplace, left: Sequence[Claim]) -> TakenOver:
 
 
 def _unsettled(table: Table, claim: Claim, raised: Exception) -> WaterclockError:
-    """Return the error of a claim that nobody knows the outcome of: what kept it from being asked for."""
+    """Build the error for a claim of unknown outcome, with the reason why the outcome could not be determined."""
     where = f"{table.name}@{label_of(claim.request.labels[0])}"
     said = to_error(raised, where=where)
     return WaterclockError(
@@ -71,16 +71,16 @@ def _take_over(work: Workplace, table: Table, claim: Claim) -> None:
             ended = "the lease of {} ran out" if claim.lease_until < work.real_now() else "{} has ended"
             work.ledger.claims.close_lost(claim, why=ended.format(left_by))
     except ClaimClosed:
-        return  # somebody else has settled it meanwhile
+        return  # another runner has settled it in the meantime
     what = "had committed: recorded" if had_committed else f"was left behind by {left_by}: killed"
     work.listener.said(f"claim {claim.number} of {table.name} {what}")
 
 
 def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
-    """Kill the claim, read who won, and record it where its data came first; True then.
+    """Kill the claim, and check which commit won. If it was the claim's data, record it and return True.
 
-    No claim of unknown outcome may be closed otherwise, so no paused runner lands later. Where this gives False, the
-    caller closes the claim.
+    Claims of unknown outcome must be closed only this way, so that no paused runner can commit later. If this returns
+    False, the caller closes the claim.
     """
     fault("settling")
     committed = _committed(work, table, claim)
@@ -98,29 +98,29 @@ def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
 
 
 def _committed(work: Workplace, table: Table, claim: Claim) -> tuple[int, Sequence[datetime]] | None:
-    """Return version and labels of the claim's data commit, None where the kill came first."""
+    """Return version and labels of the claim's data commit, or None if the kill came first."""
     if table.kind is Kind.PUBLISH:
         return (-1, claim.request.labels) if kill_delivery(work, table, claim.number) else None
     folder = work.folder(table)
     if not table_exists(folder):
         require_versions(work, table.name)
-        # a claim is taken only after its table was created: without a table nothing can land
+        # a claim is taken only after its table was created: without a table nothing can be committed
         return None
-    # a kill would be committed under a number that the ledger knows as another version
+    # in an older log, a kill would be committed under a version number that the ledger has for another commit
     require_versions(work, table.name)
     kill(folder, claim.number)
     found = outcome(folder, claim.number, after_version=claim.request.target_version)
     if found.kind != "data":
         return None
-    # a label that a LOOKBACK found unchanged is claimed, and not committed
+    # a label that a LOOKBACK found unchanged is claimed, but not committed
     named = found.identity.labels if found.identity else ()
     return found.version, [instant_of(label) for label in named] or claim.request.labels
 
 
 def _results(table: Table, folder: str, manifests: Sequence[Manifest], version: int) -> list[BatchResult]:
-    """Return what is to be recorded of a claim's labels: what it left of that itself before it committed.
+    """Return the results to record for a claim's labels, from its claim record.
 
-    Where that is not there, it is what manifests tell: no warnings and no measures, not who released it and why.
+    If there is none, they come from the manifests: without warnings, measures and the author of a release.
     """
     left = next((found for it in manifests if (found := read_claim_record(folder, it.slice_path)) is not None), None)
     known = {result.label: result for result in (left[1] if left else ())}
@@ -152,7 +152,7 @@ def _told_by(table: Table, manifest: Manifest) -> BatchResult:
 
 
 def _note_releases(work: Workplace, table: Table, claim: Claim, results: Sequence[BatchResult]) -> None:
-    """Note who released a batch that was held, and why, as the runner would have that showed it."""
+    """Record who released a held batch, and why, as the releasing runner would have done."""
     for result in results:
         if said := result.measures.get("released"):
             told = {"why": said["why"], "claim": claim.number}
@@ -160,6 +160,6 @@ def _note_releases(work: Workplace, table: Table, claim: Claim, results: Sequenc
 
 
 def stands_from(manifest: Manifest) -> datetime | None:
-    """Return the instant from which a sealed snapshot stands, as its manifest keeps it."""
+    """Return the instant from which a sealed snapshot stands, according to its manifest."""
     text = manifest.source.get("stands_from")
     return None if text is None else datetime.fromisoformat(str(text))

@@ -48,7 +48,7 @@ _NOTHING_SHARED: Mapping[TableReference, SharedView] = {}
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """The window that rows are made of, and whether they are made without some of what it reads."""
+    """The window of some rows, and whether they are made without some of its inputs."""
 
     window: Window
     is_partial: bool
@@ -62,11 +62,11 @@ def transform_parts(
     pins: Pins,
     absent: AbsentParents | None = None,
 ) -> list[tuple[Sequence[Batch], DataFrame]]:
-    """Return the rows of all `batches`, each with its label in `timelabel`, and the batches that each frame has.
+    """Return the rows of all `batches`, with their label in `timelabel`, and the batches of each frame.
 
-    One query for many windows where Spark can turn it into one; else every batch's query is bound to its own window
-    and reads, and Spark runs the union of some of them as one job. Windows that different queries make share none.
-    `absent` is told what to count of FLATs as their rows are written.
+    One query makes many windows if Spark can turn it into one. Otherwise each batch's query is bound to its own window
+    and reads, and Spark runs the union of some of them as one job. Windows that different queries make are never
+    combined. `absent` collects the counts of rows without a FLAT parent as rows are written.
     """
     parts: list[tuple[Sequence[Batch], DataFrame]] = []
     if batches[0].opened:
@@ -76,7 +76,7 @@ def transform_parts(
             parts += transform_parts(work, spark, table.made_by(choice), list(run), pins, absent)
         return parts
     shared: Mapping[TableReference, SharedView] = _NOTHING_SHARED
-    # what lacks something, what is open, and what rows are taken out of before the query reads a view for itself
+    # these read views by themselves: partial batches, open windows, and batches whose rules filter their inputs
     if not batches[0].missing and table.open_of is None and not table.input_rules:
         shared = shared_rows(work, spark, table, batches, pins, partial(_rows_of, work, spark))
     if shared or len(batches) == 1 or table.query is None or table.late_rows or _flats(table):
@@ -90,7 +90,7 @@ def transform_parts(
 def _together(
     work: Workplace, spark: SparkSession, table: Table, batches: Sequence[Batch], pins: Pins
 ) -> DataFrame | None:
-    """Return the rows of windows by one query, or one for each branch of a UNION ALL BY NAME; None otherwise."""
+    """Return the rows of windows by one query, or one for each branch of a UNION ALL BY NAME, or None if impossible."""
     if table.query is None:
         return None
     branches = []
@@ -111,7 +111,7 @@ def _window_by_window(
     shared: Mapping[TableReference, SharedView] = _NOTHING_SHARED,
     absent: AbsentParents | None = None,
 ) -> list[tuple[Sequence[Batch], DataFrame]]:
-    """Return the rows of each window by a query of its own; the rows of views that are `shared` are there already."""
+    """Return the rows of each window by a query of its own. Rows of `shared` views already exist."""
     table = table_with_rows(table, {reference: view.read for reference, view in shared.items()}) if shared else table
     parts: list[tuple[Sequence[Batch], DataFrame]] = []
     for start in range(0, len(batches), MOST_WINDOWS_OF_A_UNION):
@@ -133,7 +133,7 @@ def rows_over(
     *,
     is_partial: bool = False,
 ) -> DataFrame:
-    """Return the rows that a transform makes of one window, with `frames` for what it reads, FLATs among them."""
+    """Return the rows of a transform's window. `frames` has the rows of its reads, including FLATs."""
     table = table.made_by(table.choice_of(window))
     if table.marks is not None:
         require_time(table, table.marks, frames)
@@ -151,7 +151,7 @@ def rows_over(
 
 
 def _by_name(table: Table, branches: Sequence[DataFrame]) -> DataFrame:
-    """Put the branches of a UNION ALL BY NAME together; which columns a row's branch lacks is told where it matters."""
+    """Combine the branches of a UNION ALL BY NAME. Record the columns missing from each row's branch if they matter."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from waterclock.temporal import union_sources
@@ -179,7 +179,7 @@ def _rows_of(
     frames: _Frames = {}
     for pinned in (each for each in reads if not is_of_key(each.read)):
         frame = frame_of(spark, work.lake, work.flow, pinned)
-        # where some of what is read is missing, the rest comes in several spans
+        # a partial batch reads several spans of one table
         frames[pinned.read] = frames[pinned.read].unionByName(frame) if pinned.read in frames else frame
     for view in shared.values():
         frames[view.read] = view.rows[batch.label]
@@ -200,7 +200,7 @@ def _rows_of(
 
 
 def _flats(table: Table) -> tuple[Flat, ...]:
-    """Return the flat reads of a transform."""
+    """Return the FLAT reads of a transform."""
     if table.function is None:
         return flats_of(table.query) if table.query is not None else ()
     arguments = table.function.arguments
@@ -211,7 +211,7 @@ def _flats(table: Table) -> tuple[Flat, ...]:
 def _sql_rows(
     work: Workplace, spark: SparkSession, query: Query, of: _Window, frames: _Frames, where: str
 ) -> DataFrame:
-    """Return the rows of a query, a transform's own or that of a view which a Python function reads."""
+    """Return the rows of a query: a transform's own, or that of a view which a Python function reads."""
     for flat in flats_of(query):
         if flat not in frames:
             frames[flat] = flat_frame(work.flow, flat, frames)

@@ -1,13 +1,13 @@
-"""Keeps out of errors what a PUBLISH that makes its columns does not send: a value that it masks stands in none."""
+"""Removes values from the errors of a PUBLISH that computes columns, since these may mask the values."""
 
 from __future__ import annotations
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
 
-# what Spark, a function of the user's or a driver said of a row as it worked on it
+# errors of Spark, a user function or a driver while it processed a row
 _OF_ROWS = frozenset({"E720", "E730", "E790"})
-# of these Spark names no value: they are found before a row is read, or are of a file
+# Spark names no value in these: they are found before a row is read, or concern a file
 _OF_NO_ROW = (
     "Spark says AMBIGUOUS",
     "Spark says CANNOT_READ",
@@ -23,7 +23,7 @@ _HIDDEN = "its value is not shown, as the list may be there to hide it"
 
 
 def without_values(columns: Columns, error: WaterclockError) -> WaterclockError:
-    """Return the error of a publish of these columns as it may stand in the ledger, in alerts and in events."""
+    """Return the error of a publish with these columns without values, as it is stored, alerted and sent in events."""
     is_made = any(column.made_as for column in columns.named)
     if not is_made or error.code not in _OF_ROWS or (error.why or "").startswith(_OF_NO_ROW):
         return error

@@ -1,4 +1,4 @@
-"""Puts arrived items into windows by their stamps. Pure."""
+"""Assigns arrived items to windows by their stamps. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from waterclock.connectors.interface import Item
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
 
-# a stamp names the last second an item holds: that second is over one second later
+# a stamp names the last second of an item, and that second ends one second later
 STAMP_RESOLUTION = timedelta(seconds=1)
 
 
 def assign(
     items: Iterable[Item], windows: Sequence[Window], sealed: IntervalSet, *, others_open: Sequence[Window] = ()
 ) -> Mapping[datetime, tuple[Item, ...]]:
-    """Return the items that each of `windows` (oldest first) takes, by label; windows that take none are left out.
+    """Return the items that each of `windows` (oldest first) takes, by label. Windows that take none are left out.
 
-    An item belongs to the window of its stamp. Where that window is sealed, or lies before the table's first one, the
-    oldest open window takes it, so that nothing late is lost. `others_open` are open windows that are not being made
-    now: what belongs to them is left for them. Items stamped after the last window wait for theirs.
+    An item belongs to the window of its stamp. If that window is sealed, or is before the table's first one, the oldest
+    open window takes the item, so that no late item is lost. `others_open` are open windows that are not being made
+    now: their items are left for them. Items stamped after the last window wait for theirs.
     """
     taken: dict[datetime, list[Item]] = {window.start: [] for window in windows}
     if not windows:

@@ -1,11 +1,11 @@
-"""Gives rows whose key was changed the large values that they had under the key before: the log does not hold these."""
+"""Copies large values to rows whose key was changed from their old key: the log does not contain them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 from pyspark.sql.types import StructField, StructType
 
 from waterclock.flow.changes import LSN, MISSING, OP, SEQ
@@ -20,10 +20,10 @@ _Place = tuple[int, int]
 
 
 def with_moved(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], names: Sequence[str]) -> DataFrame:
-    """Return the rows of a log with what those lack that got another key, in place; `names` are columns that may lack.
+    """Return the rows of a log, completed if their key was changed. `names` are the columns that may be missing.
 
-    The row before is that of the old key: in the log if it was changed there too, however often it moved, else the
-    table's `own`. Cost: rows of the keys that were given up are brought here, one after the other.
+    The earlier row is that of the old key: in the log if it was changed there too, however often it moved, or else in
+    the table's `own` rows. Cost: rows of the given-up keys are collected to the driver and processed one by one.
     """
     moved = rows.where(f"{OP} = 'insert' AND size({MISSING}) > 0").select(LSN, SEQ, MISSING)
     old = rows.where(f"{OP} = 'delete'").select(
@@ -72,7 +72,7 @@ def _values(
     keys: Sequence[str],
     names: Sequence[str],
 ) -> dict[_Place, dict[str, Any]]:
-    """Go through the changes in their order; what a key held last stays known after its delete, for who moved away."""
+    """Process the changes in order. The last values of a deleted key are kept for rows that moved away from it."""
     found: dict[_Place, dict[str, Any]] = {}
     by_place = {(row[LSN], row[SEQ]): row for row in rows}
     for place in sorted({*asked, *by_place}):

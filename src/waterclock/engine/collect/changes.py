@@ -1,7 +1,7 @@
-"""Makes rows of changes: as a source's log says them, put right by what the table itself holds, one a key and time.
+"""Makes rows from a source's change log: completed from the table's own rows, one for each key and time.
 
-The log does not say all of a row. A large value that an update left alone is that of the change before it, or of the
-table; so are the values of a row that was deleted; and a truncate takes every key that there is.
+The log does not contain whole rows. A large value that an update did not change is that of the previous change, or of
+the table. So are the values of a deleted row. A truncate deletes every key that exists.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NOTED = "changes"
-"""The entry of a batch's source under which it keeps how far it came."""
+"""The entry of a batch's source that records the position it reached."""
 READ_AT = "read_at"
-"""Within it, when the source was read, by the ledger's clock."""
+"""The entry in it that records when the source was read, by the ledger's clock."""
 _OWN, _CARRIED = "_waterclock_own", "_waterclock_carried"
 
 
 def gather_changes(
     work: Workplace, spark: SparkSession, table: Table, group: Group, unit: Unit, collector: ChangeCollector
 ) -> Gathered:
-    """Read what became of a source's rows since the batch before, up to the end of the window."""
+    """Read the changes of a source's rows since the previous batch, up to the end of the window."""
     if table.fold is None or len(group.batches) > 1:
         raise AssertionError(f"{table.name} takes changes one label at a time, key by key, which check sees to")
     batch = group.batches[0]
@@ -70,15 +70,15 @@ def gather_changes(
 
 
 def may_be_committed(work: Workplace, table: str) -> bool:
-    """Tell whether a batch of a table may come to be committed that is not yet: it is at work, left open, or held."""
+    """Return whether a batch of a table may still be committed: it is running, left open, or held."""
     return bool(work.ledger.reads.held(table)) or any(it.request.table == table for it in work.ledger.claims.open())
 
 
 def newest_noted(work: Workplace, table: Table) -> Mapping[str, Any] | None:
-    """Return what was noted of its source by who read it last, whatever became of its label; None before the first.
+    """Return the notes of the last read of the source, whatever became of its label. None before the first.
 
-    A label that was made again from what was kept, or a held one that was released, notes how far it came when it was
-    read, and others may have read on since.
+    A label that was made again from kept rows, or a released held one, has the position of its original read. Other
+    batches may have read on since.
     """
     most, copies = 16, list[Mapping[str, Any]]()
     for past in range(0, 1 << 20, most):
@@ -93,12 +93,12 @@ def newest_noted(work: Workplace, table: Table) -> Mapping[str, Any] | None:
 
 
 def _last_read(noted: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return what was read last; of those that do not say when, the last one given."""
+    """Return the notes of the last read; among those without a read time, the last one given."""
     return max(reversed(noted), key=lambda each: str(each.get(READ_AT, "")), default=None)
 
 
 def _draw(work: Workplace, table: Table) -> str:
-    """Draw the name of what the source is to keep, and write it down first: so whatever dies, it can be found."""
+    """Generate the name under which the source keeps changes, and record it first, to be found after a crash."""
     name = f"waterclock_{''.join(sign for sign in table.name.lower() if sign.isascii() and sign.isalnum())[:32]}"
     name = f"{name}_{secrets.token_hex(6)}"
     unit = table.source.unit if table.source else None
@@ -108,7 +108,7 @@ def _draw(work: Workplace, table: Table) -> str:
 
 
 def _own_rows(work: Workplace, spark: SparkSession, table: Table) -> DataFrame | None:
-    """Return what the table holds now, one row a key; None before its first batch."""
+    """Return the table's current rows, one for each key. None before its first batch."""
     record = work.ledger.reads.find_table(table.name)
     if record is None or record.head_label is None:
         return None
@@ -117,7 +117,7 @@ def _own_rows(work: Workplace, spark: SparkSession, table: Table) -> DataFrame |
 
 
 def _confirmed(table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead, work: Workplace) -> None:
-    """Let the source forget what is committed, and what it kept by earlier names."""
+    """Let the source discard the committed changes, and those kept under earlier names."""
     collector.confirm(unit, read.noted)
     names = [name for name in work.ledger.past.kept_at_sources(table.name) if name != read.name]
     for name in collector.let_go(unit, names):
@@ -125,7 +125,7 @@ def _confirmed(table: Table, unit: Unit, collector: ChangeCollector, read: Chang
 
 
 def _end(work: Workplace, table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead) -> None:
-    """End the reading. What was begun for a batch that failed is given up, unless it may come to be committed."""
+    """Close the read. A snapshot of a failed batch is discarded at the source, unless it may still be committed."""
     read.collected.close()
     if read.whole_at is None or may_be_committed(work, table.name):
         return
@@ -135,7 +135,7 @@ def _end(work: Workplace, table: Table, unit: Unit, collector: ChangeCollector, 
 
 
 def _settled(table: Table, read: ChangesRead, own: DataFrame | None) -> DataFrame:
-    """Return one row for each key and time that a change was made to, all of its columns told."""
+    """Return one complete row for each key and time of a change."""
     if table.fold is None:
         raise AssertionError("changes are folded")
     keys, rows = table.fold.keys, read.collected.frame
@@ -167,13 +167,13 @@ def _settled(table: Table, read: ChangesRead, own: DataFrame | None) -> DataFram
 
 
 def is_asked_of_rows(table: Table) -> bool:
-    """Tell whether some rule is asked of single rows: a row that was deleted has to have its values for it."""
+    """Return whether a rule applies to single rows: deleted rows need all their values for it."""
     of_columns = any(column.is_not_null or column.rules for column in table.columns.named)
     return of_columns or any(rule.scope is Scope.ROW for rule in table.rules)
 
 
 def _gone(rows: DataFrame, own: DataFrame, keys: Sequence[str], whole_at: tuple[int, datetime]) -> DataFrame:
-    """Return deletes of what the table holds and a snapshot does not."""
+    """Return deletes for the keys that the table has and a snapshot does not."""
     position, at = whole_at
     gone = own.join(rows.select(*map(quoted, keys)), list(keys), "left_anti")
     there = {name.lower() for name in gone.columns}
@@ -188,7 +188,7 @@ def _gone(rows: DataFrame, own: DataFrame, keys: Sequence[str], whole_at: tuple[
 
 
 def _with_truncated(rows: DataFrame, own: DataFrame | None, keys: Sequence[str]) -> DataFrame:
-    """Put a delete of every key in the place of each truncate; one that deletes nothing does no harm."""
+    """Replace each truncate by deletes of every key. A delete of a missing key does no harm."""
     names = [quoted(key) for key in keys]
     truncates = rows.where(f"{OP} = 'truncate'").select(*IN_ROWS.values(), SEQ)
     told = rows.where(f"{OP} <> 'truncate'")
@@ -203,9 +203,9 @@ def _with_truncated(rows: DataFrame, own: DataFrame | None, keys: Sequence[str])
 
 
 def _filled(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], missing: Sequence[str]) -> DataFrame:
-    """Give columns that a change does not tell the value that the change before it tells, else the table's own.
+    """Fill columns that are missing from a change with the value of the previous change, or else of the table.
 
-    Cost: a window over the changes; a scan of the table where a change before is not among them.
+    Cost: a window over the changes; a scan of the table if the previous change is not among them.
     """
     from pyspark.sql import Window
 
@@ -236,7 +236,7 @@ def _filled(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], missing
 
 
 def _last_of(rows: DataFrame, group: Sequence[str]) -> DataFrame:
-    """Return of each group the change that comes last in the log."""
+    """Return the last change of each group in log order."""
     every = F.struct(*(F.col(quoted(name)) for name in rows.columns))
     last = F.max_by(every, F.struct(LSN, SEQ)).alias("_last")
     by = [F.col(name).alias(f"_by{at}") for at, name in enumerate(group)]

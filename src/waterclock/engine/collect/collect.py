@@ -1,4 +1,4 @@
-"""Makes the rows of collects: by data time, by arrival, by changes, or the snapshot a source holds."""
+"""Makes the rows of collects: by data time, by arrival, by changes, or from a snapshot of the source."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def gather(
     now: datetime,
     owned: Owned | None = None,
 ) -> Gathered:
-    """Read the group's windows from the table's source; nothing is evaluated yet unless the source is small.
+    """Read the group's windows from the table's source. Nothing is evaluated yet unless the source is small.
 
-    `again` are done windows that a LOOKBACK reads once more; `owned` what the labels own of a log.
+    `again` are done windows that a LOOKBACK reads again. `owned` are the ranges of a log that the labels own.
     """
     gathered = _gathered(work, spark, table, group, again, now, owned)
     for note in gathered.collected.notes:
@@ -62,7 +62,7 @@ def gather(
 
 
 def _values(work: Workplace, table: Table) -> dict[str, str]:
-    """Return by column what the source makes of its texts, where those that are of no value are set aside."""
+    """Return by column the source's conversion of texts, for columns whose type mismatches mark single rows."""
     loose = loose_types(table)
     if table.source is None or not loose:
         return {}
@@ -108,7 +108,7 @@ def _gathered(
 
 
 def explain(work: Workplace, table: Table, error: BaseException) -> BaseException:
-    """Return the source's own word for an error met while its rows were evaluated, else the error itself."""
+    """Return the source's own error for one that was raised while its rows were evaluated, or else the error itself."""
     if table.source is None:
         return error
     unit = work.connections.opened(table.source.unit)
@@ -153,13 +153,13 @@ def _arrivals(
     unit: Unit,
     collector: ArrivalCollector,
 ) -> Gathered:
-    # an archive only grows: of what lies in it, only what this table has not taken is looked at
+    # an archive only grows, so only items that this table has not taken are considered
     listing = collector.arrivals(unit, work.ledger.reads.taken_items(table.name))
     for report in listing.reports:
         work.note_once(f"{table.name}: {report.path} left alone: {report.problem}; {report.detail}")
     present = arrived(listing, now).items
-    # before asking what is taken: a window that is seen as sealed has all its items noted then, so that no late item
-    # is taken by two runners (its rows would be there twice before E414 could refuse it)
+    # Before the query of taken items: all items of a sealed window are recorded by then. So no two runners take one
+    # late item (its rows would be duplicated before E414 could refuse it).
     sealed = work.ledger.reads.covered(table.name)
     taken = work.ledger.reads.taken_items(table.name, [item.name for item in present])
     free = [item for item in present if item.name not in taken]
@@ -169,7 +169,7 @@ def _arrivals(
     source = {
         label: {**collected.source, "items": [_noted(item) for item in items]} for label, items in by_label.items()
     }
-    # what a runner took that died before it could archive it goes to the archive now
+    # items whose runner died before it could archive them are archived now
     left_behind = [item for item in present if item.name in taken and not item.is_archived]
     to_archive = [*left_behind, *(item for items in by_label.values() for item in items)]
     return Gathered(collected, source, partial(_archive, collector, unit, to_archive))
@@ -200,7 +200,7 @@ def _noted(item: Item) -> dict[str, Any]:
 
 
 def _read(source: Mapping[str, Any]) -> dict[str, Any]:
-    """Say from what a window or a snapshot was read: others may read the same item, and none of them takes it."""
+    """Return the notes of a window's or a snapshot's read: other labels may read the same item, and none takes it."""
     return {"read" if name == "items" else name: value for name, value in source.items()}
 
 
@@ -209,5 +209,5 @@ def _for_each(group: Group, noted: Mapping[str, Any]) -> dict[datetime, Mapping[
 
 
 def _archive(collector: ItemReader, unit: Unit, items: Sequence[Item], _: Workplace) -> None:
-    """Move the taken items to the archive, once their batch is recorded; a crash before it leaves that to the next."""
+    """Move the taken items to the archive once their batch is recorded. After a crash, the next batch moves them."""
     collector.archive(unit, items)

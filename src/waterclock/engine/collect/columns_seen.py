@@ -1,4 +1,4 @@
-"""Notices what columns a collect's source had, and does what ON SCHEMA CHANGE says where they changed."""
+"""Detects the columns of a collect's source, and applies ON SCHEMA CHANGE if they changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FILLS = frozenset({OnSchemaChange.ADD, OnSchemaChange.IGNORE, OnSchemaChange.TE
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Collected rows as ON SCHEMA CHANGE lets them in, with the columns of the list that they have."""
+    """Collected rows after ON SCHEMA CHANGE was applied, with the declared columns that they have."""
 
     frame: DataFrame
     columns: Columns
@@ -37,16 +37,16 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """By label: the columns that a source had, where no version is known that has them, and why the label is held."""
+    """By label: the columns of a source that are in no known version yet, and the reason for holding the label."""
 
     new: Mapping[datetime, Mapping[str, Any]]
     holds: Mapping[datetime, str]
 
 
 def noticed(work: Workplace, table: Table, collected: Collected, labels: Sequence[datetime]) -> Noticed:
-    """Look for columns of the source that no version has, and tell of changes.
+    """Find columns of the source that are in no version, and report changes.
 
-    Raises  E770 where ON SCHEMA CHANGE says FAIL, naming the first label that brings a change
+    Raises  E770 where ON SCHEMA CHANGE says FAIL, naming the first label with a change
     """
     seen = {label: columns for label, columns in _seen(collected, labels).items() if columns}
     if not seen:
@@ -73,7 +73,7 @@ def noticed(work: Workplace, table: Table, collected: Collected, labels: Sequenc
 def with_noted(
     source: Mapping[datetime, Mapping[str, Any]], new: Mapping[datetime, Mapping[str, Any]]
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Put what was noticed beside what else a batch notes of its source."""
+    """Add the new columns to the other notes of a batch about its source."""
     noted: dict[datetime, Mapping[str, Any]] = dict(source)
     for label, sides in new.items():
         noted[label] = {**noted.get(label, {}), SCHEMA: {**noted.get(label, {}).get(SCHEMA, {}), **sides}}
@@ -81,12 +81,12 @@ def with_noted(
 
 
 def fitted(table: Table, collected: Collected, known: StructType | None) -> Fitted:
-    """Leave out what is new and is not to come in, and fill what is gone with NULL, where ON SCHEMA CHANGE says so.
+    """Remove new columns, and fill missing ones with NULL, as ON SCHEMA CHANGE declares.
 
-    What a source's rows need not have is filled in any case.
+    Columns that are optional in the source are filled in any case.
 
-    Rows that are folded keep lacking what they lack: the older value stays.
-    Raises  E771 for a column that is gone and cannot be done without
+    Columns missing from rows of MERGE and TEMPORAL tables stay missing: the older value is kept.
+    Raises  E771 for a missing column that the table requires
     """
     columns, frame = table.columns, collected.frame
     if columns.on_change not in _FILLS and not collected.may_lack:
@@ -116,7 +116,7 @@ def fitted(table: Table, collected: Collected, known: StructType | None) -> Fitt
 
 
 def _uncalled_for(frame: DataFrame, columns: Columns, known: AbstractSet[str]) -> tuple[str, ...]:
-    """List what an open list would take, where nothing new is to come into a table that has its columns."""
+    """Return the new columns that an open list would add to a table that already has columns, if they are ignored."""
     if columns.on_change is not OnSchemaChange.IGNORE or not columns.is_open or not known:
         return ()
     return tuple(
@@ -125,7 +125,7 @@ def _uncalled_for(frame: DataFrame, columns: Columns, known: AbstractSet[str]) -
 
 
 def _first_seen(collected: Collected) -> frozenset[str]:
-    """Return what the oldest label of a table's first batches brought: its columns are the table's."""
+    """Return the columns in the oldest label of a table's first batches: they become the table's columns."""
     by_label = collected.seen_by_label
     return frozenset(column_name(name).lower() for name in (by_label[min(by_label)] if by_label else ()))
 
@@ -153,7 +153,7 @@ def _seen(collected: Collected, labels: Sequence[datetime]) -> Mapping[datetime,
 
 
 def _tell(work: Workplace, table: Table, label: datetime, change: SchemaChange, typed: Sequence[str]) -> SchemaChange:
-    """Tell of a change, or refuse it; gives what of it counts: a type that is declared is cast to, whatever came."""
+    """Report or refuse a change. Return its relevant part, without columns of a declared type: these are cast."""
     cast = {name.lower() for name in typed}
     refused = replace(
         change,

@@ -1,4 +1,4 @@
-"""What collecting a batch gives: rows of a source, not written yet."""
+"""The result of collecting a batch: rows of a source, not written yet."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 RECOMPUTED, RELEASED = "recomputed_from", "released"
 COPIED = frozenset({RECOMPUTED, RELEASED})
-"""Entries of a batch's source that name the slice of which it was made, and whose other entries it has."""
+"""Entries of a batch's source that name the slice from which it was made, and whose other entries it has."""
 
 
 def _nothing_after(_: Workplace) -> None:
-    """Leave the source as it is."""
+    """Leave the source unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Rows of a source, with what the manifest keeps of each label and what to do once they are committed.
+    """Rows of a source, with the notes for each label's manifest and the action after they are committed.
 
-    `aside`: of labels that are made again from what was kept, the rows that were set aside, as they came.
+    `aside`: the quarantined rows of labels that are made again from kept rows, in their original form.
     """
 
     collected: Collected

@@ -1,4 +1,4 @@
-"""Makes the rows of tables that collect another project's: pinned there before the claim, read as they were pinned."""
+"""Makes the rows of tables that collect another project's: pinned before the claim, and read at that version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LinkedPin = tuple[Window, Pin]
 
 
 def pin_link(work: Workplace, table: Table, group: Group) -> tuple[LinkedPin, ...]:
-    """Bind the windows of a group to what they read in another project; nothing where they ask nobody there.
+    """Bind the windows of a group to their reads from another project. Empty if they read none.
 
     Raises  E833 to E838 where it cannot be read
     """
@@ -32,7 +32,7 @@ def pin_link(work: Workplace, table: Table, group: Group) -> tuple[LinkedPin, ..
 
 
 def gather_linked(work: Workplace, spark: SparkSession, table: Table, pins: Sequence[LinkedPin]) -> Gathered:
-    """Read what is pinned; nothing is evaluated yet."""
+    """Read the pinned versions. Nothing is evaluated yet."""
     if table.source is None:
         raise AssertionError(f"{table.name} collects from nowhere")
     unit = work.connections.opened(table.source.unit)
@@ -45,5 +45,5 @@ def gather_linked(work: Workplace, spark: SparkSession, table: Table, pins: Sequ
 
 
 def _noted(pin: Pin) -> dict[str, object]:
-    """Say of which table, which version and which of its batches the rows are."""
+    """Return the table, version and batches from which the rows come."""
     return {"upstream": pin.table, "version": pin.version, "claims": sorted({piece.claim for piece in pin.slices})}

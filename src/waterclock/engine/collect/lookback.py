@@ -1,6 +1,6 @@
-"""Finds the earlier windows that a collect with LOOKBACK reads again, and which then hold other rows than before.
+"""Finds the earlier windows that a collect with LOOKBACK reads again, and those whose rows changed.
 
-What a source itself says of changed windows (CHANGED) is asked in `looks`.
+For a source that reports changed windows itself (CHANGED), see `looks`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from waterclock.timelabel.window import Window
 
 
 def revisited(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
-    """Return the done slices of the windows that lie wholly in the LOOKBACK before the group, oldest first.
+    """Return the done slices of the windows that are entirely within the LOOKBACK before the group, oldest first.
 
-    A window that is cut by the LOOKBACK's beginning is not among them: its other rows are not read.
+    A window that the start of the LOOKBACK cuts is not included: its other rows are not read.
     """
     if table.source is None or table.source.lookback is None or group.is_made_of_kept or group.verb == LOOK_AGAIN:
         return ()
@@ -33,21 +33,21 @@ def revisited(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
 
 
 def slack_of(table: Table, end: datetime) -> timedelta:
-    """Return how long after a window's end rows of it may land: until it is due, and as long as LOOKBACK finds them."""
+    """Return how long after a window's end its rows may arrive: its DELAY, plus the LOOKBACK that finds late rows."""
     lookback = None if table.source is None else table.source.lookback
     late = end - lookback.before(end, table.cadence.zone) if lookback else timedelta(0)
     return table.cadence.delay + late
 
 
 def windows_read(group: Group, again: Sequence[Slice]) -> list[Window]:
-    """Return the windows to ask the source for, oldest first: those read again, and the group's own."""
+    """Return the windows to read from the source, oldest first: those read again, and the group's own."""
     return sorted([Window(piece.label, piece.end) for piece in again] + [batch.window for batch in group.batches])
 
 
 def changed(manifests: Sequence[Manifest], again: Sequence[Slice], folder: str | None = None) -> tuple[Manifest, ...]:
-    """Leave out the slices of windows read again whose digest is what it was: they cost nothing more.
+    """Return the slices except those of windows read again whose digest is unchanged: they cost nothing more.
 
-    Where rows may be set aside, the table's `folder` is given: a slice of which other rows were is another one.
+    If rows may be quarantined, the table's `folder` is given: a slice with other quarantined rows has changed as well.
     """
     before = {piece.label: piece for piece in again}
     return tuple(it for it in manifests if it.label not in before or _differs(folder, it, before[it.label]))
@@ -60,7 +60,7 @@ def _differs(folder: str | None, manifest: Manifest, before: Slice) -> bool:
 
 
 def aside_of(folder: str, piece: Slice) -> str:
-    """Return the digest of what was set aside beside a slice, empty for none; also where its manifest is damaged."""
+    """Return the digest of a slice's quarantined rows. Empty if there are none, or if its manifest is damaged."""
     try:
         return read_manifest(folder, piece.slice_path).aside_digest
     except WaterclockError:

@@ -1,8 +1,8 @@
-"""Looks at a source for past windows that changed, and notes how far it looked with the batch that did.
+"""Scans a source for past windows that changed, and notes the position of the scan with its batch.
 
-What a look noted holds of the windows it covered: those that it found unchanged, and those that its own claim collects.
-It is written in the manifest of the batch's slices, so it is true at the same instant as they, or never. Of the looks
-that cover a window the newest one counts; an older one would find changes that are taken already, and lose none.
+The notes of a scan describe the windows it covered: unchanged ones, and those that its own claim collects. They are in
+the manifest of the batch's slices, so they become valid together with these, or never. Of several scans that cover a
+window, the newest counts. An older one would find changes that are already collected, and lose none.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PAGE = 64
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The past windows to collect again, and what to note with each label of the claim."""
+    """The past windows to collect again, and the notes for each label of the claim."""
 
     again: tuple[Slice, ...] = ()
     notes: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
@@ -46,17 +46,17 @@ class Look:
 
     @property
     def seen(self) -> Mapping[datetime, int]:
-        """By label, the claim that had made it when the source was looked at, where nobody may have come between."""
+        """By label, its claim at the time of the scan, if no other runner may have changed it since."""
         return {piece.label: piece.claim for piece in self.again} if self.is_exact else {}
 
     def noted_with(self, source: Mapping[datetime, Mapping[str, Any]]) -> Mapping[datetime, Mapping[str, Any]]:
-        """Return what is noted of the source, label by label, with what the look found."""
+        """Return the notes about the source, by label, with those of the scan."""
         return {label: {**noted, **self.notes.get(label, {})} for label, noted in source.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What one batch noted of a look: its own window's part, and, with the first of a group, that of past windows."""
+    """The scan notes of one batch: for its own window and, with the first batch of a group, for past windows."""
 
     at: datetime
     label: datetime
@@ -67,11 +67,11 @@ class Noted:
 
 
 def look_back(work: Workplace, table: Table, group: Group, spark: Callable[[], SparkSession]) -> Look:
-    """Return which done windows before the group are collected again: all within LOOKBACK, or those that changed."""
+    """Return the done windows before the group to collect again: all within LOOKBACK, or those that changed."""
     past = revisited(work.ledger, table, group)
     source = table.source
     if source is None or source.changed is None or group.is_made_of_kept:
-        # a fold keeps the rows of these slices: its claim is refused where another runner has changed one since
+        # a fold keeps the rows of these slices: its claim is refused if another runner has changed one since
         return Look(past, is_exact=table.is_fold)
     own = [batch.window for batch in group.batches]
     by = told_by(table, source)
@@ -97,18 +97,18 @@ def _asked(
 
 
 def told_by(table: Table, source: Source) -> str:
-    """Return a text that is another where a look at the source before would say nothing of it now."""
+    """Return a key that differs if an earlier scan does not apply to the source as it is now declared."""
     options = sorted((name, str(value)) for name, value in source.unit.options.items())
     said = f"{source.unit} {source.unit.query} {options} {source.time_column} {source.changed} {table.cadence}"
     return blake2b(said.encode(), digest_size=8).hexdigest()
 
 
 def known_marks(ledger: Ledger, table: Table, windows: Sequence[Window], by: str) -> dict[datetime, Mark]:
-    """Return what the newest look noted of each window; windows that none looked at are left out."""
+    """Return the newest scan's notes on each window. Windows that were never scanned are left out."""
     if not windows or table.source is None or table.source.lookback is None:
         return {}
     low, last = windows[0].start, windows[-1].end
-    # a look covers its own window, and such as end at most a LOOKBACK before it
+    # a scan covers its own window, and those that end at most a LOOKBACK before it
     high = table.source.lookback.after(last, table.cadence.zone) + (last - windows[-1].start)
     noted: list[Noted] = []
     while True:
@@ -120,7 +120,7 @@ def known_marks(ledger: Ledger, table: Table, windows: Sequence[Window], by: str
 
 
 def read_note(label: datetime, source: Mapping[str, Any], by: str) -> Noted:
-    """Read what a batch noted of a look; where there is none, or one at something else, it covers nothing."""
+    """Parse the scan notes of a batch. Without notes, or for another declaration, they cover nothing."""
     note = source.get(LOOKED)
     if not isinstance(note, Mapping) or note.get("by") != by:
         return Noted(BEGINNING, label, None)
@@ -137,7 +137,7 @@ def read_note(label: datetime, source: Mapping[str, Any], by: str) -> Noted:
 
 
 def marks_of(windows: Sequence[Window], noted: Iterable[Noted]) -> dict[datetime, Mark]:
-    """Return by window start what the newest look that covers it noted. `windows` ascend."""
+    """Return by window start the notes of the newest scan that covers it. `windows` ascend."""
     left = [window.start for window in windows]
     marks: dict[datetime, Mark] = {}
     for look in sorted((each for each in noted if each.of_all is not None), key=lambda each: each.at, reverse=True):
@@ -162,9 +162,9 @@ def notes_of(
     past: Sequence[Slice],
     changed: Mapping[datetime, str],
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Return what to note with each label: with the own ones how far was looked, with past ones why they are restated.
+    """Return the notes for each label: the position of the scan for its own ones, the reason for restated ones.
 
-    What holds of past windows is noted with the first of the own ones.
+    The notes on past windows are stored with the first of the own ones.
     """
     notes: dict[datetime, Mapping[str, Any]] = {label: {CHANGED: why} for label, why in changed.items()}
     for window in own:

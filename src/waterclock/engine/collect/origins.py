@@ -1,4 +1,4 @@
-"""Gives collected rows the columns that tell where each came from: `file AS (_source.file)`."""
+"""Adds the columns that contain the origin of collected rows: `file AS (_source.file)`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _TOLD = {what: (IN_ROWS[what], kind) for what, kind in TYPES.items()} | {
 
 
 def with_origins(table: Table, frame: DataFrame) -> DataFrame:
-    """Return rows with the columns that tell of their source, and with what is kept beside those that are set aside.
+    """Add the columns with the origin of rows, and the hidden ones that are stored with quarantined rows.
 
-    Rows that were kept have these columns already; NULL stands where neither they nor the source tell.
+    Kept rows have these columns already. They are NULL if neither the rows nor the source have a value.
     """
     there = {name.lower(): name for name in frame.columns}
     values: dict[str, str] = {}

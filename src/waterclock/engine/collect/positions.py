@@ -1,10 +1,10 @@
-"""Gives the labels of a collect ranges of a log, each where the one before ends: written down with the claim.
+"""Assigns ranges of a log to the labels of a collect, each from the end of the previous one, recorded with the claim.
 
-A label that owns a range keeps it, whatever becomes of its claim: whoever tries it again reads the same. What comes
-next belongs to the oldest label of a group that lies behind all that own or hold something; the others are empty. So
-ranges ascend with labels; where windows were missed, the oldest of them takes all that came since, and at every
-boundary all that had arrived by then is in labels before it. A window before, such as of a START that was moved back,
-is empty.
+A label that owns a range keeps it, whatever becomes of its claim: every retry reads the same range. The next range
+belongs to the oldest label of a group that is after all labels that own a range or have rows. The others are empty. So
+ranges ascend with labels. If windows were missed, the oldest of them takes everything that came since. At every
+boundary, all messages that had arrived by then are in earlier labels. An earlier window, such as one of a START that
+was moved back, is empty.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Owned = Mapping[datetime, tuple[Item, ...]]
 
 
 def ranges_of(work: Workplace, table: Table, group: Group) -> Owned:
-    """Return what each label of a group owns of the log that its table collects: what it owned before, else what comes.
+    """Return the ranges that each label of a group owns in the log of its table: its recorded one, or the next.
 
-    Nothing for other tables. Cost: one question to the ledger, and the source's end.
-    Raises  E851 where what comes next does not begin where the last range ends
+    Empty for other tables. Cost: one ledger query, and a query of the source's end.
+    Raises  E851 where the next range does not start at the end of the last one
     """
     source = table.source
     if source is None or source.batching is not Batching.ARRIVAL_TIME or group.is_made_of_kept:
@@ -58,7 +58,7 @@ def ranges_of(work: Workplace, table: Table, group: Group) -> Owned:
 
 
 def require_contiguous(reached: Positions | None, came: Positions, *, where: str) -> None:
-    """Refuse a range that leaves anything out behind the last one, or reads it twice. Another log begins anew.
+    """Raise an error for a range that leaves a gap after the last one, or overlaps it. Another log starts over.
 
     Raises  E851
     """
@@ -78,24 +78,24 @@ def require_contiguous(reached: Positions | None, came: Positions, *, where: str
 
 
 def owned_by_labels(owned: Owned) -> dict[datetime, tuple[Mapping[str, Any], ...]]:
-    """Return the ranges of labels as they are kept."""
+    """Return the ranges of labels in the form in which they are stored."""
     return {label: tuple(noted(item) for item in items) for label, items in owned.items() if items}
 
 
 def noted(item: Item) -> dict[str, Any]:
-    """Return what a manifest keeps of a range."""
+    """Return the form in which a manifest stores a range."""
     if item.positions is None:
         raise AssertionError(f"{item.name} is no range of a log")
     return {"name": item.name, "positions": item.positions.to_dict()}
 
 
 def item_of(kept: Mapping[str, Any]) -> Item:
-    """Return the range that a manifest or the ledger keeps."""
+    """Return the range that a manifest or the ledger has stored."""
     return Item(str(kept["name"]), BEGINNING, 0, "", positions=Positions.of_dict(kept["positions"]))
 
 
 def items_of(sources: Mapping[datetime, Mapping[str, Any]]) -> dict[datetime, Sequence[Item]]:
-    """Return the ranges that done labels were made of, by what their manifests say of their source."""
+    """Return the ranges of done labels, from the source notes of their manifests."""
     return {
         label: [item_of(one) for one in source.get("items", ()) if "positions" in one]
         for label, source in sources.items()

@@ -1,4 +1,4 @@
-"""Makes done labels of a collect again from what was kept: the items that arrived, else the sealed slices."""
+"""Makes done labels of a collect again from kept data: the items that arrived, or else the sealed slices."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ def gather_again(
 ) -> Gathered:
     """Return the rows of done labels as they were collected, in the columns that are declared today.
 
-    Arrived items are read again from where they lie now, so that a column declared since is filled; rows that were
-    asked for by data time, and snapshots, are those of the sealed slices.
-    Raises  E823 where an item is gone, E806 where lines that cannot be read were kept, and nothing is said of such now
+    Arrived items are read again from their current place, so that a column declared since is filled. Rows that were
+    collected by data time, and snapshots, come from the sealed slices.
+    Raises  E823 where an item is missing, E806 where unreadable lines were quarantined and no rule for them is declared
+            any more
     """
     folder, aside = work.folder(table), None
     pieces = {
@@ -61,7 +62,7 @@ def gather_again(
         if aside is not None and UNREAD in aside.columns and not keeps_unread(table.columns):
             _refuse_lines(table, aside)
     again = {
-        # how far the source was looked at, and what columns were new, stays true of the slice that found it
+        # the scan position and the new columns remain notes of the slice that found them
         label: {name: of for name, of in source.items() if name not in {LOOKED, CHANGED, SCHEMA}}
         | {RECOMPUTED: pieces[label].slice_path}
         for label, source in sources.items()
@@ -70,9 +71,9 @@ def gather_again(
 
 
 def _refuse_lines(table: Table, aside: DataFrame) -> None:
-    """Refuse lines that were set aside as such: no rule lets them in, and as rows they would have no values.
+    """Raise an error for quarantined unreadable lines: no rule accepts them, and as rows they would have no values.
 
-    Cost: a job over what was set aside, where parsed() was said of it and is no more
+    Cost: a job over the quarantined rows, if parsed() was declared and is no more
     """
     line = aside.where(f"{UNREAD} IS NOT NULL").selectExpr(TIMELABEL, f"left({UNREAD}, {_MOST_OF_A_LINE})").first()
     if line is not None:
@@ -86,7 +87,7 @@ def _refuse_lines(table: Table, aside: DataFrame) -> None:
 
 
 def _source_of(work: Workplace, table: Table, piece: Slice) -> Mapping[str, Any]:
-    """Return from what a label was collected; where its manifest is damaged, as the ledger keeps it."""
+    """Return the source notes of a label, from the ledger if its manifest is damaged."""
     try:
         return read_manifest(work.folder(table), piece.slice_path).source
     except WaterclockError:

@@ -1,4 +1,4 @@
-"""Asks sources for the signs that collects await: that all of a window is there."""
+"""Queries sources for the completeness signs that collects await before a window is read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS = {Sign.MARKER: "the marker", Sign.NEXT: "what comes next", Sign.QUERY: "
 
 
 def has_sign(work: Workplace, table: Table, window: Window) -> bool:
-    """Ask a table's source whether the sign that it awaits of a window is there."""
+    """Return whether the sign that a table awaits for a window has come."""
     if table.source is None or table.source.awaits is None:
         return True
     unit = work.connections.opened(table.source.unit)
@@ -30,13 +30,13 @@ def has_sign(work: Workplace, table: Table, window: Window) -> bool:
 
 
 def is_given_up(table: Table, window: Window, now: datetime) -> bool:
-    """Tell whether a window has been due for as long as its sign is waited for."""
+    """Return whether the maximum wait for a window's sign has passed since it became due."""
     within = None if table.source is None or table.source.awaits is None else table.source.awaits.within
     return within is not None and within.after(table.cadence.due_at(window), table.cadence.zone) <= now
 
 
 def require_signs(work: Workplace, table: Table, windows: Iterable[Window]) -> None:
-    """Refuse windows of which the awaited sign has not come in time.
+    """Raise an error for windows whose awaited sign has not come in time.
 
     Raises  E826
     """

@@ -1,4 +1,4 @@
-"""Opens a project's connections, and asks sources how far they have come."""
+"""Queries the clocks of sources, which show up to when each is complete."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """The oldest window of a table that is due, and that its source's clock has not passed, or shows no sign of.
+    """The oldest due window of a table that its source's clock has not passed, or whose sign is missing.
 
-    `of_items`: the clock is the newest stamp of items that arrived, and what it is complete up to. `awaits`: the sign
-    that is missing; the clock is None then.
+    `of_items`: the clock is computed from the newest stamp of arrived items. `awaits`: the missing sign; the clock is
+    then None.
     """
 
     table: str
@@ -37,9 +37,9 @@ class HeldBack:
 
 
 class SourceClocks:
-    """How far each source has come at one `now`: asked once a run, before anything is claimed.
+    """The clock of each source at one `now`, queried once per run, before any claim.
 
-    A source that can tell its clock is read only once that is past the window's end (docs/decisions/source-clocks.md).
+    A source with a clock is read only once the clock has passed the window's end (docs/decisions/source-clocks.md).
     """
 
     def __init__(self, work: Workplace, now: datetime) -> None:
@@ -47,7 +47,7 @@ class SourceClocks:
         self._now = now
         self._clocks: dict[str, datetime | None] = {}
         self._held: dict[str, HeldBack] = {}
-        self._stopped: set[str] = set()  # tables that go in order, and a window of which has no sign
+        self._stopped: set[str] = set()  # ordered tables with a window whose sign is missing
 
     @property
     def held_back(self) -> tuple[HeldBack, ...]:
@@ -55,9 +55,9 @@ class SourceClocks:
         return tuple(self._held.values())
 
     def complete(self, group: Group) -> Group:
-        """Leave out the labels whose windows the source has not passed yet, or of which the awaited sign is missing.
+        """Leave out the labels whose windows the source has not passed yet, or whose awaited sign is missing.
 
-        Those for whose sign nobody waits any longer are left in, once there are no others: they are to fail.
+        Labels whose wait for a sign has expired stay if there are no others: they are to fail.
         """
         table = self._work.flow.tables[group.table]
         awaits = None if group.is_made_of_kept or table.source is None else table.source.awaits
@@ -97,15 +97,15 @@ class SourceClocks:
         return dataclasses.replace(group, batches=passed)
 
     def _keep_oldest(self, found: HeldBack) -> None:
-        """Keep the oldest window of a table that waits: its labels come in several groups."""
+        """Keep the oldest waiting window of a table: its labels come in several groups."""
         known = self._held.get(found.table)
         if known is None or found.window.start < known.window.start:
             self._held[found.table] = found
 
     def clock_of(self, table: Table) -> datetime | None:
-        """Return how far a table's source has come; None where there is none, and of rows that bear no time of it.
+        """Return the clock of a table's source, or None if it has none, or if the rows have no time of it.
 
-        A snapshot, and what is asked FOR EACH row of a table, is as of when it is asked.
+        A snapshot, and rows collected FOR EACH row of a table, are as of the time of the read.
         """
         is_as_of_now = table.is_snapshot or table.each is not None
         return None if table.source is None or is_as_of_now else self._clock(table.source.unit)
@@ -120,7 +120,7 @@ class SourceClocks:
 
     def _asked(self, collector: Collector, unit: Unit) -> datetime | None:
         if isinstance(collector, Sealing):
-            # no later than the real clock: what is sealed takes no more events, also where `--now` is far ahead
+            # no later than the real clock: a sealed source accepts no more events, and `--now` may be far ahead
             return collector.seal(unit, min(self._now, self._work.real_now()))
         clock = collector.clock(unit)
         if clock is not None and clock > self._now and isinstance(collector, ArrivalCollector):
@@ -129,11 +129,11 @@ class SourceClocks:
 
 
 def _clock_at(now: datetime, listing: Listing) -> datetime:
-    """Return how far a source of stamped items had come at `now`, in a replay of the past."""
+    """Return the clock that a source of stamped items had at `now`, in a replay of the past."""
     stamps = [item.stamp for item in arrived(listing, now).items]
     return complete_until(max(stamps)) if stamps else BEGINNING
 
 
 def arrived(listing: Listing, now: datetime) -> Listing:
-    """Leave out what has not arrived yet at `now`: a replay of the past does not see the future."""
+    """Leave out items that had not arrived at `now`: a replay of the past does not see the future."""
     return dataclasses.replace(listing, items=tuple(item for item in listing.items if item.stamp < now))

@@ -1,3 +1,3 @@
-"""Questions of people: queries as of a tick, and the columns that tables have at rest."""
+"""Answers users' queries as of a tick, and returns the columns of stored tables."""
 
 from __future__ import annotations

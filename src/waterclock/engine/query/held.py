@@ -1,4 +1,4 @@
-"""Answers for `schema.table_held`: the rows of a table's held batches, for whoever decides whether to release them."""
+"""Answers queries of `schema.table_held`: the rows of a table's held batches, to decide whether to release them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.dpl.adhoc import HELD
 from waterclock.engine.query.quarantine import rows_set_aside
@@ -26,17 +26,17 @@ _OURS = {"_claim": "BIGINT", "_row": "STRING", "_broken": "ARRAY<STRING>"}
 
 
 def helds(flow: Flow) -> dict[str, str]:
-    """Return what is held of each table by its name: every table has one, mostly without rows."""
+    """Return a mapping from the names of `_held` views to their tables. Every table has one, mostly without rows."""
     return {f"{name}{HELD}": name for name in flow.tables}
 
 
 def held_frame(work: Workplace, spark: SparkSession, table: Table) -> DataFrame:
-    """Return the rows that held batches would show, in the table's columns, and those that they set aside.
+    """Return the rows that held batches would show, in the table's columns, and their quarantined rows.
 
-    `_claim` is who sealed them; a row that was set aside has its JSON as `_row`, the rules that it broke as `_broken`
-    and no columns. Of a MERGE or TEMPORAL table these are the rows that came, not what they make of the table. Where
-    batches differ in a column's type, it is text. It is what is held now. Cost: a look at the manifest of each held
-    batch, and one scan for each shape of their columns, or set of rules.
+    `_claim` is the claim that sealed them. A quarantined row has its JSON as `_row`, the rules that it broke as
+    `_broken` and no other columns. For a MERGE or TEMPORAL table these are the batch's rows, not the resulting state. A
+    column whose type differs between batches is text. Only batches that are held now are included. Cost: a read of the
+    manifest of each held batch, and one scan for each set of columns, or of rules.
     Raises  E623 where nothing is held and the table was never made
     """
     folder = work.folder(table)
@@ -60,7 +60,7 @@ def _of_one_schema(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
 
 
 def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
-    """Return what batches of one schema would show, each row with the claim that sealed its label."""
+    """Return the rows of held batches with one schema, each with the claim that sealed its label."""
     claims = spark.createDataFrame(
         [(label_of(it.label), it.claim) for it in manifests], f"{TIMELABEL} STRING, _claim BIGINT"
     )
@@ -69,12 +69,12 @@ def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> Da
 
 
 def _with_ours(rows: DataFrame) -> DataFrame:
-    """Add the columns that no row of the table has, where they are not there yet."""
+    """Add the columns that no row of the table has, if they are missing."""
     return rows.withColumns({name: F.lit(None).cast(of) for name, of in _OURS.items() if name not in rows.columns})
 
 
 def _of_one_type(frames: Sequence[DataFrame]) -> list[DataFrame]:
-    """Make text of each column that has several types in these frames: Spark would cast one of them, and may fail."""
+    """Cast to text each column that has several types in these frames: Spark would cast one of them, and may fail."""
     types: dict[str, set[str]] = defaultdict(set)
     for frame in frames:
         for name, of in frame.dtypes:

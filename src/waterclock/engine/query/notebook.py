@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def sessions_to_keep(project: Project) -> Sessions:
-    """Return sessions on the Spark of this process, or on one that is started when needed and then left open."""
+    """Return sessions on this process's Spark session, or on one that is started when needed and then left open."""
     return Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project))
 
 
@@ -62,19 +62,19 @@ def resolve(
     project: str | Path = ".",
     env: str | None = None,
 ) -> DataFrame | tuple[DataFrame, ...]:
-    """Return a table of a project, or its view, as of a tick, `timelabel` among its columns; grain: the table's.
+    """Return a table of a project, or its view, as of a tick. `timelabel` is one of the columns; grain: the table's.
 
-    A list of tables gives a tuple of frames in its order, all as of one tick and as known at one instant, so that
-    they can be joined. `as_of` is an instant (UTC where it has no offset), a timelabel, `table@label` (the end of its
-    window) or `latest`, the newest tick at which all the tables are settled. `known_at`: only what was committed by
-    then counts, by the ledger's clock. While something of it is being restated, it is what was known at the last
-    instant at which all agreed, and a warning names the batches that have not followed. `partial` answers without the
-    labels that are not there, and warns of them. `hidden`: with HIDDEN columns, too. Takes the Spark session that is
-    there, else starts one and leaves it open. Cost: a few looks at the ledger; rows are read when a frame is.
+    A list of tables returns a tuple of frames in the same order. All are as of one tick and as known at one instant, so
+    that they can be joined. `as_of` is an instant (UTC if it has no offset), a timelabel, `table@label` or `latest`.
+    `table@label` is the end of that window; `latest` is the newest tick at which all the tables are settled. `known_at`
+    limits the rows to those committed by then, by the ledger's clock. During a restatement, the rows are as known at
+    the last instant at which all tables agreed; a warning names the batches that have not followed. With `partial`,
+    missing labels are left out, and a warning names them. With `hidden`, HIDDEN columns are included. An existing Spark
+    session is used; otherwise one is started and left open. Cost: a few ledger queries; rows are read when a frame is
+    evaluated.
 
-    Raises ProjectErrors for a project with errors; WaterclockError E511 for a table that is not there, E706 for a
-    destination, E518 and E521 to E523 where the tables have no content as of the tick, E640 where it is not kept any
-    more.
+    Raises ProjectErrors for a project with errors; WaterclockError E511 for an unknown table, E706 for a destination,
+    E518 and E521 to E523 where the tables have no content as of the tick, E640 where it is not kept any more.
     """
     names = [table] if isinstance(table, str) else list(table)
     if not names:
@@ -94,5 +94,5 @@ def resolve(
     return frames[0] if isinstance(table, str) else frames
 
 
-def _shown(work: Workplace, rows: DataFrame, name: str, hidden: bool) -> DataFrame:  # noqa: FBT001 - as it is asked
+def _shown(work: Workplace, rows: DataFrame, name: str, hidden: bool) -> DataFrame:  # noqa: FBT001 - as `resolve` passes it
     return rows if hidden else without(rows, work.flow.tables[viewed(work.flow, name) or name].hidden)

@@ -1,4 +1,4 @@
-"""Answers for `schema.table_quarantine`: the rows of a table's current batches that were set aside."""
+"""Answers queries of `schema.table_quarantine`: the quarantined rows of a table's current batches."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _EMPTY = (
 
 
 def quarantines(flow: Flow) -> dict[str, str]:
-    """Return the quarantine of each table by its name: every table has one, mostly without rows."""
+    """Return a mapping from `_quarantine` view names to their tables. Every table has one, mostly without rows."""
     return {f"{name}{SUFFIX}": name for name in flow.tables}
 
 
 def quarantine_frame(work: Workplace, spark: SparkSession, table: Table, moment: Moment | None) -> DataFrame:
-    """Return what was set aside: the row as it came in JSON, the rules that it broke, label, claim, code, file, input.
+    """Return quarantined rows: the original row as JSON, the broken rules, label, claim, code, file and input.
 
-    Of a REPLACE table what was set aside of the state that it shows, of all others that of all labels. Cost: a look at
-    the manifest of each slice of which rows are set aside; as of a tick, of each slice before it. One scan of all that
-    were held to the same rules.
+    For a REPLACE table they are those of the state that it shows; for all others, those of all labels. Cost: a read of
+    the manifest of each slice with quarantined rows; as of a tick, of each slice before it. One scan for all slices
+    that were checked by the same rules.
     """
     folder = work.folder(table)
     paths = _paths_now(work, table) if moment is None else _paths_then(work, table, moment)
@@ -52,7 +52,7 @@ def quarantine_frame(work: Workplace, spark: SparkSession, table: Table, moment:
 
 
 def rows_set_aside(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
-    """Return what was set aside of slices, at least one, in the columns of a quarantine."""
+    """Return the quarantined rows of one or more slices, in the columns of a quarantine."""
     of_rules = (_rows(spark, folder, each) for each in _alike(manifests))
     return reduce(lambda left, right: left.unionByName(right), of_rules)
 
@@ -80,7 +80,7 @@ def _paths_then(work: Workplace, table: Table, moment: Moment) -> list[str]:
 
 
 def _alike(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
-    """Part slices by the rules that they were held to, those of one label from each other."""
+    """Group slices by the rules that checked them. Slices of one label are in different groups."""
     found: dict[tuple[tuple[str, ...], int], list[Manifest]] = {}
     seen: Counter[tuple[tuple[str, ...], datetime]] = Counter()
     for manifest in manifests:
@@ -91,7 +91,7 @@ def _alike(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
 
 
 def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
-    """Return what was set aside of slices that were held to the same rules, no two of them of one label."""
+    """Return the quarantined rows of slices that were checked by the same rules, each of another label."""
     names = ", ".join(map(sql_text, manifests[0].aside_rules))
     broken = f"filter(array({names}), (it, at) -> ({MASK} & shiftleft(1L, at)) != 0)"
     of_claims = [(label_of(it.label), it.claim, it.code) for it in manifests]

@@ -1,4 +1,4 @@
-"""Answers queries over the tables as they stand or stood, and over the ledger's status tables."""
+"""Answers queries over tables, now or as of a tick, and over the ledger's status tables."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from waterclock.timelabel.label import label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# how often a query is bound anew because all tables were made anew under it
+# how often a query is bound again because all tables were replaced at the same time
 _MOST_LOOKS = 5
 STATUS_TABLES = {f"waterclock.{name}": types for name, types in STATUS_COLUMNS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The rows of a query: column names with Spark types, rows in the query's order, and whether more were cut off.
+    """The rows of a query: column names with Spark types, rows in the query's order, and whether rows were cut off.
 
-    `moment` says as of which tick the tables were read; None: their heads.
+    `moment` is the tick as of which the tables were read; None: their heads.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -57,13 +57,13 @@ class Answer:
 
 @telling_damage
 def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -> Answer:
-    """Ask `sql` of the tables' heads, or as of a tick; at most `limit` rows are brought to the driver.
+    """Run the query `sql` on the tables' heads, or as of a tick. At most `limit` rows are collected to the driver.
 
-    Each table is read at one Delta version, taken before the query begins, so that no table changes under it; where a
-    rebuild of all tables moves a new set in, all are of the old set or all of the new. As of a
-    tick, regular tables are read as of their last boundary before it, and partitioned ones up to there.
-    Raises ProjectErrors for what is wrong with the text, E730 for what Spark finds wrong with it, E511, E512, E518,
-    E521 to E523 and E640 where the tables have no content as of the tick.
+    Each table is read at one Delta version, taken before the query starts, so that no table changes under it. If a
+    rebuild of all tables swaps in a new set, all are of the old set or all of the new. As of a tick, regular tables are
+    read as of their last boundary before it, and partitioned ones up to it.
+    Raises ProjectErrors for errors in the text, E730 for errors that Spark finds in it, E511, E512, E518, E521 to E523
+    and E640 where the tables have no content as of the tick.
     """
     asked = adhoc_query(sql, work.flow, status_tables={**STATUS_TABLES, **_beside(work.flow)})
     tables = _tables(work.flow, asked)
@@ -78,14 +78,14 @@ def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -
 
 
 def _heads(work: Workplace) -> Mapping[str, int]:
-    """Return the versions that the ledger knows of: while a new set is moved in, all of them show the old one."""
+    """Return the versions in the ledger: while a new table set is swapped in, they are all of the old one."""
     return {record.name: record.head_version for record in work.ledger.reads.tables()}
 
 
 def _bound(
     work: Workplace, spark: SparkSession, asked: Query, moment: Moment | None, heads: Mapping[str, int]
 ) -> Spliced:
-    """Bind every table of a query to what it reads, as views of a session."""
+    """Bind each table of a query to its rows, as views of a session."""
     names: dict[str, str] = {}
 
     def name_of(read: Read | Flat) -> str:
@@ -112,15 +112,15 @@ def _bound(
 
 
 def tables_asked(flow: Flow, sql: str) -> list[str]:
-    """Return the tables of the lake, and views of such, that a query names, in the order in which it does.
+    """Return the tables of the lake that a query names, and views of them, in the order of the query.
 
-    Raises ProjectErrors for what is wrong with the text, E511 for a table that is not there, E706 for a destination.
+    Raises ProjectErrors for errors in the text, E511 for an unknown table, E706 for a destination.
     """
     return _tables(flow, adhoc_query(sql, flow, status_tables={**STATUS_TABLES, **_beside(flow)}))
 
 
 def _beside(flow: Flow) -> dict[str, str]:
-    """Return what lies beside tables for people alone, by its name: what was set aside of them, and what is held."""
+    """Return a mapping from the names of quarantine and held views, which exist for users alone, to their tables."""
     return {**quarantines(flow), **helds(flow)}
 
 
@@ -186,7 +186,7 @@ def _frame(
 
 
 def _kept_from(work: Workplace, table: Table) -> datetime | None:
-    """Return the first window that a table still holds by its RETAIN, whether older ones lie on disk or not."""
+    """Return the first window that a table keeps under RETAIN, whether or not older ones are still on disk."""
     newest = work.ledger.reads.newest(table.name) if table.retain is not None and table.mode is Mode.APPEND else None
     if newest is None or table.retain is None:
         return None
@@ -196,7 +196,7 @@ def _kept_from(work: Workplace, table: Table) -> datetime | None:
 def require_table(flow: Flow, name: str) -> Table:
     """Return a table that can be read.
 
-    Raises  E511 for one that is not there, E706 for a destination
+    Raises  E511 for an unknown one, E706 for a destination
     """
     if name not in flow.tables:
         raise WaterclockError("E511", f"no table {name}", fix=did_you_mean(name, flow.tables))
@@ -211,7 +211,7 @@ def require_table(flow: Flow, name: str) -> Table:
 
 
 def _status_frame(work: Workplace, spark: SparkSession, name: str, asked: AskedOf) -> DataFrame:
-    """Return a status table as far as it is asked for: NULL in all other columns, without rows that are asked away."""
+    """Return the part of a status table that a query needs: NULL in unused columns, and only matching rows."""
     import pyarrow as pa
 
     types = STATUS_TABLES[name]

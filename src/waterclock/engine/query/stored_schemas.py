@@ -1,4 +1,4 @@
-"""Reads the columns of tables as their last batches left them, from the logs, without Spark."""
+"""Reads the columns of tables after their last batches from the Delta logs, without Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SPARK_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte":
 
 
 def stored_columns(lake: Lake, table: str) -> dict[str, str]:
-    """Return columns and Spark types of a table, in its order; nothing before its first batch.
+    """Return columns and Spark types of a table, in its order. Empty before its first batch.
 
     Cost: a millisecond or two, and half a second once for the import of delta-rs
     """
@@ -35,9 +35,9 @@ def stored_columns(lake: Lake, table: str) -> dict[str, str]:
 
 
 def stored_row_columns(lake: Lake, table: str) -> dict[str, str]:
-    """Return columns and Spark types that the raw rows of a table with versions are known to have; nothing before any.
+    """Return known columns and Spark types of the raw rows of a TEMPORAL table. Empty before its first batch.
 
-    They are those of its newest slice, with the columns that order, time and delete rows, and its own.
+    They are those of its newest slice, including the columns that order, time and delete rows, and those of the table.
     """
     newest = newest_sealed(lake.folder(table))
     if newest is None:
@@ -52,7 +52,7 @@ def stored_row_columns(lake: Lake, table: str) -> dict[str, str]:
 
 
 def type_words(of: Any) -> str:
-    """Write a type of Delta's as Spark does: `bigint`, `array<string>`, `struct<a:int,b:double>`."""
+    """Write a Delta type as Spark does: `bigint`, `array<string>`, `struct<a:int,b:double>`."""
     if isinstance(of, str):
         return _SPARK_NAMES.get(of, of)
     kind = of["type"]

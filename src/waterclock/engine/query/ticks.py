@@ -1,4 +1,4 @@
-"""Finds as of which tick, and as known when, a query of several tables is answered."""
+"""Finds the tick, and the instant of knowledge, for a query of several tables."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from waterclock.planner.worlds import Conflict, Worlds, past_now
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 
-# How far a look at the past reaches beyond where it must, so that few looks do: by so much, and at least so long.
+# How much further into the past a history query reads than it must, to save further queries: the factor, and the
+# minimum.
 _FURTHER = 8
 _LEAST = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """What somebody asks for: a tick in the words of `planner.ticks.read_tick`, and as known when; None: as known now.
+    """A user's request: a tick as `planner.ticks.read_tick` parses it, and an instant of knowledge (None: now).
 
-    `is_partial`: windows that are not there are left out, and named.
+    With `is_partial`, missing windows are left out, and named.
     """
 
     tick: str
@@ -38,7 +39,7 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Labels of a table in a row that an answer does without, from the first to the last."""
+    """Consecutive labels of a table that are missing from an answer, from the first to the last."""
 
     table: str
     first: datetime
@@ -48,12 +49,12 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """As of which tick all tables are read, and what is known of them.
+    """The tick as of which all tables are read, and its limitations.
 
-    `known_at`: only revisions recorded by then count; None: all. `is_rippling`: it was set because what the query reads
-    was restated and not all has followed; it is the last instant at which all agreed. `behind`: the batches that have
-    not followed, by table. `missing`: what is left out. `awaited`: of the newest tick, what newer ones wait for though
-    later labels are made. `shown_open`: by table that is asked by its view, what of its open windows.
+    `known_at`: only revisions recorded by then count; None: all. `is_rippling`: `known_at` was set because inputs were
+    restated and some batches have not followed; it is the last instant at which all agreed. `behind`: these batches, by
+    table. `missing`: the labels left out. `awaited`: for the newest tick, the labels that newer ticks wait for although
+    later ones are made. `shown_open`: the open windows to show, by table that is queried by its view.
     """
 
     tick: datetime
@@ -66,7 +67,7 @@ class Moment:
 
 
 def reservations(moment: Moment) -> list[str]:
-    """Return in words what an answer as of a moment is made without: restatements that have not been followed, gaps."""
+    """Return the limitations of an answer as text: batches that have not followed a restatement, and gaps."""
     said = []
     if moment.is_rippling and moment.known_at is not None:
         batches = ", ".join(
@@ -82,7 +83,7 @@ def reservations(moment: Moment) -> list[str]:
 
 
 def moment_of(work: Workplace, tables: Collection[str], asked: AsOf) -> Moment:
-    """Find the moment at which tables, and views of such, are asked together, as `Questions.moment`."""
+    """Find the moment for a query of several tables, and views of them, as `Questions.moment`."""
     return Questions(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
 
 
@@ -95,16 +96,16 @@ class Questions:
     now: datetime
 
     def moment(self, tables: Collection[str], asked: AsOf) -> Moment:
-        """Find the newest moment at which all tables have their content as of a tick, and all they rest on agrees.
+        """Find the newest moment at which all tables have their content as of a tick, and all their inputs agree.
 
-        That is now, or as known then, unless something of it was restated and not all has followed: then the last
-        instant before. One instant holds for all tables.
+        That is now, or the given `known_at`. If inputs were restated and some batches have not followed, it is the last
+        instant before that. All tables share one instant.
 
         Raises E521 for a tick in the future or before a table's first window, E522 where a window before the tick is
-        not made, or was not by then, E518 where RETAIN dropped it, E523 where there is no such tick or instant, and
-        as `read_tick`.
-        Cost: one snapshot of the ledger; where something does not agree, or `known_at` is given, a look at what was
-        committed since (`ledger.reads.history`), again for eight times the time where that is not far enough.
+        not made, or was not by then, E518 where RETAIN dropped it, E523 where there is no such tick or instant, and as
+        `read_tick`.
+        Cost: one snapshot of the ledger. If something does not agree, or `known_at` is given, also a query of the
+        commits since (`ledger.reads.history`). It is repeated over eight times the span if that is not far enough.
         """
         snapshot = self.ledger.reads.snapshot(self.planner.flow)
         ticks, tables = with_views(self.planner.flow, self.ledger, self.planner.ticks(snapshot, self.now), tables)
@@ -124,7 +125,7 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search for the instant of one question."""
+    """The search for the instant of one request."""
 
     questions: Questions
     ticks: Ticks
@@ -132,7 +133,7 @@ class _Search:
     asked: AsOf
 
     def worlds(self, tick: datetime, since: datetime) -> Worlds:
-        """Return the worlds since an instant, of what lies before a tick."""
+        """Return the states of knowledge since an instant, of labels before a tick."""
         asked = dict.fromkeys(self.tables, tick)
         history = self.questions.ledger.reads.history(self.questions.planner.flow, asked, since)
         return Worlds(self.ticks.graph, self.ticks.snapshot, history)
@@ -167,14 +168,14 @@ class _Search:
         )
 
     def awaited(self) -> tuple[Gap, ...]:
-        """Return what newer ticks wait for though later labels are made; nothing where gaps are left out anyway."""
+        """Return the labels that newer ticks wait for although later ones are made; no labels if gaps are left out."""
         if self.asked.is_partial:
             return ()
         found = self.ticks.awaited(self.tables)
         return self._gaps({name: IntervalSet.from_intervals([gap]) for name, gap in found.items()})
 
     def _refuse_unknown(self, left_out: Mapping[str, IntervalSet], tick: datetime, worlds: Worlds) -> None:
-        """Refuse a question as known at an instant at which something of it was not made."""
+        """Raise an error for an instant of knowledge at which some labels were not made yet."""
         for name, gaps in left_out.items():
             if self.asked.known_at is not None and not self._may_lack(name):
                 node = self.ticks.graph.nodes[name]
@@ -185,7 +186,7 @@ class _Search:
         return self.asked.is_partial and may_lack(self.ticks.graph.nodes[name])
 
     def _further(self, at: datetime) -> datetime:
-        """Return since when to look at the past, so that it holds an instant."""
+        """Return the start of the history to query, so that it includes an instant."""
         passed = max(self.questions.now - at, _LEAST)
         return max(BEGINNING, at - _FURTHER * passed)
 
@@ -202,7 +203,7 @@ class _Search:
 
 
 def _more(lacks: Mapping[str, IntervalSet], left_out: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
-    """Return what is missing beyond what was left out anyway."""
+    """Return the missing labels that are not left out anyway."""
     found = {name: gaps - left_out.get(name, IntervalSet()) for name, gaps in lacks.items()}
     return {name: gaps for name, gaps in found.items() if gaps}
 

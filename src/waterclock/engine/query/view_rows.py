@@ -1,7 +1,7 @@
-"""The rows of `<table>_view`.
+"""Returns the rows of `<table>_view`.
 
-A window is shown from the table where it is done there, else from a state of its open windows before which all closed
-ones are done: that of the tick which is asked for, else the newest such.
+A window that is done in the table is shown from it. Other windows are shown from a state of the open windows before
+which all closed ones are done: that of the requested tick, or else the newest such state.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 def shown_now(flow: Flow, ledger: Ledger, now: datetime, table: str) -> Shown:
-    """Say what a view shows of open windows now: all that is closed before its boundary is done in the table.
+    """Return the open windows that a view shows now. All windows closed before its boundary are done in the table.
 
-    All of it is of one moment of the ledger. Cost: a snapshot, and a row for each window that was closed since the
+    The result is of one moment of the ledger. Cost: a snapshot, and a row for each window that was closed since the
     oldest that is not done.
     """
     planner, beside = Planner(flow), open_beside(flow, table)
@@ -46,7 +46,7 @@ def shown_now(flow: Flow, ledger: Ledger, now: datetime, table: str) -> Shown:
     undone = (tick for label, tick in openings.closed.items() if not done.covers_instant(label))
     limit, records = min(undone, default=None), commit_records(ledger, beside.name)
     for boundary in _newest_first(beside, made, limit):
-        if resolve(beside, boundary, records).steps:  # one that was skipped has none
+        if resolve(beside, boundary, records).steps:  # a skipped state has no steps
             return openings.shown_at(boundary, done, as_they_were=False)
     return Shown(None)
 
@@ -60,9 +60,10 @@ def frame_of_view(
     shown: Shown,
     known_at: datetime | None = None,
 ) -> DataFrame:
-    """Return the rows of a view: those of `closed`, the table's own, but for windows that are shown as open, and these.
+    """Return the rows of a view: open windows from their state, all others from `closed`, the table's own rows.
 
-    Raises  E522 where a state of open windows was skipped, E268 where the table has a column that is the view's
+    Raises  E522 where a state of open windows was skipped, E268 where the table has a column with a name of the view's
+            own
     """
     from pyspark.sql import functions as F  # noqa: N812
 

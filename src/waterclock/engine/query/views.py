@@ -1,6 +1,6 @@
-"""`<table>_view`: a table with what is open of it, each window once; which names mean one, and what they stand for.
+"""Resolves the names `<table>_view`: views of a table and its open windows that show each window once.
 
-Any PARTITIONED table that keeps no open windows is its own view.
+A PARTITIONED table that keeps no open windows is its own view.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from waterclock.planner.ticks import Ticks
 
 
 def viewed(flow: Flow, name: str) -> str | None:
-    """Return the table of which a name is the view that also shows open windows; None of any other name."""
+    """Return the table whose view, including open windows, a name is. None for any other name."""
     table = tables_by_view(flow).get(name) if name not in flow.tables and name not in flow.views else None
     return table if table is not None and open_beside(flow, table) is not None else None
 
 
 def without_own_views(flow: Flow, name: str) -> str:
-    """Return the table that a name means, where it is the view of one that keeps no open windows."""
+    """Return the table for the name of a view without open windows. Any other name is returned unchanged."""
     table = tables_by_view(flow).get(name) if name not in flow.tables and name not in flow.views else None
     return name if table is None or open_beside(flow, table) is not None else table
 
 
 def with_views(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[str]) -> tuple[Ticks, list[str]]:
-    """Return the tables that names stand for, and ticks that know which of them are asked by their view.
+    """Return the tables that names stand for, and ticks with the tables that are queried by their view.
 
-    Cost: of each such table, a row for each window that was ever closed.
+    Cost: for each such table, a row for each window that was ever closed.
     """
     tables: dict[str, None] = {}
     opened: dict[str, Openings] = {}
@@ -47,7 +47,7 @@ def with_views(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[str])
 
 
 def openings_of(flow: Flow, ledger: Ledger, starts: Mapping[str, datetime], table: str) -> Openings:
-    """Return where the windows of a table that keeps its open ones were closed."""
+    """Return the closing ticks of a table that keeps its open windows."""
     beside = open_beside(flow, table)
     if beside is None:
         raise AssertionError(f"{table} keeps no open windows")

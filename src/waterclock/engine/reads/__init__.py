@@ -1,3 +1,3 @@
-"""What a batch reads: pinned states as frames, and the joins of FLAT."""
+"""The inputs of a batch: pinned states as frames, and the joins of FLAT."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counts the rows of a FLAT that name a parent which is not there, in the pass that writes them."""
+"""Counts the rows of a FLAT whose parent is missing, in the pass that writes them."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _ROWS = "rows"
 
 @dataclass(frozen=True, slots=True)
 class AbsentParents:
-    """What was observed of the FLATs of a group, by label.
+    """The observed counts of a group's FLATs, by label.
 
-    Over Spark Connect nothing is: there, what a query observes below a view does not come back to who asked for it.
+    Over Spark Connect there are none: counts observed below a view do not reach the client.
     """
 
     seen: dict[datetime, tuple[Observation, Mapping[str, str]]] = field(default_factory=dict)
 
     def watched(self, label: datetime, frame: DataFrame, alone: Mapping[str, str]) -> DataFrame:
-        """Return a FLAT's rows without the columns `alone` (see `flat_frame`), which are counted as they are written.
+        """Return a FLAT's rows without the columns `alone` (see `flat_frame`), which are counted during the write.
 
-        Cost: no pass of its own. Filters above are not moved below it, so it is for queries that have none.
+        Cost: no pass of its own. Spark does not push filters below the count, so use it for queries without filters.
         """
         from pyspark.sql import Observation
-        from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+        from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
         rows = frame
         if alone and not is_remote(frame.sparkSession):
@@ -41,11 +41,11 @@ class AbsentParents:
         return rows.drop(*alone.values())
 
     def of(self, label: datetime, rows: int) -> dict[str, int]:
-        """Return, by reference, how many of a label's rows name a parent that is not there; those without any are left.
+        """Return, by reference, how many rows of a label have a missing parent. References without any are left out.
 
-        Asked once they were written. `rows`: how many the label's query made. What was observed of another number says
-        nothing: a task ran twice, or the query does not give each row of the FLAT once. Where none was made there may
-        have been no write, and what nobody wrote is never observed.
+        Call it after the write. `rows`: the number of rows that the label's query made. If a different number was
+        observed, the counts are unknown: a task ran twice, or the query does not return each row of the FLAT once. With
+        no rows there may have been no write, and then nothing is observed.
         """
         if not rows or label not in self.seen:
             return {}

@@ -1,4 +1,4 @@
-"""Finds a table's content as of a tick by its recorded commits, and gives its rows."""
+"""Resolves a table's content as of a tick from its recorded commits, and returns its rows."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def commit_records(ledger: Ledger, table: str) -> list[CommitRecord]:
-    """Return the data commits of a table as the ledger keeps them, which outlives the Delta log.
+    """Return the data commits of a table from the ledger, which keeps them longer than the Delta log.
 
-    What is known since when goes by the ledger's clock. Cost: some 10 µs a slice that was ever committed.
+    Their times are those of the ledger's clock. Cost: some 10 µs for each slice that was ever committed.
     """
     rows, recuts = ledger.reads.committed(table), ledger.keeping.recuts_of(table)
     told = {row.version for row in rows}
-    # one that was left without a row
+    # a recut after which no rows remain
     records = [CommitRecord(version, at, {}, begins_anew=True) for version, at in recuts.items() if version not in told]
     for (version, stands_from), of_version in groupby(rows, key=lambda row: (row.version, row.stands_from)):
         members = list(of_version)
@@ -35,14 +35,14 @@ def commit_records(ledger: Ledger, table: str) -> list[CommitRecord]:
 
 
 def steps_before(ledger: Ledger, table: str, high: datetime) -> tuple[Step, ...]:
-    """Return a MERGE table's current slices with labels before `high`, and the versions that hold their states."""
+    """Return a MERGE table's current slices with labels before `high`, and the versions that have their states."""
     versions = ledger.reads.versions(table)
     slices = ledger.reads.slices(table, BEGINNING, high)
     return tuple(Step(each.label, each.slice_path, versions.get(each.label, NO_VERSION)) for each in slices)
 
 
 def resolved(work: Workplace, table: Table, tick: datetime, *, known_at: datetime | None = None) -> Resolved:
-    """Say where the content of a table as of a tick is, as far as it was known at `known_at`."""
+    """Resolve the content of a table as of a tick, as far as it was known at `known_at`."""
     return resolve(table, tick, commit_records(work.ledger, table.name), known_at=known_at)
 
 
@@ -52,8 +52,8 @@ def frame_as_of(
     """Return the rows of a table as of a tick, as far as they were known at `known_at`.
 
     Raises:
-        WaterclockError: E705 where the table is not there yet and declares no types, E640 where what was there then is
-            not kept any more.
+        WaterclockError: E705 where the table does not exist yet and declares no types, E640 where its content at that
+            time is not kept any more.
     """
     rows = frame_of_resolved(spark, work.lake, table, resolved(work, table, tick, known_at=known_at))
     return with_hidden(rows, table)

@@ -1,4 +1,4 @@
-"""FLAT(u): a table with the attributes of all parents that it refers to, each at its time."""
+"""Builds FLAT(u): a table with the attributes of all parents that it refers to, each as of its own time."""
 
 from __future__ import annotations
 
@@ -32,14 +32,13 @@ def flat_frame(
     numbers: Mapping[Read, Numbers] = _UNKNOWN,
     alone: MutableMapping[str, str] | None = None,
 ) -> DataFrame:
-    """Return each row of the table once, with its parents' attributes; those of a role have its name behind theirs.
+    """Return each row of the table once, with its parents' attributes. Those of a role have its name as suffix.
 
-    A fact takes each parent's version at the time that its REFERENCES names, and that parent's parents as they were
-    at that very time. A temporal table takes all parents as they were when each of its versions began; exact, its
-    versions are split wherever a parent changes. A parent that keeps no versions is joined by its key alone.
-    `numbers` of parents choose how they are joined. Where `alone` is given, each reference that is followed gets a
-    column that is TRUE where a row names a parent that is not there; `alone` then holds its name, by the reference.
-    Of an exact one none are told.
+    A fact gets each parent's version at the time that its REFERENCES names, and that parent's parents as of the same
+    time. A temporal table gets all parents as of the start of each of its versions; an exact one splits its versions
+    wherever a parent changes. A parent that keeps no versions is joined by its key alone. `numbers` of parents decide
+    how they are joined. If `alone` is given, each reference gets a column that is TRUE for rows whose parent is
+    missing, and `alone` records its name by reference. An exact one gets no such columns.
 
     Raises  E307, E308 where names clash, E302 for a time that is no instant
     Cost    a join for each reference, as of `denorm_transactional` and `denorm_temporal`
@@ -54,10 +53,10 @@ def flat_frame(
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
-    """A table that the rows have come to: under which names they hold its columns, and as of which time of theirs.
+    """A table to which the rows were joined: its columns' names in the rows, and the time for joining its parents.
 
-    `depth`: over how many references. The columns that lead further are told apart by it, as a parent without a role
-    has the suffix of the table that refers to it.
+    `depth`: the number of references followed. It distinguishes the columns for further joins, since a parent without a
+    role has the suffix of the table that refers to it.
     """
 
     flat: Flat
@@ -69,7 +68,7 @@ class _Reached:
 
 @dataclass(frozen=True, slots=True)
 class _Follower:
-    """Follows the references of tables, with the rows of each."""
+    """Follows the references of tables, given the rows of each."""
 
     flow: Flow
     frames: Mapping[Read, DataFrame]
@@ -77,7 +76,7 @@ class _Follower:
     alone: MutableMapping[str, str] | None = None
 
     def followed(self, reached: _Reached, rows: DataFrame) -> DataFrame:
-        """Follow the references of a table, and those of what they lead to: rows are looked up, never made more."""
+        """Follow the references of a table, and those of its parents. Joins look rows up and never multiply them."""
         for join in reached.flat.joins:
             parent, suffix = (
                 self.frames[join.parent.read].drop(TIMELABEL, *join.left_out),
@@ -99,7 +98,7 @@ class _Follower:
                 rows = rows.drop(there)
                 continue
             keys = [f"{_KEY}{reached.depth}_{index}{suffix}" for index, _ in enumerate(join.columns)]
-            # where the parent is not there, nothing is known of what it refers to
+            # if the parent is missing, its own references are unknown
             masked = zip(held.columns, keys, strict=True)
             rows = rows.selectExpr("*", *(f"if(`{there}`, `{name}`, NULL) AS `{key}`" for name, key in masked))
             names = {name: f"{name}{suffix}" for name in parent.columns}
@@ -109,12 +108,12 @@ class _Follower:
         return rows
 
     def split(self, flat: Flat) -> DataFrame:
-        """Split the versions of a temporal table wherever one of its parents changes, which are split so themselves."""
+        """Split the versions of a temporal table wherever a parent changes. Parents are split the same way."""
         from waterclock.temporal import denorm_temporal
 
         rows = self.frames[flat.read]
         for join in flat.joins:
-            # of a parent that is split itself, there are more versions than were counted
+            # a parent that is split itself has more versions than were counted
             numbers = None if join.parent.joins else self.numbers.get(join.parent.read)
             held = _Join(self.flow, flat, join, join.columns, f"_{join.role}" if join.role else "", numbers)
             if not held.is_temporal:
@@ -132,7 +131,7 @@ class _Follower:
 def _told_alone(
     rows: DataFrame, join: FlatJoin, columns: Sequence[str], suffix: str, there: str, alone: MutableMapping[str, str]
 ) -> DataFrame:
-    """Add a column: whether a row names a parent that is not `there`. A key with a NULL names none."""
+    """Add a column that is TRUE for a row whose parent is not `there`. A key with a NULL refers to no parent."""
     mark = f"{_ALONE}{len(alone)}"
     alone[f"{join.parent.read.table}{suffix and f' ({suffix[1:]})'}"] = mark
     named = " AND ".join(f"`{name}` IS NOT NULL" for name in columns)
@@ -141,7 +140,7 @@ def _told_alone(
 
 @dataclass(frozen=True, slots=True)
 class _Join:
-    """One reference that is followed: `columns` are the rows' own, `suffix` goes behind what the parent brings."""
+    """One reference: `columns` are the rows' own, `suffix` is appended to the names of the parent's columns."""
 
     flow: Flow
     child: Flat
@@ -155,7 +154,7 @@ class _Join:
         return self.flow.tables[self.join.parent.read.table].temporal is not None
 
     def onto(self, rows: DataFrame, parent: DataFrame, at: str | None) -> DataFrame:
-        """Bring the parent's attributes to each row: its version at the row's time, or the one row of its key."""
+        """Add the parent's attributes to each row: its version at the row's time, or the one row of its key."""
         from waterclock.temporal import denorm_transactional
 
         with self.told():
@@ -184,7 +183,7 @@ class _Join:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Say of an error which reference it was."""
+        """Add the reference to an error."""
         try:
             yield
         except WaterclockError as error:

@@ -1,8 +1,8 @@
 """Reads the parents of a FLAT and joins them to its rows.
 
-A look-up by time brings every version of its parent together with the rows, or has to shuffle and sort them all. A
-window's facts bear few of a large parent's keys: the others are left out in the parent's scan. How a parent is joined
-is chosen from how many versions its keys have.
+A look-up by time joins rows to every version of their parent, or has to shuffle and sort all of them. The facts of a
+window contain few keys of a large parent: all others are filtered out when the parent is scanned. The number of
+versions per key decides how a parent is joined.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.pin import PinnedRead
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from waterclock.temporal import Numbers
 
-# so many rows are sent to every task at most
+# the maximum number of rows to broadcast
 _MOST_ROWS = 1_000_000
-# a parent of less is joined sooner than looked through
+# a smaller parent is joined faster than it is filtered
 LEAST_BYTES = 8 * 1024 * 1024
 
 
@@ -42,12 +42,12 @@ def flat_frames(
     frames: Mapping[Read, DataFrame],
     counted: Callable[[DataFrame, Mapping[str, str]], DataFrame] | None = None,
 ) -> dict[Flat, DataFrame]:
-    """Make the FLATs of a batch from what it reads.
+    """Build the FLATs of a batch from its reads.
 
-    `counted` gets the rows of each with the columns that tell absent parents (`flat_frame`), and gives them without.
+    `counted` gets the rows of each with the columns that mark missing parents (`flat_frame`), and returns them without.
 
-    Cost: for each parent by times, a read of its keys, once a version (see `version_counts`); or a broadcast of the
-    keys that are asked for. No job otherwise.
+    Cost: for each parent joined by time, a read of its keys, once a version (see `version_counts`); or a broadcast of
+    the requested keys. No other job.
     """
     few = {pinned.read for pinned in reads if _are_few(work, pinned)}
     made = {}
@@ -63,14 +63,14 @@ def flat_frames(
 
 
 def _are_few(work: Workplace, pinned: PinnedRead) -> bool:
-    """Tell whether a read is known to bring few rows: its slices say so, where they are its rows."""
+    """Return whether a read is known to have few rows: from its slices, if these contain exactly its rows."""
     table = work.flow.tables[pinned.read.table]
     is_slices = table.is_partitioned or table.mode is Mode.APPEND
     return is_slices and sum(piece.rows for piece in pinned.slices) <= _MOST_ROWS
 
 
 def _narrowed(work: Workplace, flat: Flat, frames: Mapping[Read, DataFrame]) -> dict[Read, DataFrame]:
-    """Return of the large parents those rows alone that are referred to."""
+    """Return only the referenced rows of large parents."""
     near: dict[Read, DataFrame] = {}
     asked: dict[Read, list[DataFrame]] = {}
     for each in _top_down(flat):
@@ -88,7 +88,7 @@ def _narrowed(work: Workplace, flat: Flat, frames: Mapping[Read, DataFrame]) -> 
 
 
 def _counted(work: Workplace, spark: SparkSession, reads: Sequence[PinnedRead]) -> Iterator[tuple[Read, Numbers]]:
-    """Return how many versions the keys of each TEMPORAL table have that is read as a version holds it."""
+    """Yield the version counts of each TEMPORAL table that is read from a Delta version, by its keys."""
     for pinned in reads:
         table = work.flow.tables[pinned.read.table]
         if table.temporal is not None and pinned.slices and not pinned.steps:
@@ -99,7 +99,7 @@ def _counted(work: Workplace, spark: SparkSession, reads: Sequence[PinnedRead]) 
 
 
 def _top_down(flat: Flat) -> list[Flat]:
-    """Return a flat read and all that it leads to, each table once, behind all that refer to it."""
+    """Return a FLAT read and all its ancestors, each table once, after all that refer to it."""
     depths: dict[Read, tuple[int, Flat]] = {}
 
     def note(each: Flat, depth: int) -> None:

@@ -1,4 +1,4 @@
-"""Gives frames the HIDDEN columns of their tables, which rows from before they were declared lack."""
+"""Adds a table's HIDDEN columns to frames: rows older than their declaration do not have them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def with_hidden(rows: DataFrame, table: Table) -> DataFrame:
-    """Return rows with all HIDDEN columns of their table, NULL where they lack one: a query may say to leave it out.
+    """Add missing HIDDEN columns of a table to its rows, as NULL, so that a query may exclude them by name.
 
-    Cost: none where the table has none, nor a job where it has.
+    Cost: nothing if the table has none; no job otherwise.
     """
     if not table.hidden:
         return rows
@@ -29,7 +29,7 @@ def with_hidden(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def without(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Return rows without some columns; the very same where there are none."""
+    """Return rows without some columns. Without columns to remove, the same frame."""
     return rows.drop(*columns) if columns else rows
 
 

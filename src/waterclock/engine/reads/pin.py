@@ -1,4 +1,4 @@
-"""Pins what a batch reads, and gives the pinned rows as frames."""
+"""Pins the inputs of a batch, and returns the pinned rows as frames."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PinnedRead:
-    """One reference, bound to what was there at claim: its input for the audit trail, and the slices it means.
+    """One reference, bound to a state at claim: its input for the audit trail, and the slices that it contains.
 
-    `steps` are set for the state of a MERGE table that no version holds any more: it is made of these.
+    `steps` are set for a state of a MERGE table that no version has any more: it is made from these.
     """
 
     bound: BoundRead
@@ -56,8 +56,8 @@ class PinnedRead:
 def pin(ledger: Ledger, lake: Lake, flow: Flow, batches: Sequence[Batch]) -> dict[datetime, tuple[PinnedRead, ...]]:
     """Bind every reference of some batches of a table to the slices and Delta version of one moment, by label.
 
-    What changes between this look and the claim makes the claim refuse (E410): it is looked at again. Cost: one ledger
-    transaction
+    If an input changes between this and the claim, the claim is refused (E410), and the inputs are bound again. Cost:
+    one ledger transaction
     """
     bounds = [bound for batch in batches for bound in batch.reads]
     pins = iter(ledger.reads.pins([(bound.read.table, bound.low, bound.high) for bound in bounds]))
@@ -76,7 +76,7 @@ def _pinned(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin
 
 
 def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> tuple[Step, ...]:
-    """Return what a MERGE state is to be made of, where no version holds it or VACUUM has taken its files."""
+    """Return the steps of a MERGE state that no version has, or whose files VACUUM has removed."""
     if not flow.tables[found.table].is_fold or not found.slices or bound.low >= bound.high:
         return ()
     if is_readable(lake.folder(found.table), found.slices[0].version):
@@ -85,7 +85,7 @@ def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin)
 
 
 def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) -> DataFrame:
-    """Return the pinned rows, `timelabel` among the columns; no rows but all columns where nothing is read.
+    """Return the pinned rows, including `timelabel`. Without slices, an empty frame with all columns.
 
     Cost: no job here. Few slices are read from their sealed files, more through the Delta log.
     """
@@ -102,12 +102,12 @@ def _pinned_rows(spark: SparkSession, lake: Lake, table: Table, pinned: PinnedRe
     if table.is_fold:
         known = table_schema(folder)
         rows = frame_of_version(spark, folder, pinned.slices[0].version)
-        # a column that came later is null in an older version, as it is in an older slice
+        # a column that was added later is null in an older version, as it is in an older slice
         return rows if len(rows.columns) == len(known.fields) else with_all_columns(rows, known.json())
     if len(pinned.slices) <= FILES_READ_DIRECTLY:
         manifests = [read_manifest(folder, piece.slice_path) for piece in pinned.slices if piece.slice_path]
         is_few = sum(len(manifest.files) for manifest in manifests) <= FILES_READ_DIRECTLY
-        # a state of a REPLACE table is its slice: the head may have moved on
+        # a state of a REPLACE table is its slice: the head may be newer
         if manifests and (is_few or table.mode is Mode.REPLACE):
             return frame_of_slices(spark, folder, manifests, table_schema(folder))
     return frame_at(
@@ -121,7 +121,7 @@ def _pinned_rows(spark: SparkSession, lake: Lake, table: Table, pinned: PinnedRe
 
 
 def nothing_of(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
-    """Return no rows with a table's columns: those it has, else those that are declared.
+    """Return an empty frame with a table's columns, or with the declared ones if it has none yet.
 
     Raises:
         WaterclockError: E705 where the table has no batch yet and its columns have no declared types.
@@ -130,8 +130,8 @@ def nothing_of(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
 
 
 def labelled(frame: DataFrame, label: str) -> DataFrame:
-    """Return every row the batch's own `timelabel`, whatever the frame brings under that name."""
+    """Set `timelabel` in every row to the batch's label, whatever the frame has under that name."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    # a query over two tables brings two columns `timelabel`: dropped by name, both go
+    # a query over two tables has two columns `timelabel`: dropping by name removes both
     return frame.drop(TIMELABEL).withColumn(TIMELABEL, F.lit(label))

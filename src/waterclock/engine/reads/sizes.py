@@ -1,4 +1,4 @@
-"""How much a batch reads, from what the ledger and the logs say: Spark shuffles in parts by that."""
+"""Computes how many bytes a batch reads, from ledger and logs, to choose Spark's shuffle partitions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def bytes_read(lake: Lake, flow: Flow, pins: Iterable[tuple[PinnedRead, ...]]) -> int:
-    """Return the bytes of Parquet that the reads of some labels mean, what several of them read counted once.
+    """Return the Parquet bytes of the reads of some labels. Slices that several labels read count once.
 
-    Of a folded table these are its live files of now, whichever state is read. Cost: a step for each slice
+    For a folded table these are its current live files, whichever state is read. Cost: a step for each slice
     """
     total, seen = 0, dict[str, datetime]()
     read = [each for reads in pins for each in reads if each.slices]
@@ -32,7 +32,7 @@ def bytes_read(lake: Lake, flow: Flow, pins: Iterable[tuple[PinnedRead, ...]]) -
             total += 0 if table in seen else bytes_held(lake.folder(table))
             seen[table] = pinned.slices[-1].label
             continue
-        # the slices of an interval are all that there are between its ends: those up to the last one seen are counted
+        # An interval contains all slices between its ends, so those up to the last one seen are counted already.
         known = seen.get(table)
         begin = 0 if known is None else bisect_right(pinned.slices, known, key=lambda piece: piece.label)
         total += sum(piece.bytes for piece in pinned.slices[begin:])
@@ -41,7 +41,7 @@ def bytes_read(lake: Lake, flow: Flow, pins: Iterable[tuple[PinnedRead, ...]]) -
 
 
 def bytes_held(folder: str) -> int:
-    """Return the bytes of a table's live files, 0 where there is no table. Cost: a look at its log, a step a file."""
+    """Return the bytes of a table's live files, 0 without a table. Cost: a read of its log, a step for each file."""
     if not table_exists(folder):
         return 0
     with opened(folder) as table:
@@ -49,10 +49,10 @@ def bytes_held(folder: str) -> int:
 
 
 def set_shuffle_partitions(spark: SparkSession, size: int) -> None:
-    """Have a session shuffle in as many parts as so many bytes of Parquet ask for, and never in fewer than are set."""
+    """Set a session's shuffle partitions for so many bytes of Parquet, but never below the configured number."""
     wanted = shuffle_partitions(size)
     if wanted == shuffle_partitions(0):
         return
     is_set = spark.conf.get(PARTITIONS) or ""
-    if is_set.isdigit() and int(is_set) < wanted:  # some platforms take "auto"
+    if is_set.isdigit() and int(is_set) < wanted:  # some platforms set "auto"
         spark.conf.set(PARTITIONS, str(wanted))

@@ -1,3 +1,3 @@
-"""Spark as this process starts it: Java, jars, sessions, users' functions, and its errors as ours."""
+"""Starts and uses Spark: Java, jars, sessions, users' functions, and conversion of its errors."""
 
 from __future__ import annotations

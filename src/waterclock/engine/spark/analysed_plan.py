@@ -1,7 +1,7 @@
-"""Asks Spark for the plan of a DataFrame as it was analysed, with the ids of all attributes.
+"""Returns Spark's analysed plan of a DataFrame, with the ids of all attributes.
 
-Public PySpark prints a plan for people, cut short and without what names may hold. So this one module goes behind it,
-and gives nothing where that cannot be done: over Spark Connect, and wherever Spark does not write its plan.
+PySpark's public API prints a plan for people, cut short and without escaping names. So this one module uses private
+API, and returns nothing if that fails: over Spark Connect, and wherever Spark does not write its plan.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 def shows_plan(frame: DataFrame) -> bool:
-    """Tell whether Spark shows the plan of a DataFrame here; what is asked costs nothing."""
+    """Return whether Spark shows the plan of a DataFrame here, at no cost."""
     return getattr(frame, "_jdf", None) is not None
 
 
 def analysed_plan(frame: DataFrame) -> str | None:
-    """Return the analysed plan in JSON; None where it cannot be had. Cost: no job, some milliseconds."""
+    """Return the analysed plan as JSON, or None if it is not available. Cost: no job, some milliseconds."""
     behind = getattr(frame, "_jdf", None)
     if behind is None:
         return None
     try:
         return str(behind.queryExecution().analyzed().toJSON())
-    except Exception:  # noqa: BLE001 - whatever hinders it, the batch goes on: only its lineage is not known
+    except Exception:  # noqa: BLE001 - the batch continues without its lineage
         return None

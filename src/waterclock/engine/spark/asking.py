@@ -1,4 +1,4 @@
-"""Asks Spark a query that only reads, with `:name` values: bound by Spark, or written as literals over Connect."""
+"""Runs read-only queries in Spark, with `:name` values: bound by Spark, or written as literals over Connect."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def asked(spark: SparkSession, text: str, values: Mapping[str, Any]) -> DataFrame:
-    """Return the rows of a query, after a check that it does nothing but read. Nothing is executed here.
+    """Return the rows of a query, after checking that it only reads. Nothing is executed here.
 
-    Over Spark Connect the plan cannot be looked at: brackets around the text keep commands out, and what it reads is
-    left to the checks of the text and to the server. Delta's parser lets values stay unbound that come that way.
+    Over Spark Connect the plan is not available: parentheses around the text exclude commands, and its reads are left
+    to the checks of the text and to the server. Values are literals there, since Delta's parser does not bind them.
     Raises  E733 for a query that does more than read the views bound to it
     """
     if is_remote(spark):
@@ -33,7 +33,7 @@ def asked(spark: SparkSession, text: str, values: Mapping[str, Any]) -> DataFram
 
 
 def with_values(text: str, values: Mapping[str, Any]) -> str:
-    """Write values in the place of their markers; what looks like one within a text, a name or a path is none."""
+    """Replace value markers by literals. Text that resembles a marker within a string, a name or a path is kept."""
     tokens = dialect().tokenize(text)
     pieces, copied = [], 0
     for at, (colon, name) in enumerate(pairwise(tokens)):
@@ -49,7 +49,7 @@ _BEFORE_A_VALUE = frozenset("(,=<>+-*/%|&^![")
 
 
 def literal_of(value: Any) -> str:  # noqa: PLR0911 - one kind after the other
-    """Write a value as Spark's own literal of the type that it is bound as."""
+    """Write a value as Spark's literal of the type that it is bound as."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Cancels the jobs of one query: by a tag that they carry, or all of a session at a Spark Connect server."""
+"""Cancels the jobs of one query: by their tag, or all jobs of a session at a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def mark_jobs(session: SparkSession, tag: str) -> None:
-    """Have all jobs that this thread starts from now on carry a tag; their tasks are interrupted when cancelled."""
+    """Tag all jobs that this thread starts from now on. Their tasks are interrupted when cancelled."""
     if is_remote(session):
         return
     session.sparkContext.setInterruptOnCancel(True)
@@ -20,7 +20,7 @@ def mark_jobs(session: SparkSession, tag: str) -> None:
 
 
 def cancel_jobs(sessions: Sessions, tag: str) -> None:
-    """Cancel what runs by a tag now; at a server, all that runs in the sessions of batches and queries."""
+    """Cancel the running jobs of a tag; at a server, all jobs in the sessions of batches and queries."""
     try:
         for session in sessions.opened():
             if is_remote(session):

@@ -1,7 +1,7 @@
-"""Keeps what Java loads at each start of Spark in a file that later starts map into memory: an archive of classes.
+"""Keeps the classes that Java loads at each start of Spark in a class archive, which later starts map into memory.
 
-A JVM writes one as it ends (JEP 350). Each that starts sees for itself whether Java and the jars are still those that
-were there, and passes it over where not. None is taken where a folder that holds anything is in the class path.
+A JVM writes it when it ends (JEP 350). Each JVM that starts checks that Java and the jars are unchanged, and ignores
+the archive otherwise. No archive is used if the class path has a folder that is not empty.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from waterclock.errors import WaterclockError
 from waterclock.ownership import make_private_folder
 
 _OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit")
-_PATIENCE = 600  # seconds from the end of the work to that of the JVM, which writes then
+_PATIENCE = 600  # seconds from the end of the work to that of the JVM, which writes in between
 
 
 def archive_file() -> Path:
-    """Return where the archive of this Java, this PySpark and these jars lies, or would.
+    """Return the path of the archive for this Java, PySpark and jars, whether or not it exists.
 
-    Raises  E701 to E703 where one of them is not to be had
+    Raises  E701 to E703 where one of them is not available
     """
     java = Path(require_java()).resolve()
-    # an update puts another Java in its place, with which the archive fits no more
+    # an update replaces Java at the same path, and the archive no longer fits
     parts = [str(java), str(java.stat().st_mtime_ns), version("pyspark"), *map(str, delta_jars())]
     return cache_directory() / f"classes-{hashlib.sha256(os.linesep.join(parts).encode()).hexdigest()[:16]}.jsa"
 
 
 def archive_options(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the JVM's options for the archive that is there; none where there is none, or where others are set."""
+    """Return the JVM options for an existing archive. Empty if there is none, or if other archive options are set."""
     set_already = " ".join(environment.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"))
     if any(option in set_already for option in _OPTIONS):
         return ()
     path = archive_file()
-    # what it says of an archive that does not fit is for nobody: it starts without
+    # its warnings about an archive that does not fit are useless: it starts without
     return (f"-XX:SharedArchiveFile={path}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off") if path.is_file() else ()
 
 
 def write_archive(path: Path, options: str = "") -> None:
-    """Start Spark in a process of its own, have it do a little of all, and write what it loaded as `path`.
+    """Start Spark in its own process, run a little of everything, and write the loaded classes to `path`.
 
-    `options` are the JVM's own. Raises  E707 where nothing came of it. Cost: a minute of one core, 170 MB of disk
+    `options` are the JVM's own. Raises  E707 where no archive was written. Cost: a minute of one core, 170 MB of disk
     """
     try:
         make_private_folder(path.parent)
@@ -61,7 +61,7 @@ def write_archive(path: Path, options: str = "") -> None:
             why=error.strerror or str(error),
             fix="free or permit the place, or set XDG_CACHE_HOME; runs go on without it",
         ) from error
-    # beside its goal, so that a rename makes it appear whole, whoever else is writing
+    # in the same folder, so that a rename makes it appear as a whole, even with several writers
     with tempfile.TemporaryDirectory(prefix=".classes-", dir=path.parent) as scratch:
         written = Path(scratch) / path.name
         own = os.environ.get("JAVA_TOOL_OPTIONS", "")
@@ -87,13 +87,13 @@ def write_archive(path: Path, options: str = "") -> None:
 
 
 def _reason(said: str) -> str:
-    """Return why an error of ours came, or the last line that was said."""
+    """Return the reason of a `WaterclockError` in the output, or its last line."""
     lines = said.strip().splitlines()
     return next((line[3:].strip() for line in lines if line.startswith("why")), lines[-1] if lines else "")
 
 
 def _work(scratch: Path) -> None:
-    """Do what a small batch does, and let the JVM end by itself: it writes then."""
+    """Do the work of a small batch, and let the JVM end by itself: it writes the archive then."""
     from pyspark import SparkContext
 
     from waterclock.engine.spark.session import open_session
@@ -103,9 +103,9 @@ def _work(scratch: Path) -> None:
     session.range(10).selectExpr("id", "id % 3 AS k").write.format("delta").save(table)
     session.read.format("delta").load(table).groupBy("k").count().collect()
     session.stop()
-    gateway: Any = SparkContext._gateway  # noqa: SLF001 - it alone knows the process
+    gateway: Any = SparkContext._gateway  # noqa: SLF001 - only the gateway has the process
     gateway.shutdown()
-    gateway.proc.stdin.close()  # at which Spark's JVM ends
+    gateway.proc.stdin.close()  # Spark's JVM ends when its stdin closes
     gateway.proc.wait(_PATIENCE)
 
 

@@ -1,8 +1,8 @@
 """Starts the JVM of queries confined: it reads the tables, writes to a work folder, and inherits no secrets.
 
-A query is checked twice before Spark runs it. This limits one that passes both checks by mistake. Landlock confines the
-JVM and Python's workers below it; elsewhere than on Linux 5.13 or later only the environment is reduced. Connections by
-TCP stay possible, for PySpark and Spark talk by them.
+A query is checked twice before Spark runs it. The confinement limits one that passes both checks by mistake. Landlock
+confines the JVM and its Python workers. On other systems than Linux 5.13 or later, only the environment is reduced. TCP
+connections stay possible, since PySpark and Spark communicate by them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from waterclock.ownership import cache_folder, make_private_folder
 
 OFF = "WATERCLOCK_UNCONFINED"
 OPTIONS = ("-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
-"""Of a confined JVM: it may not write to /tmp, and one without memory is of no use to the next query."""
+"""Options of a confined JVM: it cannot write to /tmp, and must end when it runs out of memory, for the next query."""
 _KEPT = frozenset(
     """
     HOME HTTP_PROXY HTTPS_PROXY JAVA_HOME JAVA_OPTS JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS LANG LANGUAGE LD_LIBRARY_PATH
@@ -51,15 +51,15 @@ _SYSTEM = (
 _FILE = re.compile(r"/[^\s,:;=\"']+")
 _SCRATCH = "spark.local.dir"
 CONFS = {"spark.eventLog.enabled": "false"}
-"""Of a confined Spark: its events would be written elsewhere than to its work folder."""
+"""Configuration of a confined Spark: its event log would be written outside its work folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confined:
-    """What the JVM may read beside the system's, Java's and Python's own files, and where it may write.
+    """The files that the JVM may read besides those of the system, Java and Python, and the folders it may write to.
 
-    Files that the project's own `confs` of Spark name, as a trust store, may be read as well. With `has_stores`, where
-    the tables are in a bucket, it finds the credentials for it as AWS's tools do.
+    It may also read files that the project's own Spark `confs` name, such as a trust store. With `has_stores`, if the
+    tables are in a bucket, it may read the credentials files of AWS's tools.
     """
 
     read: Sequence[Path]
@@ -68,19 +68,19 @@ class Confined:
     has_stores: bool = False
 
     def named_files(self) -> Iterator[Path]:
-        """Yield the files that the confs and Java's options of the environment name."""
+        """Yield the files that the confs and the environment's Java options name."""
         options = [os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")]
         for value in (*self.confs.values(), *options):
             yield from (path for path in map(Path, _FILE.findall(value)) if path.is_file())
 
     def credentials(self) -> Iterator[Path]:
-        """Yield where AWS's tools keep the credentials for buckets."""
+        """Yield the places in which AWS's tools keep bucket credentials."""
         if self.has_stores:
             yield Path.home() / ".aws"
             yield from (Path(place) for name in _FILES_OF_AWS if (place := os.environ.get(name)))
 
     def scratch_folders(self) -> Iterator[Path]:
-        """Yield the folders that Spark is set to spill to."""
+        """Yield the folders to which Spark is configured to spill."""
         said = [self.confs.get(_SCRATCH, ""), os.environ.get("SPARK_LOCAL_DIRS", "")]
         yield from (Path(folder.strip()) for text in said for folder in text.split(",") if folder.strip())
 
@@ -91,7 +91,7 @@ def is_confining() -> bool:
 
 
 def start_confined(start: Callable[[], None], said: Confined, *, java: str, jars: Sequence[Path]) -> None:
-    """Call `start` in a confined thread and with the reduced environment, both of which what it starts keeps.
+    """Call `start` in a confined thread with a reduced environment. The processes that it starts inherit both.
 
     Raises whatever `start` raises
     """
@@ -118,7 +118,7 @@ def start_confined(start: Callable[[], None], said: Confined, *, java: str, jars
 
 
 def _of_programs(java: str) -> Iterator[Path]:
-    """Return where Java, Python, its packages and Waterclock are installed."""
+    """Yield the installation folders of Java, Python, its packages and Waterclock."""
     yield Path(java).resolve().parent.parent
     yield from map(Path, {sys.prefix, sys.base_prefix, sys.exec_prefix})
     yield Path(sys.executable).resolve().parent.parent
@@ -133,11 +133,11 @@ def _of_programs(java: str) -> Iterator[Path]:
 
 @contextmanager
 def _reduced_environment(scratch: Path, prefixes: tuple[str, ...]) -> Iterator[None]:
-    """Leave only what Java, Spark and Python need in the environment; other threads wait for no variable meanwhile."""
+    """Reduce the environment to the variables that Java, Spark and Python need. Other threads need none meanwhile."""
     before, folder = dict(os.environ), tempfile.tempdir
     kept = {name: value for name, value in before.items() if name in _KEPT or name.startswith(prefixes)}
     try:
-        tempfile.tempdir = str(scratch)  # PySpark and the JVM meet in a file there
+        tempfile.tempdir = str(scratch)  # PySpark and the JVM exchange a file there
         os.environ.clear()
         os.environ.update(kept, TMPDIR=str(scratch))
         yield

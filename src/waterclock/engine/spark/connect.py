@@ -1,4 +1,4 @@
-"""Sessions at a Spark Connect server: opened, set as ours are, and held against what Delta and this code need of it."""
+"""Opens sessions at a Spark Connect server, configures them, and checks that the server has Delta and UTC."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _HOW = (
 
 
 def connected(settings: SparkSettings) -> SparkSession:
-    """Open a session at the server that `settings` name: a look at it of some 50 ms.
+    """Open a session at the server that `settings` name, and check the server, which takes some 50 ms.
 
-    Raises  E714 where the client is not installed, the server does not answer, or is set otherwise than rows need
+    Raises  E714 where the client is not installed, or the server does not answer or has settings that rows do not allow
     """
     session = another(settings)
     try:
@@ -44,7 +44,7 @@ def connected(settings: SparkSettings) -> SparkSession:
 
 
 def another(settings: SparkSettings) -> SparkSession:
-    """Open a session beside others, with confs, views and functions of its own.
+    """Open another session, with confs, views and functions of its own.
 
     Raises  E714 where the client is not installed, or the server does not answer
     """
@@ -54,16 +54,14 @@ def another(settings: SparkSettings) -> SparkSession:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
-        logging.getLogger("SQLQueryContextLogger").setLevel(
-            logging.CRITICAL
-        )  # what it raises is told as an error of ours
-        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # functions of columns ask it which kind they are to make
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # its errors are reported as ours
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # PySpark's column functions read it to choose their kind
         try:
             builder = SparkSession.builder.remote(where)
             for name, value in _confs(settings).items():
                 builder = builder.config(name, value)
             return builder.create()
-        except ImportError:  # of PySpark's, that is one of its own errors too
+        except ImportError:  # PySpark's own errors may be ImportErrors too
             raise
         except (PySparkException, OSError) as error:
             raise _refusal(where, f"{type(error).__name__}: {error}".partition("\n")[0]) from error
@@ -78,7 +76,7 @@ def another(settings: SparkSettings) -> SparkSession:
 
 
 def require_reachable(address: str, what: str) -> None:
-    """Refuse an address `…//host:port` at which nothing listens: Spark itself would try for minutes.
+    """Raise an error if nothing listens at the address `…//host:port`: Spark itself would retry for minutes.
 
     Raises  E714
     """
@@ -99,16 +97,16 @@ def require_reachable(address: str, what: str) -> None:
 
 
 def answers(session: SparkSession) -> bool:
-    """Tell whether the server still knows the session."""
+    """Return whether the server still knows the session."""
     try:
         session.sql("SELECT 1").collect()
-    except Exception:  # noqa: BLE001 - a server that is gone, or came back without its sessions: each has its own
+    except Exception:  # noqa: BLE001 - each failure has its own type: a server that is gone, one without its sessions
         return False
     return True
 
 
 def end(session: SparkSession) -> None:
-    """Let the server forget a session; one that is gone is forgotten already."""
+    """Close a session at the server. A session that is gone is closed already."""
     try:
         session.stop()
     except Exception:  # noqa: BLE001 - there is nothing left to end
@@ -116,13 +114,13 @@ def end(session: SparkSession) -> None:
 
 
 def is_remote(session: SparkSession) -> bool:
-    """Tell whether a session is one of a server."""
+    """Return whether a session is one of a Spark Connect server."""
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def _confs(settings: SparkSettings) -> dict[str, str]:
-    """Return what a session is set to; what is Hadoop's goes by its own name, as sessions hand it on."""
-    # the log store is the server's: set here it would only seem to be ours (`require_log_store`)
+    """Return the configuration of a session. Hadoop's options have their own names, as sessions pass them on."""
+    # the log store is the server's: a setting here would have no effect (`require_log_store`)
     ours = {key: value for key, value in settings.confs.items() if not key.startswith("spark.delta.logStore")}
     return {key.removeprefix(_HADOOP): value for key, value in {**SESSION_CONFS, **ours}.items()}
 

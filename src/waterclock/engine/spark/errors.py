@@ -1,4 +1,4 @@
-"""Turns what Spark, Delta, a driver or the user's code raises into our errors: the one place that knows theirs."""
+"""Converts exceptions of Spark, Delta, drivers and user code into `WaterclockError`s. Only this module knows theirs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TRANSIENT_CONDITIONS = (
     "DELTA_METADATA_CHANGED",
     "DELTA_PROTOCOL_CHANGED",
 )
-# of a file that could not be read or written for a reason of its own, which the text names
+# conditions of a file that could not be read or written, whose cause is only in the text
 _OF_A_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "TASK_WRITE_FAILED")
 _TRANSIENT_WORDS = (
     "connection reset",
@@ -42,20 +42,20 @@ _TRANSIENT_WORDS = (
     "too many requests",
     "database is locked",
 )
-# counted from 0 behind `pos`, and from 1 behind `position`, in the heading of an expression that failed for a row
+# counted from 0 after `pos`, and from 1 after `position`, in the header of an expression that failed for a row
 _POSITION = re.compile(r"line (\d+),? (pos|position) (\d+)")
 _JVM_GONE = re.compile(
     "Answer from Java side is empty|stopped SparkContext|SparkContext was shut down|does not exist in the JVM$"
-    r"|An error occurred while calling [\w.]+\.?$"  # where the JVM answered, what it said of the error follows
+    r"|An error occurred while calling [\w.]+\.?$"  # if the JVM answered, its error follows
 )
-# a server that went away, or came back and knows nothing of the session
+# a server that went away, or was restarted and does not know the session
 _SERVER_GONE = re.compile(
     r"UNAVAILABLE|failed to connect|INVALID_HANDLE|SESSION_NOT_FOUND|SESSION_CLOSED|SESSION_CHANGED"
 )
-# where a message goes over into stack traces, the query's text or trees of plans
+# the start of stack traces, the query's text or plan trees in a message
 _JVM_LINES = re.compile(r"\n\s*(at |JVM stacktrace|== |\.\.\. \d+ more|Caused by:|'?[A-Z]\w+ \[|[+:]- )")
 _JVM_CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*[\w$]+[:;] (.+)$", re.MULTILINE)
-# its settings are ours to make, and what it proposes is in our `fix`
+# its settings are set by Waterclock, and its proposals are in our `fix`
 _SPARKS_ADVICE = re.compile(
     r" If necessary,? set .*? to bypass this error\.?| Did you mean one of the following\? \[.*?\]\.?", re.DOTALL
 )
@@ -65,17 +65,17 @@ _OF_APIS = "E84"
 _STEP = re.compile(r"ValueError: wc\.stateful: (?P<what>[^|\n]*) \| (?P<why>[^|\n]*) \|")
 _OF_CONDITIONS = ("watermark", "closed_by_hand")
 _MOST_WHY = 400
-_MOST_PROPOSED = 5  # names, by Spark
+_MOST_PROPOSED = 5  # names, in Spark's proposals
 _MOST_FRAMES = 3
 
 
 def to_error(  # noqa: PLR0911 - one kind of error after the other
     error: BaseException, *, where: str, spliced: Spliced | None = None
 ) -> WaterclockError:
-    """Return `error` in our shape. Errors of ours pass through, with `where` if they have no place.
+    """Convert an exception into a `WaterclockError`. One that is a `WaterclockError` gets `where` if it has no place.
 
-    Spark's error positions are mapped back through `spliced` to the user's file. `transient` says whether the same
-    work may succeed when tried again.
+    `spliced` maps Spark's error positions back to the user's file. `transient` is True if the same work may succeed
+    when it is retried.
     """
     if isinstance(error, WaterclockError):
         return error.at(where)
@@ -91,7 +91,7 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
             transient=True,
         )
     if isinstance(error, OSError) and (unreached := object_stores.refusal_of(error, where)):
-        return unreached  # so delta-rs tells of its store
+        return unreached  # this is how delta-rs reports its store
     if refusal := refusal_of(error):
         return refusal.at(where)
     if wrong := _STEP.search(str(error)):
@@ -113,7 +113,7 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
 
 
 def _of_step(wrong: re.Match[str], where: str) -> WaterclockError:
-    """Return what a rule that keeps a state gave, and should not have."""
+    """Build the error for an invalid result of a stateful rule."""
     return WaterclockError(
         "E716",
         wrong["what"],
@@ -124,7 +124,7 @@ def _of_step(wrong: re.Match[str], where: str) -> WaterclockError:
 
 
 def jvm_is_gone(error: BaseException, *, where: str) -> WaterclockError:
-    """Return what befell work whose Spark has ended, whatever was raised for it there."""
+    """Build the error for work whose Spark has ended, whatever was raised for it."""
     return WaterclockError(
         _JVM_IS_GONE,
         "Spark's JVM is gone",
@@ -136,14 +136,14 @@ def jvm_is_gone(error: BaseException, *, where: str) -> WaterclockError:
 
 
 def lost_spark(error: WaterclockError | None) -> bool:
-    """Tell whether work failed because Spark's JVM went away under it."""
+    """Return whether work failed because Spark's JVM ended during it."""
     return error is not None and error.code == _JVM_IS_GONE
 
 
 def placed(error: WaterclockError, table: str, where: str, declared: Place | None = None) -> WaterclockError:
-    """Return the error with the batch `where` it befell, beside the file or object it names; once.
+    """Add the batch `where` to an error, next to the file or object that it names. It is added only once.
 
-    Of an API it says where the table is declared as well: what is asked for is said there.
+    An error of an API also gets the place of the table's declaration, which contains the request.
     """
     if declared is not None and error.code.startswith(_OF_APIS):
         where = f"{where}, {declared}"
@@ -153,7 +153,7 @@ def placed(error: WaterclockError, table: str, where: str, declared: Place | Non
 
 
 def user_code_error(error: BaseException, *, where: str, file: Path, root: Path) -> WaterclockError:
-    """Return what a user's Python raised, with the frames of the project's own files only, the last one first."""
+    """Convert an exception of a user's Python code, with frames of the project's own files only, the last first."""
     if isinstance(error, WaterclockError):
         return error.at(where)
     if refusal := refusal_of(error):
@@ -182,7 +182,10 @@ def _place(frame: traceback.FrameSummary, root: Path) -> str:
 
 
 def is_transient(error: BaseException) -> bool:
-    """True where the same work may succeed when tried again: conflicts, lost executors, networks; never a division."""
+    """Return whether a retry may succeed: after a conflict, a lost executor or a network error.
+
+    Never after an error of a row, such as a division by zero.
+    """
     if isinstance(error, WaterclockError):
         return error.transient
     condition = _condition(error) or ""
@@ -220,7 +223,7 @@ def _suggestion(error: BaseException, condition: str) -> str | None:
     parameters: dict[str, str] = getattr(error, "getMessageParameters", dict)() or {}
     if "objectName" in parameters and "proposal" in parameters:
         known = [part.replace("`", "").strip() for part in parameters["proposal"].split(",")]
-        more = ", ..." if len(known) >= _MOST_PROPOSED else ""  # whether there are others it does not say
+        more = ", ..." if len(known) >= _MOST_PROPOSED else ""  # Spark does not report whether there are more
         otherwise = f"known: {', '.join(known)}{more}"
         return did_you_mean(parameters["objectName"].replace("`", ""), known, otherwise=otherwise)
     if condition.startswith(("UNRESOLVED_ROUTINE", "UNRESOLVABLE_TABLE_VALUED_FUNCTION")):
@@ -234,7 +237,7 @@ def _suggestion(error: BaseException, condition: str) -> str | None:
 
 
 def _functions() -> list[str]:
-    """List the functions that a query may call: ours, and those of Spark's that our parser knows."""
+    """Return the functions that a query may call: ours, and those of Spark that our parser knows."""
     from sqlglot import exp
 
     spark = (name.lower() for name in exp.FUNCTION_BY_NAME)
@@ -247,7 +250,7 @@ def _condition(error: BaseException) -> str | None:
         return None
     try:
         found = getter()
-    except Exception:  # noqa: BLE001 - a JVM that is gone cannot say its condition
+    except Exception:  # noqa: BLE001 - a JVM that is gone cannot return its condition
         return None
     return found if isinstance(found, str) else None
 
@@ -259,21 +262,21 @@ def _position(error: BaseException) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class FailedExpression:
-    """An expression of SQL that failed for a row: its text, and its line in the query that Spark ran, from 1."""
+    """An SQL expression that failed for a row: its text, and its line in the query that Spark ran, from 1."""
 
     text: str
     line: int
 
 
 def failed_expression(error: BaseException) -> FailedExpression | None:
-    """Return the expression that failed for a row; None where Spark names none, or found the error in the query."""
+    """Return the expression that failed for a row, or None if Spark names none, or rejected the query itself."""
     position = _position(error)
     getter = getattr(error, "getQueryContext", None)
     if position is None or getter is None or type(error).__name__ in {"AnalysisException", "ParseException"}:
         return None
     try:
         texts = [context.fragment() for context in getter() or () if context.contextType().name == "SQL"]
-    except Exception:  # noqa: BLE001 - a JVM that is gone cannot name it
+    except Exception:  # noqa: BLE001 - a JVM that is gone cannot return it
         return None
     return FailedExpression(texts[0], position[0]) if texts and texts[0] else None
 
@@ -282,13 +285,13 @@ def _is_jvm_gone(error: BaseException) -> bool:
     names = {kind.__name__ for kind in type(error).__mro__}
     if "SparkConnectException" in names and _SERVER_GONE.search(str(error)):
         return True
-    if "ConnectionRefusedError" in names:  # any server may refuse: only the way to the JVM leads through Py4J
+    if "ConnectionRefusedError" in names:  # any server may refuse: only a connection to the JVM uses Py4J
         return any("py4j" in Path(frame.filename).parts for frame in traceback.extract_tb(error.__traceback__))
     return "Py4JNetworkError" in names or _JVM_GONE.search(str(error)) is not None
 
 
 def _first_cause(text: str) -> str:
-    """Shorten an error of Java to what caused it first, which Java names last; around it are Spark's own threads."""
+    """Shorten a Java error to its first cause, which Java prints last, after Spark's own frames."""
     return _short(_JVM_CAUSE.findall(text)[-1] if _JVM_CAUSE.search(text) else text)
 
 

@@ -1,8 +1,8 @@
-"""Finds or fetches the jars that Spark needs beside its own.
+"""Finds or fetches the jars that Spark needs besides its own.
 
-From the directory `WATERCLOCK_JARS` names; without it from the user's cache, filled once by Ivy, which PySpark brings
-along. `ivy.xml` lists the exact coordinates and `jars.sha256` what they must contain; `ivy-s3.xml` and `jars-s3.sha256`
-do for storage in S3. Nothing here imports PySpark.
+They come from the directory in `WATERCLOCK_JARS`, or else from the user's cache, which is filled once by the Ivy that
+PySpark includes. `ivy.xml` lists the exact coordinates, and `jars.sha256` their checksums. `ivy-s3.xml` and
+`jars-s3.sha256` do the same for storage in S3. This module does not import PySpark.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OFFLINE_FIX = (
 
 @dataclass(frozen=True, slots=True)
 class _JarSet:
-    """Jars that are fetched together: the file of their coordinates, and that of their checksums."""
+    """Jars that are fetched together: the file with their coordinates, and the one with their checksums."""
 
     coordinates: str
     checksums: str
@@ -38,24 +38,24 @@ class _JarSet:
 _DELTA = _JarSet("ivy.xml", "jars.sha256")
 _S3 = _JarSet("ivy-s3.xml", "jars-s3.sha256")
 _OF_SCHEME = {"s3": _S3, "s3a": _S3}
-# made by bin/_log_store
+# built by bin/_log_store
 _LOG_STORE = _HERE / "log_store" / "log-store.jar"
 
 
 def delta_jars() -> tuple[Path, ...]:
-    """The local jar files for `spark.jars`, fetched first where they are absent.
+    """Return the local jar files for `spark.jars`, and fetch missing ones first.
 
-    Raises  E701 when Java is needed for the fetching and not found
-            E702 when a jar is not to be had, or holds something else than it should
+    Raises  E701 when Java is needed to fetch them and not found, E702 when a jar is not available, or has another
+            checksum
     Cost    two file look-ups; the first time some seconds and 10 MB
     """
     return _jars(_DELTA)
 
 
 def object_storage_jars(scheme: str) -> tuple[Path, ...]:
-    """The jar files that Spark needs beside those for URLs of a scheme, such as s3; none for a local path.
+    """Return the additional jar files that Spark needs for URLs of a scheme, such as s3. Empty for a local path.
 
-    The last is Waterclock's own, and comes with it: the log store by which Delta's commits to S3 lose none.
+    The last one is Waterclock's own and part of its package: the log store with which no Delta commit to S3 is lost.
 
     Raises  E701 and E702 as `delta_jars`
     Cost    some 40 file look-ups; the first time half a minute and 13 MB
@@ -83,7 +83,7 @@ def _jars(jar_set: _JarSet) -> tuple[Path, ...]:
 
 
 def cache_directory() -> Path:
-    """Waterclock's folder in the user's cache; it may not exist yet.
+    """Return Waterclock's folder in the user's cache, which may not exist yet.
 
     Raises  E702 for a user without a home
     """
@@ -91,7 +91,7 @@ def cache_directory() -> Path:
         return Path(cache) / "waterclock"
     try:
         return Path.home() / ".cache" / "waterclock"
-    except RuntimeError as error:  # a number that a container was started with
+    except RuntimeError as error:  # a container that runs under a bare user id
         raise WaterclockError(
             "E702",
             "the jars have no folder to lie in",
@@ -109,7 +109,7 @@ def _fetch(jar_set: _JarSet, wanted: dict[str, str], directory: Path) -> None:
     java = find_java()
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        # beside its goal, so that a rename makes each jar appear whole, whoever else is fetching
+        # in the same folder, so that a rename makes each jar appear as a whole, even with several fetching processes
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
             output = _run_ivy(java, jar_set, Path(scratch))
             for name, digest in wanted.items():
@@ -159,7 +159,7 @@ def _take(source: Path, digest: str, goal: Path, output: str) -> None:
 
 
 def _last_words(output: str) -> str:
-    """What Ivy says about the failure: its warnings, without the frame it draws around them."""
+    """Return Ivy's warnings about the failure, without the frame around them."""
     said = [line.strip(" \t:") for line in output.splitlines()]
     telling = [line for line in said if any(word in line.lower() for word in ("exception", "not found", "unresolved"))]
     return "; ".join(dict.fromkeys(telling[:3] or said[-1:])) or "Ivy gave no reason"
@@ -180,7 +180,7 @@ def _ivy_jar() -> Path:
 
 
 def _proxy_options() -> list[str]:
-    """The proxy of the environment in Java's words; Java does not read the variables that other tools do."""
+    """Return the environment's proxy as Java options: Java does not read the variables that other tools do."""
     address = os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")
     proxy = urlsplit(address if "//" in address else f"//{address}") if address else None
     if proxy is None or proxy.hostname is None:

@@ -1,4 +1,4 @@
-"""Finds the Java that Spark runs on; where none fits, says what was looked at and how to get one on this machine."""
+"""Finds the Java that Spark runs on. If none fits, the error lists the places searched and how to install one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from waterclock.errors import WaterclockError
 
 OLDEST = 17
-_USUAL = (17, 21)  # what most run Spark on; a newer one is named where there is nothing else
+_USUAL = (17, 21)  # usual for Spark; a newer one is proposed only if there is no other
 INSTALLS = {  # bin/_ensure installs the same packages
     "apt-get": "apt-get update && apt-get install -y --no-install-recommends default-jre-headless",
     "dnf": "dnf install -y java-21-openjdk-headless",
@@ -32,12 +32,12 @@ _USUAL_PLACES = (
     *("/opt/homebrew/opt/openjdk*", "/usr/local/opt/openjdk*", "~/.sdkman/candidates/java/*", "~/.jdks/*"),
 )
 _VERSION = re.compile(r'version[="\s]+(?:1\.)?(\d+)', re.IGNORECASE)
-_PATIENCE = 60  # seconds for `java -version` on a machine that is busy
+_PATIENCE = 60  # seconds for `java -version` on a busy machine
 _MOST_WORDS = 400
 
 
 def find_java() -> str:
-    """Return the `java` command of JAVA_HOME, else of PATH.
+    """Return the `java` command of JAVA_HOME, or else of PATH.
 
     Raises  E701 where there is none
     """
@@ -51,10 +51,10 @@ def find_java() -> str:
 
 
 def require_java() -> str:
-    """Return the `java` command, once it is known to be new enough for Spark.
+    """Return the `java` command, after checking that it is new enough for Spark.
 
     Raises  E701 where there is none, E703 where it is too old or does not start
-    Cost    one small file; where Java's folder has no `release`, a JVM that says its version, some 0.1 s
+    Cost    one small file; if Java's folder has no `release`, a JVM that prints its version, some 0.1 s
     """
     command = find_java()
     said = _release(Path(command)) or words_of(command)
@@ -79,7 +79,7 @@ def require_java() -> str:
 
 
 def words_of(command: str) -> str:
-    """Return what `java -version` prints, or why it cannot be run."""
+    """Return the output of `java -version`, or the reason why it cannot run."""
     try:
         done = subprocess.run(
             [command, "-version"], capture_output=True, timeout=_PATIENCE, check=False, stdin=subprocess.DEVNULL
@@ -90,7 +90,7 @@ def words_of(command: str) -> str:
 
 
 def how_to_get_one() -> str:
-    """Say how this machine gets a Java that fits: one that it has already, else the command that installs it."""
+    """Describe how to get a suitable Java on this machine: one that is installed, or else the command to install it."""
     there = {place: _version_at(place) or 0 for place in _places()}
     fitting = [place for place, version in there.items() if version >= OLDEST]
     if fitting:
@@ -105,7 +105,7 @@ def how_to_get_one() -> str:
 
 
 def settings_of_java() -> dict[str, str]:
-    """Return the variables of the environment by which a JVM is given options unseen."""
+    """Return the environment variables that add options to every JVM."""
     names = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
@@ -121,7 +121,7 @@ def _why_missing(home: str | None) -> str:
 
 
 def _places() -> Iterator[Path]:
-    """Find the folders of Java on this machine: that of PATH, then the usual ones."""
+    """Yield the Java folders of this machine: that of PATH, then the usual ones."""
     of_path = shutil.which("java")
     if of_path:
         yield Path(of_path).resolve().parents[1]
@@ -138,7 +138,7 @@ def _version_at(home: Path) -> int | None:
 
 
 def _release(command: Path) -> str:
-    """Return what the `release` file of a Java says of itself; empty where there is none."""
+    """Return the content of a Java's `release` file, or an empty text."""
     try:
         return (command.resolve().parents[1] / "release").read_text(encoding="utf-8", errors="replace")
     except (OSError, IndexError):

@@ -1,4 +1,4 @@
-"""Starts Spark's JVM, keeps what it says in a file, and finds its last words there."""
+"""Starts Spark's JVM with its output in a log file, and finds its last messages there."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _TAIL = 20_000
 
 @dataclass(frozen=True, slots=True)
 class JvmLog:
-    """The file that a JVM writes to, and where in it this JVM began."""
+    """The log file of a JVM, and the position in it at which this JVM started."""
 
     path: Path
     begin: int
 
     @classmethod
     def at(cls, path: Path) -> JvmLog:
-        """Return the log for a JVM that is to be started: what other JVMs said before stays in the file."""
+        """Return the log for a JVM that is about to start. The output of earlier JVMs stays in the file."""
         return cls(path, path.stat().st_size if path.exists() else 0)
 
     def last_words(self) -> str:
-        """Return the last lines that tell something, without warnings and stack frames; empty where there are none."""
+        """Return the last meaningful lines, without warnings and stack frames, or an empty text."""
         try:
             with self.path.open("rb") as file:
                 file.seek(max(self.begin, self.path.stat().st_size - _TAIL))
@@ -50,7 +50,7 @@ class JvmLog:
 
 
 def require_user() -> None:
-    """See that the machine knows the user's name, which Spark asks it for, and not a number alone.
+    """Check that the user has a name on this machine, which Spark requires, and not only a user id.
 
     Raises  E704
     """
@@ -66,11 +66,11 @@ def require_user() -> None:
 
 
 def start_jvm(conf: SparkConf, log: JvmLog, confined: Confined | None = None, jars: Sequence[Path] = ()) -> None:
-    """Start the JVM that PySpark of this process is to use, with a file as its output: nothing of it is for a user.
+    """Start the JVM for PySpark in this process. Its output goes to a file, since it is not for users.
 
-    `confined`: that of queries; `jars` are what it loads beside Spark's own.
+    `confined`: the confinement for queries. `jars` are loaded in addition to Spark's own.
 
-    Raises  E701 and E703 as `require_java`, E704 where it does not come up
+    Raises  E701 and E703 as `require_java`, E704 where it does not start
     """
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
@@ -91,11 +91,11 @@ def start_jvm(conf: SparkConf, log: JvmLog, confined: Confined | None = None, ja
                 start_confined(launch, confined, java=java, jars=jars)
     except (PySparkException, OSError) as error:
         raise not_started(java, log, error) from error
-    SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm  # noqa: SLF001 - what launches a JVM unasked sets both
+    SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm  # noqa: SLF001 - PySpark sets both as well
 
 
 def not_started(java: str, log: JvmLog, error: Exception) -> WaterclockError:
-    """Return the refusal of a JVM that did not come up: where it was looked for, and what it said last."""
+    """Build the error for a JVM that did not start: its Java and settings, and its last messages."""
     settings = "".join(f", {name}={value}" for name, value in settings_of_java().items())
     home = os.environ.get("SPARK_HOME")
     words = _refusal_of_java(java) or log.last_words() or _one_line(error)
@@ -109,7 +109,7 @@ def not_started(java: str, log: JvmLog, error: Exception) -> WaterclockError:
 
 
 def end_of(process: Any, log: JvmLog | None) -> str:
-    """Return how a JVM that is gone ended, and its last words."""
+    """Describe how a JVM ended, with its last messages."""
     code = process.poll() if process is not None else None
     how = "it is not there any more"
     if code is not None and code < 0:
@@ -122,7 +122,7 @@ def end_of(process: Any, log: JvmLog | None) -> str:
 
 
 def _refusal_of_java(java: str) -> str:
-    """Return what Java says where it does not even tell its version."""
+    """Return Java's error message if it cannot even print its version, or an empty text."""
     words = words_of(java)
     return "" if "version" in words else _telling(words.splitlines())
 

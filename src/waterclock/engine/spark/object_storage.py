@@ -1,8 +1,8 @@
-"""Translates the options of buckets into the confs of Spark and its S3A.
+"""Converts the options of buckets into the configuration of Spark and its S3A file system.
 
-Delta's own log store for S3 looks whether a version is free and writes then: of two processes that commit at once one
-replaces the other's commit without a word, and no setting of Hadoop 3.5 changes that. `ConditionalLogStore` asks S3 to
-write a commit only where its version is free, as delta-rs does (docs/decisions/spark-commits-to-s3.md).
+Delta's own log store for S3 checks that a version is free and writes it then. If two processes commit at once, one
+silently replaces the other's commit, and no setting of Hadoop 3.5 changes that. `ConditionalLogStore` uses conditional
+puts, which write a commit only if its version is free, as delta-rs does (docs/decisions/spark-commits-to-s3.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CREDENTIALS = {
     "secret_access_key": "secret.key",
     "session_token": "session.token",
 }
-# as object_store looks: the environment, a web identity, a profile, a container's role, a machine's
+# in the order of object_store: environment, web identity, profile, container role, machine role
 _DEFAULT_CHAIN = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
 _S3A_PROVIDER = "org.apache.hadoop.fs.s3a.{}AWSCredentialsProvider"
 
@@ -26,19 +26,19 @@ _S3A_PROVIDER = "org.apache.hadoop.fs.s3a.{}AWSCredentialsProvider"
 _SETTINGS = {
     LOG_STORE_OF_S3: LOG_STORE,
     "spark.delta.logStore.s3a.impl": LOG_STORE,
-    # a table has one URL, and delta-rs knows s3:// alone
+    # a table has one URL, and delta-rs supports only s3://
     "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
-    # a job's files are uploads that its commit completes: none is copied, as a rename in S3 would
+    # A job's files are multipart uploads that its commit completes: none is copied, as a rename in S3 would do.
     "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3": "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory",
     f"{_S3A}committer.name": "magic",
     f"{_S3A}committer.magic.track.commits.in.memory.enabled": "true",
-    # what lies at a place is not looked at before each file and folder is made: names are new
+    # paths are not checked before files and folders are created: their names are new
     f"{_S3A}performance.flags": "create,delete,mkdir",
-    # not on disk: S3A asks Hadoop for the local files with checksums, which our sessions are without
+    # not on disk: S3A asks Hadoop for local files with checksums, which our sessions disable
     f"{_S3A}fast.upload.buffer": "bytebuffer",
-    f"{_S3A}multipart.size": "16M",  # of each file that is being written so much is set aside
-    # the defaults try for a quarter of an hour; these give up on a store that is not there within a minute
+    f"{_S3A}multipart.size": "16M",  # the buffer for each file being written
+    # the defaults retry for a quarter of an hour; these give up on an unreachable store within a minute
     f"{_S3A}attempts.maximum": "3",
     f"{_S3A}retry.limit": "3",
     f"{_S3A}connection.establish.timeout": "5s",
@@ -47,7 +47,7 @@ _SETTINGS = {
 
 
 def confs_of_stores(stores: Sequence[Store]) -> dict[str, str]:
-    """Return the confs with which Spark reaches stores: the first by what holds for all, others bucket by bucket."""
+    """Return Spark's configuration for some stores: global settings for the first, per bucket for the others."""
     buckets = [store for store in stores if store.scheme == "s3"]
     if not buckets:
         return {}
@@ -63,10 +63,10 @@ def confs_of_stores(stores: Sequence[Store]) -> dict[str, str]:
 
 
 def storage_confs(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the confs with which Spark reads and writes what object_store does by `options`, at s3:// and s3a://.
+    """Return the Spark configuration for s3:// and s3a:// that matches the `options` of object_store.
 
-    `options` are those of `object_stores.OPTIONS`. Without keys they are looked for as AWS's tools do. A server that is
-    named by its endpoint is asked by path, as most want it.
+    `options` are those of `object_stores.OPTIONS`. Without keys, credentials are found as AWS's tools do. A server with
+    its own endpoint is addressed by path, as most servers require.
     """
     return _SETTINGS | _credentials(options) | _place(options)
 
@@ -84,7 +84,7 @@ def _place(said: Mapping[str, str]) -> dict[str, str]:
     endpoint = said.get("endpoint", "")
     by_host = said.get("virtual_hosted_style_request", str(not endpoint)).lower() in ("true", "1")
     return {
-        f"{_S3A}endpoint": endpoint,  # empty ones are Amazon's, whatever is said of another bucket
+        f"{_S3A}endpoint": endpoint,  # an empty one is Amazon's, whatever is set for another bucket
         f"{_S3A}endpoint.region": said.get("region", ""),
         f"{_S3A}connection.ssl.enabled": str(not endpoint.startswith("http://")).lower(),
         f"{_S3A}path.style.access": str(not by_host).lower(),

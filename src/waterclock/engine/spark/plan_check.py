@@ -1,9 +1,9 @@
-"""Refuses a query if Spark's plan of it contains anything but parts that read the bound tables and compute.
+"""Rejects a query if Spark's plan of it has any part that does more than read the bound tables and compute.
 
-The checks of the language read the text. This one reads what Spark made of it before anything is executed: first the
-parsed plan, as `spark.sql` executes commands at once, then the analysed plan. Both are checked against lists of allowed
-classes. What stands below a temporary view is ours and is not looked at. Over Spark Connect there is no plan to look
-at, see `asking.asked`.
+The checks of the language read the text. This one reads Spark's plans of it before anything is executed: first the
+parsed plan, since `spark.sql` executes commands at once, then the analysed plan. Both are checked against lists of
+allowed classes. Nodes below a temporary view are our own and are not checked. Over Spark Connect no plan is available,
+see `asking.asked`.
 """
 
 from __future__ import annotations
@@ -55,23 +55,23 @@ _OTHER_EXPRESSIONS = frozenset(
         *(_SPARK + "protobuf." + name for name in ("ProtobufDataToCatalyst", "CatalystDataToProtobuf")),
         # of CREATE FUNCTION, with its body as a part of it
         *(_SPARK + "catalyst.analysis." + name for name in ("SQLFunctionExpression", "SQLScalarFunction")),
-        # what Spark puts in the place of its own functions; no query can name these themselves
+        # Spark's own functions are replaced by these; no query can name them
         *(_SPARK + "catalyst.expressions.objects." + name for name in ("Invoke", "StaticInvoke")),
     ]
 )
 _NO_EXPRESSIONS = frozenset(
     _SPARK + "catalyst.expressions." + name for name in ("CallMethodViaReflection", "TryReflect", "ScalaUDF")
 )
-"""Of these packages, what calls code: Java by its name, and functions that someone else registered."""
+"""Expressions of these packages that call code: Java by its name, and functions that other code registered."""
 
 _DEFAULTS = frozenset({"EXISTS_DEFAULT", "CURRENT_DEFAULT"})
-"""What a schema as JSON may hold: SQL that Spark evaluates for a column that is not there."""
+"""Fields of a schema in JSON that contain SQL, which Spark evaluates for a missing column."""
 
 
 def refuse_command(spark: SparkSession, text: str) -> None:
-    """Refuse a text that Spark parses as a command; nothing is executed. Cost: one parse, about a millisecond.
+    """Raise an error for a text that Spark parses as a command. Nothing is executed. Cost: one parse, about 1 ms.
 
-    Raises  E733; what the parser itself refuses is left to `spark.sql`, which says where
+    Raises  E733; the parser's own errors are left to `spark.sql`, which adds their place
     """
     parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001
     try:
@@ -84,7 +84,7 @@ def refuse_command(spark: SparkSession, text: str) -> None:
 
 
 def check_plan(frame: DataFrame) -> None:
-    """Refuse a query that reads anything but temporary views, or calls code. Cost: no job, some milliseconds.
+    """Raise an error for a query that reads more than temporary views, or calls code. Cost: no job, some milliseconds.
 
     Raises  E733
     """
@@ -102,9 +102,9 @@ def check_plan(frame: DataFrame) -> None:
 
 
 def _classes(tree: list[Any]) -> Iterator[str]:
-    """Yield the class of each node of a tree and of all trees in its fields, but not of what is below a view of ours.
+    """Yield the class of each node of a tree and of all trees in its fields, except below a view of ours.
 
-    Spark writes a tree as a list of its nodes, each before its children, and a tree within a field as a list again.
+    Spark writes a tree as a list in which each node precedes its children, and a tree within a field as a nested list.
     """
     skipped = 0
     for node in tree:

@@ -1,4 +1,4 @@
-"""Opens the one warm Spark session of a runner, and a session of its own for every batch."""
+"""Opens the one Spark session of a runner, and a session of its own for every batch."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# A runner lives for months. What Spark keeps of past jobs is for a page that nobody sees, and its pools start a
-# thread for every task until they have a thousand.
+# A runner lives for months. Spark keeps data about past jobs for its web UI, which is off, and its pools start a thread
+# for every task, up to a thousand.
 _BOUNDS = {
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
@@ -42,8 +42,8 @@ _BOUNDS = {
     "spark.sql.resultQueryStage.maxThreadThreshold": "16",
 }
 
-# Half of the CPU of a small run went to Java's second compiler, for code that was hardly run again. It waits for what
-# is run fifty times as often as usual, as loops over many rows are (docs/decisions/spark-settings.md).
+# Half of the CPU of a small run was spent in Java's second compiler, on code that was hardly run again. It is delayed
+# until code has run fifty times as often as usual, as loops over many rows do (docs/decisions/spark-settings.md).
 _COMPILE_LATE = (
     "-XX:Tier4InvocationThreshold=250000",
     "-XX:Tier4MinInvocationThreshold=30000",
@@ -52,26 +52,28 @@ _COMPILE_LATE = (
 )
 
 
-# what of Hadoop's confs is about object stores
+# Hadoop's options for object stores
 _OF_STORES = ("spark.hadoop.fs.s3", "spark.hadoop.fs.AbstractFileSystem.s3", "spark.hadoop.mapreduce.outputcommitter.")
 
-# Whoever reaches the ports of Spark's RPC and block manager could have it run code. Spark makes a secret for each
-# session by itself; as a conf it would stand in the command line of the JVM. A cluster's secret is its owner's to set.
+# A process that reaches the ports of Spark's RPC and block manager could run code in it. Spark generates a secret for
+# each session by itself; as a configuration option it would be in the command line of the JVM. The owner of a cluster
+# sets its secret.
 _FOR_THIS_MACHINE = {"spark.authenticate": "true", "spark.driver.bindAddress": "127.0.0.1"}
 
-# xpath() of Spark would fetch what a document's DOCTYPE names, a file or an address with the rows in it
+# Spark's xpath() would fetch the DTD of a document's DOCTYPE: a file, or an address that contains the rows
 _NO_FOREIGN_XML = tuple(f"-Djavax.xml.accessExternal{what}=" for what in ("DTD", "Schema", "Stylesheet"))
 
-# executors are JVMs of their own, on machines that may be anywhere
+# executors are JVMs of their own, on any machine
 _FOR_A_CLUSTER = {"spark.executor.extraJavaOptions": " ".join(("-Duser.timezone=UTC", *_NO_FOREIGN_XML))}
 
 
 class Sessions:
     """Starts Spark on first use and gives each batch a session of its own.
 
-    A batch's confs, temporary views and functions are seen by that batch alone. Nothing starts before `root` or
-    `own` is called: a run with nothing to do needs no JVM. One that `lasts` is set for days, others for minutes. With
-    `readable` a JVM on this machine is confined to reading these folders, as `confined_jvm` tells.
+    The configuration, temporary views and functions of a batch are visible to that batch alone. Nothing starts before
+    `root` or `own` is called: a run with nothing to do needs no JVM. With `lasts` the JVM is set to run for days,
+    otherwise for minutes. With `readable` a JVM on this machine is confined to reading these folders (see
+    `confined_jvm`).
     """
 
     def __init__(
@@ -94,7 +96,7 @@ class Sessions:
 
     @classmethod
     def of(cls, session: SparkSession) -> Sessions:
-        """Give batches sessions beside one that is there already; closing leaves it running."""
+        """Use an existing session, and give batches sessions next to it. Closing leaves it running."""
         refuse_foreign_types()
         borrowed = cls(work_folder=Path())
         borrowed._root = session
@@ -103,13 +105,14 @@ class Sessions:
 
     @property
     def is_open(self) -> bool:
-        """True once Spark was started by `root` or `own`."""
+        """Whether `root` or `own` has started Spark."""
         return self._root is not None
 
     def root(self) -> SparkSession:
-        """Return the runner's session; starts Spark (seconds) on first use.
+        """Return the runner's session, and start Spark (seconds) on first use.
 
-        Where the process has one already, a notebook's, it is that one: not ours to set, and not ours to stop.
+        If the process already has a session, such as a notebook's, it is used: its configuration is kept, and it is
+        never stopped here.
 
         Raises  E701 to E704 where Spark does not start; the same again at every call, until `revive`
         """
@@ -144,12 +147,12 @@ class Sessions:
         return Confined(self._readable, self._work, said.confs, has_stores=bool(said.schemes))
 
     def page(self) -> str | None:
-        """Return the address of Spark's own page; None where it is off, as it is unless confs say otherwise."""
+        """Return the address of Spark's web UI, or None if it is off, which is the default."""
         root, is_on = self._root, self._settings.confs.get("spark.ui.enabled") == "true"
         return root.sparkContext.uiWebUrl if is_on and root is not None and not connect.is_remote(root) else None
 
     def own(self) -> SparkSession:
-        """Return a fresh session that shares the JVM and nothing else (about a millisecond)."""
+        """Return a new session that shares only the JVM (about a millisecond)."""
         root = self.root()
         if connect.is_remote(root) and not self._is_foreign:
             session = connect.another(self._settings)
@@ -165,18 +168,18 @@ class Sessions:
         return list(self._opened)
 
     def release(self, session: SparkSession) -> None:
-        """Give a session of `own` back: a server keeps what it knows of one until then."""
+        """Release a session of `own`: a server keeps its state until then."""
         if not self._is_borrowed and connect.is_remote(session) and session is not self._root:
             connect.end(session)
 
     def has_ended(self) -> bool:
-        """Tell whether Spark was there and answers no more: what was raised since may say anything. One call to it."""
+        """Return whether Spark was started and no longer answers, which explains any error since. Cost: one call."""
         return self._root is not None and not _answers(self._root)
 
     def revive(self) -> bool:
-        """Return True where Spark had ended, its JVM killed or its context stopped; the next `root` starts it anew.
+        """Return whether Spark had ended, its JVM killed or its context stopped. The next `root` starts it again.
 
-        Call it between batches only: what others hold of the old session is of no use then.
+        Call it between batches only: objects of the old session are of no use then.
         """
         with self._lock:
             self._refusal = None
@@ -187,12 +190,12 @@ class Sessions:
             return True
 
     def end_of_jvm(self) -> str | None:
-        """Return how the JVM ended that was started here, with its last words; None where it was not started here."""
+        """Describe how the JVM that this process started has ended, with its last messages. None if it started none."""
         if self._root is None or self._is_borrowed or connect.is_remote(self._root):
             return None
         from pyspark import SparkContext
 
-        gateway = SparkContext._gateway  # noqa: SLF001 - it alone knows the process
+        gateway = SparkContext._gateway  # noqa: SLF001 - only the gateway has the process
         return end_of(None if gateway is None else gateway.proc, self._log)
 
     def close(self) -> None:
@@ -204,7 +207,7 @@ class Sessions:
 
 
 def _session_there() -> SparkSession | None:
-    """Return the session that this process has, if it has one that is alive."""
+    """Return the live session of this process, if it has one."""
     if "pyspark.sql" not in sys.modules:
         return None
     from pyspark.errors import PySparkException
@@ -218,25 +221,25 @@ def _session_there() -> SparkSession | None:
 
 
 def _set(session: SparkSession, confs: Mapping[str, str]) -> None:
-    """Set a session of a context that somebody else opened as ours are, as far as one session can be set."""
+    """Configure a session of a context that other code opened, as far as one session can be configured."""
     from waterclock.storage.spark_settings import SESSION_CONFS
 
     for key, value in {**SESSION_CONFS, **confs}.items():
         if key.startswith(("spark.sql.", "spark.databricks.")):
             session.conf.set(key, value)
         elif key.startswith(_OF_STORES):
-            session.conf.set(key.removeprefix("spark.hadoop."), value)  # sessions hand it on by Hadoop's own name
+            session.conf.set(key.removeprefix("spark.hadoop."), value)  # sessions pass it on under Hadoop's own name
 
 
 def _stop(session: SparkSession) -> None:
-    """Stop Spark; a JVM that was killed has nothing left to stop."""
+    """Stop Spark. A JVM that was killed needs no stop."""
     if connect.is_remote(session):
         connect.end(session)
         return
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # published without types
 
     with warnings.catch_warnings(), suppress(Py4JError, OSError):
-        warnings.simplefilter("ignore", RuntimeWarning)  # PySpark warns of a JVM that does not answer
+        warnings.simplefilter("ignore", RuntimeWarning)  # PySpark warns about a JVM that does not answer
         session.stop()
 
 
@@ -245,13 +248,13 @@ def _answers(session: SparkSession) -> bool:
         return connect.answers(session)
     try:
         session.newSession()
-    except Exception:  # noqa: BLE001 - a JVM that is gone, one that breaks off, a stopped context: each has its own
+    except Exception:  # noqa: BLE001 - each failure has its own type: a JVM that is gone or stops, a stopped context
         return False
     return True
 
 
 def _forget(session: SparkSession) -> None:
-    """Clear away a Spark that has ended, the JVM with it: PySpark would go on asking the one it knows."""
+    """Remove a Spark that has ended, including the JVM: PySpark would continue to use the one it knows."""
     from pyspark.sql import SparkSession
 
     if connect.is_remote(session):
@@ -265,10 +268,10 @@ def _forget(session: SparkSession) -> None:
 def _end_jvm() -> None:
     from pyspark import SparkContext
 
-    gateway = SparkContext._gateway  # noqa: SLF001 - there is no public way to part with a JVM
+    gateway = SparkContext._gateway  # noqa: SLF001 - there is no public way to release a JVM
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
     if gateway is not None:
-        gateway.proc.kill()  # first: one that is busy would not answer
+        gateway.proc.kill()  # first: a busy one would not answer
         gateway.proc.wait()
         gateway.shutdown()
 
@@ -276,9 +279,9 @@ def _end_jvm() -> None:
 def open_session(
     master: str, work_folder: Path, confs: Mapping[str, str], *, schemes: Sequence[str] = ()
 ) -> SparkSession:
-    """Start Spark with Delta, every zone pinned to UTC, its own folders below `work_folder`, and the jars of `schemes`.
+    """Start Spark with Delta, all zones set to UTC, folders of its own below `work_folder`, and the jars of `schemes`.
 
-    Raises  E701 to E704 where Java, Delta's jars or the JVM are not to be had, with what was looked at
+    Raises  E701 to E704 where Java, Delta's jars or the JVM are not available, with the places searched
     """
     return _opened(SparkSettings(master=master, confs=confs, schemes=tuple(schemes)), work_folder, lasts=True)[0]
 
@@ -294,13 +297,13 @@ def _opened(
     from waterclock.storage.spark_settings import SESSION_CONFS
 
     require_user()
-    # workers must be this very interpreter, or another that has our libraries
+    # workers must use this very interpreter, or another that has our libraries
     os.environ["PYSPARK_PYTHON"] = said.python or sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if said.is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    logging.getLogger().addFilter(_is_not_py4js)  # what it raises is told as an error of ours
+    logging.getLogger().addFilter(_is_not_py4js)  # its errors are reported as ours
     try:
         make_private_folder(work_folder)
     except OSError as error:
@@ -317,14 +320,14 @@ def _opened(
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.extraJavaOptions": _java_options(work_folder, lasts=lasts, more=OPTIONS if confined else ()),
-        "spark.executorEnv.PYTHONSAFEPATH": "1",  # else workers import from the working folder, whoever owns it
-        "spark.executorEnv.TZ": "UTC",  # a Python function is given times of its process's zone
+        "spark.executorEnv.PYTHONSAFEPATH": "1",  # otherwise workers import from the working folder, whoever owns it
+        "spark.executorEnv.TZ": "UTC",  # a Python function gets times in the zone of its process
         "spark.driver.memory": said.memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         **_BOUNDS,
         "spark.sql.warehouse.dir": str(work_folder / "warehouse"),
-        # Delta's SQL parser passes by the newer way of binding :name values, which then stay unbound
+        # Delta's SQL parser does not support the newer way of binding :name values, which then stay unbound
         "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
         **SESSION_CONFS,
         **(_FOR_THIS_MACHINE if said.is_local else _FOR_A_CLUSTER),
@@ -332,10 +335,10 @@ def _opened(
         **said.confs,
         **(CONFS if confined else {}),
     }
-    # a confined JVM may not write where its log is opened: it could put a link in its place
+    # the log is outside the folders of a confined JVM, which could replace it by a link
     log = JvmLog.at((work_folder.parent if confined else work_folder) / "jvm.log")
     conf = SparkConf().setAll(list(settings.items())).setMaster(said.master).setAppName("waterclock")
-    if SparkContext._gateway is None:  # noqa: SLF001 - a JVM that this process has is taken; PySpark tells of it nowhere else
+    if SparkContext._gateway is None:  # noqa: SLF001 - an existing JVM is used; there is no public API
         start_jvm(conf, log, confined, jars)
     try:
         session = SparkSession.builder.config(conf=conf).getOrCreate()
@@ -351,14 +354,14 @@ def _opened(
 
 
 def _end_accumulators(session: SparkSession) -> None:
-    """End the server by which PySpark's process unpickles what the JVM sends to accumulators; queries have none."""
+    """Stop the server in which PySpark unpickles accumulator updates from the JVM. Queries have no accumulators."""
     context: Any = session.sparkContext
     context._accumulatorServer.shutdown()  # noqa: SLF001 - PySpark has no setting for it
     context._accumulatorServer = None  # noqa: SLF001
 
 
 def _forget_files_of_spark() -> None:
-    """Import nothing from the folder of `addFile`, which PySpark puts on the path: a confined JVM can write there."""
+    """Remove the folder of `addFile` from the import path, where PySpark adds it: a confined JVM can write there."""
     from pyspark import SparkFiles
 
     folder = SparkFiles.getRootDirectory()
@@ -382,7 +385,7 @@ def _java_options(work_folder: Path, *, lasts: bool, more: Sequence[str] = ()) -
             f"-Dderby.system.home={work_folder}",
             f"-Djava.io.tmpdir={_scratch_folder(work_folder)}",
             "-XX:+UseParallelGC",
-            # hash tables are walked through memory: a join of ten million facts took a fifth less CPU with them
+            # hash tables access memory randomly: with them, a join of ten million facts took a fifth less CPU
             *(["-XX:+UseTransparentHugePages"] if _offers_huge_pages() else []),
             *(() if lasts else _COMPILE_LATE),
             *more,
@@ -392,12 +395,12 @@ def _java_options(work_folder: Path, *, lasts: bool, more: Sequence[str] = ()) -
 
 
 def _as_one_option(option: str) -> str:
-    """Quote an option of the JVM as Spark's launcher takes a line of options apart: by blanks outside of quotes."""
+    """Quote a JVM option for Spark's launcher, which splits a line of options at blanks outside of quotes."""
     return '"' + option.replace("\\", r"\\").replace('"', r"\"") + '"'
 
 
 def _offers_huge_pages(said: Path = Path("/sys/kernel/mm/transparent_hugepage/enabled")) -> bool:
-    """Tell whether the kernel gives huge pages to who asks; where it does not, the JVM would complain."""
+    """Return whether the kernel offers huge pages on request. If it does not, the JVM would print a warning."""
     try:
         return "[never]" not in said.read_text(encoding="ascii")
     except OSError:
@@ -405,7 +408,7 @@ def _offers_huge_pages(said: Path = Path("/sys/kernel/mm/transparent_hugepage/en
 
 
 def _scratch_folder(work_folder: Path) -> Path:
-    """Return where the JVM keeps what it spills; Spark takes the name for a list of folders, parted by commas."""
+    """Return the JVM's spill folder. Spark parses the name as a list of folders, separated by commas."""
     folder = work_folder / "tmp"
     if "," in str(folder):
         return Path(tempfile.gettempdir())

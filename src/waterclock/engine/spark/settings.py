@@ -1,4 +1,4 @@
-"""Where Spark runs and how it is set for one environment: `[env.NAME.spark]` of the project file, secrets read."""
+"""The Spark settings of one environment: `[env.NAME.spark]` of the project file, with secrets resolved."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from waterclock.dpl.project import Project
 
 LOCAL = "local[*]"
-# said by a key of their own
+# set by a key of their own
 _KEYS = {
     "spark.master": "master",
     "spark.driver.memory": "memory",
     "spark.pyspark.python": "python",
     "spark.jars.packages": "packages",
 }
-# what Delta and this code need to be as they are; all else may be set, as whoever runs the cluster sees fit
+# Delta and this code depend on these values; everything else may be set by the owner of the cluster
 _OURS = frozenset(
     {
         *(SESSION_CONFS.keys() - {PARTITIONS}),
@@ -37,12 +37,12 @@ _OURS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """Where Spark runs, and how it is set beside what Waterclock sets itself.
+    """Where Spark runs, and its settings besides those of Waterclock.
 
-    `connect` is the address of a Spark Connect server, None where a JVM is started here for `master`. `memory` is
-    the driver's heap. `python` is the interpreter of the workers, None for this process's own path. `packages`
-    are Maven coordinates that Spark fetches; `confs` are Spark's own settings. `schemes` are those of the object
-    stores that Spark reads and writes.
+    `connect` is the address of a Spark Connect server, or None if a JVM is started here for `master`. `memory` is the
+    driver's heap. `python` is the interpreter of the workers, None for this process's own path. `packages` are Maven
+    coordinates that Spark fetches; `confs` are Spark's own settings. `schemes` are those of the object stores that
+    Spark reads and writes.
     """
 
     master: str = LOCAL
@@ -60,9 +60,9 @@ class SparkSettings:
 
 
 def settings_of(project: Project) -> SparkSettings:
-    """Return the settings of a project's environment.
+    """Return the Spark settings of a project's environment.
 
-    Raises  E225 for a secret that does not resolve, E713 for what Waterclock sets itself, all of it at once
+    Raises  E225 for a secret that does not resolve, E713 for settings that Waterclock sets itself, all of them at once
     """
     said = project.spark
     taken = sorted(name for name in said.confs if name in _OURS or name in _KEYS)

@@ -1,8 +1,8 @@
 """Keeps PySpark from importing the Python class of a user-defined type that a schema names.
 
-PySpark imports whatever module a schema says (`pyClass`), and runs its code. Schemas come from strangers: a query can
-write one for `from_json`, and a Parquet file carries one in its metadata. So only classes are taken that are loaded
-already, such as a notebook's own, and those of PySpark itself.
+PySpark imports any module that a schema names (`pyClass`), and runs its code. Schemas are untrusted: a query can write
+one for `from_json`, and a Parquet file contains one in its metadata. So only classes are accepted that are already
+loaded, such as a notebook's own, and those of PySpark itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OF_PYSPARK = ("pyspark.ml.linalg", "pyspark.mllib.linalg")
 
 
 def refuse_foreign_types() -> None:
-    """Have PySpark of this process load no code for user-defined types from now on. Doing it twice changes nothing.
+    """Patch PySpark in this process so that it loads no code for user-defined types. A second call changes nothing.
 
     Reading such a schema raises E734.
     """

@@ -1,4 +1,4 @@
-"""Loads the functions of a project's Python files, and makes SQL functions known to a session."""
+"""Loads the functions of a project's Python files, and registers SQL functions in a session."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _modules: dict[tuple[Path, str], ModuleType] = {}
 
 
 def load_function(root: Path, function: PythonFunction) -> Callable[..., Any]:
-    """Return the Python function that a declaration names; its file is run once a process and code.
+    """Return the Python function that a declaration names. Its file is run once per process and fingerprint.
 
     Raises:
         WaterclockError: E721 where the file has no such function.
@@ -43,12 +43,12 @@ def load_function(root: Path, function: PythonFunction) -> Callable[..., Any]:
 
 
 def _module(root: Path, path: Path, fingerprint: str) -> ModuleType:
-    """Run a file, and all that it imports of the project, anew for each state of a function's code."""
+    """Run a file, and the project modules that it imports, again for each fingerprint of a function's code."""
     key = (path, fingerprint)
     with _lock:
         if key not in _modules:
             if sys.path[0] != str(root):
-                sys.path.insert(0, str(root))  # and left there: a function may import when it is called
+                sys.path.insert(0, str(root))  # it stays there: a function may import when it is called
             forget(root)
             _modules[key] = run_file(path, root)
             _send_by_value(root, path)
@@ -56,19 +56,19 @@ def _module(root: Path, path: Path, fingerprint: str) -> ModuleType:
 
 
 def _send_by_value(root: Path, path: Path) -> None:
-    """Let what Spark's workers are sent carry the project's own modules with it: they cannot import them."""
+    """Send the project's own modules to Spark's workers with the functions: workers cannot import them."""
     from pyspark import cloudpickle
 
     folder = path.relative_to(root).parts[0]
     tops = {module.__name__.partition(".")[0] for module in project_modules(root)}
     if folder.isidentifier() and (root / folder).is_dir():
-        tops.add(folder)  # a function may import from beside itself when it is called
+        tops.add(folder)  # a function may import from its own folder when it is called
     for name in tops:
         cloudpickle.register_pickle_by_value(importlib.import_module(name))  # type: ignore[no-untyped-call]  # vendored
 
 
 def register_functions(spark: SparkSession, root: Path, flow: Flow, texts: Iterable[str]) -> None:
-    """Make the functions that `texts` call known to the session, declared or brought, and those they call in turn."""
+    """Register the declared and built-in functions that `texts` call, and those that they call in turn."""
     functions = {**FUNCTIONS, **flow.functions}
     needed = _called(functions, list(texts))
     for function in functions.values():
@@ -93,7 +93,7 @@ def _register(spark: SparkSession, root: Path, function: Function) -> None:
     if function.python is not None:
         inner = f"wc_py_{function.name}"
         spark.udf.register(inner, load_function(root, function.python), function.returns)
-        # Spark gives a Python function whatever it is called with; a SQL function around it casts to what is declared
+        # Spark passes any arguments to a Python function; a SQL function around it casts them to the declared types
         body = f"{inner}({', '.join(name for name, _ in function.parameters)})"
     spark.sql(
         f"CREATE OR REPLACE TEMPORARY FUNCTION {function.name}({parameters}) RETURNS {function.returns} RETURN {body}"

@@ -1,3 +1,3 @@
-"""What keeps a project well: tidying, rebuilding tables and the ledger, mending what was damaged."""
+"""Maintains a project: cleans up, rebuilds tables and the ledger, and repairs damage."""
 
 from __future__ import annotations

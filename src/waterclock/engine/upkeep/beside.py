@@ -1,8 +1,8 @@
-"""Sets up a second set of all tables beside the live ones: a ledger and a lake of its own, begun from one cut.
+"""Sets up a second set of all tables next to the live ones: with its own ledger and lake, starting from one cut.
 
-What was collected is the cut: its slices are read where they lie, or brought over by links where the table's mode means
-other rows by them. Transforms begin empty, and are made by an ordinary run of the ordinary runner, which claims nothing
-in the project's own ledger.
+The cut consists of the collected slices. They are read in place, or linked into the new set if the table's changed mode
+gives other rows from them. Transforms start empty and are made by an ordinary run, which claims nothing in the
+project's own ledger.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.types import widened
 from waterclock.timelabel.label import label_of
 
-# below the storage: all that a rebuild leaves before its tables are moved in
+# below the storage: everything that a rebuild stores before its tables are moved in
 PLACE = "rebuild"
 _ALL = 1 << 30
 _LATEST = "LATEST("
@@ -49,7 +49,7 @@ _LATEST = "LATEST("
 
 @dataclass(frozen=True, slots=True)
 class SetLake(Lake):
-    """A lake beside another, in which some tables are those of the other."""
+    """A lake next to another, in which some tables are those of the other."""
 
     live: Lake
     live_tables: frozenset[str]
@@ -61,10 +61,10 @@ class SetLake(Lake):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What a rebuild of all tables begins from: what is live of each table of the flow.
+    """The start of a rebuild of all tables: the live content of each table of the flow.
 
-    `differing` says what of a declaration changed. `collected` are the current slices of each COLLECT. `kept` are by
-    transform the labels that read what RETAIN has dropped: they stay as they are.
+    `differing` has the changes of declarations. `collected` are the current slices of each COLLECT. `kept` are, by
+    transform, the labels with inputs that RETAIN has dropped: they stay as they are.
     """
 
     flow: Flow
@@ -76,25 +76,25 @@ class Cut:
 
     @property
     def transforms(self) -> tuple[str, ...]:
-        """The tables that are made anew, upstream first."""
+        """The tables that are made again, upstream first."""
         return tuple(name for name in self.flow.order if self.flow.tables[name].kind is Kind.TRANSFORM)
 
     @property
     def brought(self) -> tuple[str, ...]:
-        """The collected tables whose slices come to mean other rows."""
+        """The collected tables whose slices now mean other rows."""
         return tuple(name for name in self.collected if name in self.differing)
 
     def has_other_windows(self, name: str) -> bool:
-        """Tell whether a table's slices are of other windows than it has now."""
+        """Return whether a table's slices are of other windows than its current ones."""
         return any(what in {"cadence", "zone"} for what, _, _ in self.differing.get(name, ()))
 
     def is_recut(self, name: str) -> bool:
-        """Tell whether the labels of a table come to mean something else, so that nothing of it stays."""
+        """Return whether the labels of a table now mean something else, so that none of its rows are kept."""
         return name in self.differing
 
 
 def cut_of(work: Workplace, now: datetime) -> Cut:
-    """Return what all tables hold now, of the flow without its publishes."""
+    """Return the current content of all tables, for the flow without its publishes."""
     keeping = work.ledger.keeping
     tables = {name: table for name, table in work.flow.tables.items() if table.kind is not Kind.PUBLISH}
     flow = replace(work.flow, tables=tables, order=tuple(name for name in work.flow.order if name in tables))
@@ -109,7 +109,7 @@ def cut_of(work: Workplace, now: datetime) -> Cut:
 
 
 def beside(live: Workplace, cut: Cut, ledger: Ledger) -> Workplace:
-    """Return a workplace for the second set, whose ledger knows of what was collected, and of nothing that was made."""
+    """Return a workplace for the second set. Its ledger has the collected slices, and nothing made from them."""
     lives_on = frozenset(cut.collected) - set(cut.brought)
     lake = SetLake(str(at(live.lake.root, PLACE)), live.lake, lives_on)
     work = Workplace(
@@ -125,7 +125,7 @@ def beside(live: Workplace, cut: Cut, ledger: Ledger) -> Workplace:
     ledger.declared.apply(cut.flow, who=live.settings.who, now=cut.now, runner=live.settings.runner)
     snapshot = live.ledger.reads.snapshot(live.flow)
     starts = {
-        # of other windows, the one in which it began
+        # with other windows: the one that contains its old start
         name: cut.flow.tables[name].cadence.floor(start)
         for name in cut.flow.order
         if (start := snapshot.of(name).start) is not None
@@ -135,7 +135,7 @@ def beside(live: Workplace, cut: Cut, ledger: Ledger) -> Workplace:
         if not cut.is_recut(name):
             dropped = snapshot.of(name).dropped_before
             ledger.keeping.seed_past(name, dropped_before=dropped, skipped=live.ledger.keeping.skipped_of(name))
-            if cut.flow.tables[name].closes is not None:  # chosen anew, ticks would lose rows or double them
+            if cut.flow.tables[name].closes is not None:  # new ticks would lose rows or duplicate them
                 ledger.decisions.close_books(name, _closed(live, cut.flow.tables[name]), who=live.settings.who)
     for name in lives_on:
         record = live.ledger.reads.table(name)
@@ -146,7 +146,7 @@ def beside(live: Workplace, cut: Cut, ledger: Ledger) -> Workplace:
 
 
 def _closed(live: Workplace, table: Table) -> list[tuple[datetime, Closing]]:
-    """Return where the live set closed the books of windows, oldest first; of old ones their inputs tell."""
+    """Return the closing ticks of the live set, oldest first. Old windows have them only in their inputs."""
     names = {str(read) for read in until_reads(table)}
     found: dict[datetime, Closing] = {}
     for label, reads in live.ledger.keeping.reads_of(table.name).items():
@@ -157,7 +157,7 @@ def _closed(live: Workplace, table: Table) -> list[tuple[datetime, Closing]]:
 
 
 def committed(work: Workplace, table: Table, current: Sequence[Current]) -> Committed:
-    """Return current revisions of a table as one claim's of the second set; they weigh what they weighed."""
+    """Convert current revisions of a table into one claim of the second set. Their sizes are unchanged."""
     results = tuple(
         replace(
             each.result,
@@ -176,12 +176,12 @@ def request_of(
     current: Sequence[Current],
     inputs: Mapping[datetime, tuple[Input, ...]] | None = None,
 ) -> ClaimRequest:
-    """Return what a claim of current revisions would have asked for."""
+    """Build the claim request that current revisions would have had."""
     codes = {each.code for each in current}
     return ClaimRequest(
         table=table.name,
         labels=tuple(each.result.label for each in current),
-        code=min(codes - {table.fingerprint}, default=table.fingerprint),  # rows of older code stay known as such
+        code=min(codes - {table.fingerprint}, default=table.fingerprint),  # rows of older code stay recognisable
         flow=work.flow.fingerprint,
         runner=work.settings.runner,
         who=work.settings.who,
@@ -194,7 +194,7 @@ def request_of(
 
 
 def look_ahead(live: Workplace, cut: Cut, work: Workplace, brought: Mapping[str, Sequence[Current]]) -> Plan:
-    """Return the plan of all that is to be made, as if everything collected were there; `brought` is cut anew."""
+    """Return the plan of everything to make, as if all collected slices existed. `brought` are cut into new windows."""
     for name, current in brought.items():
         if current:
             work.ledger.keeping.seed([committed(work, cut.flow.tables[name], current)], head_version=0)
@@ -203,7 +203,7 @@ def look_ahead(live: Workplace, cut: Cut, work: Workplace, brought: Mapping[str,
 
 
 def keep_what_cannot_be_made(live: Workplace, cut: Cut, work: Workplace) -> None:
-    """Bring over the labels that read what RETAIN has dropped: nobody can make them again, so they stay as they are."""
+    """Link the labels with inputs that RETAIN has dropped into the new set: they cannot be made again."""
     plan = _SetRunner(work, cut, _picked(live, cut)).plan(cut.now)
     expired: dict[str, set[datetime]] = {}
     for batch in plan.batches:
@@ -217,7 +217,7 @@ def keep_what_cannot_be_made(live: Workplace, cut: Cut, work: Workplace) -> None
 
 
 def bring(live: Workplace, work: Workplace, table: Table, pieces: Sequence[Current]) -> None:
-    """Have a table of the second set begin with slices of the live one, by links; a fold is made of them."""
+    """Start a table of the second set with slices of the live one, by links. The state of a fold is made from them."""
     source = live.folder(table)
     spark = work.sessions.own()
     try:
@@ -232,7 +232,7 @@ def bring(live: Workplace, work: Workplace, table: Table, pieces: Sequence[Curre
 
 
 def elsewhere_of(live: Workplace, table: Table) -> Mapping[datetime, tuple[Input, ...]]:
-    """Return by label what a linked table has read of another project: by it is seen what is restated there."""
+    """Return by label the inputs of a linked table from another project. They show later restatements there."""
     return {} if upstream_of(table) is None else live.ledger.keeping.reads_of(table.name)
 
 
@@ -244,7 +244,7 @@ def put_first(
     claim: int,
     inputs: Mapping[datetime, tuple[Input, ...]],
 ) -> None:
-    """Create a table of the second set of sealed slices, and record them as one claim's; `inputs` by their labels."""
+    """Create a table of the second set from sealed slices, and record them as one claim, with `inputs` by label."""
     folder = work.folder(table)
     schema = schema_of(manifests, table)
     create_table(folder, schema, is_partitioned=table.is_partitioned, project=work.flow.project)
@@ -270,7 +270,7 @@ def put_first(
 
 
 def schema_of(manifests: Sequence[Manifest], table: Table) -> str:
-    """Return the columns of a table that is made of slices."""
+    """Return the columns of a table that is made from slices."""
     schema = raw_schema_of(manifests)
     return schema if table.temporal is None else table_schema_of(schema, table.temporal)
 
@@ -284,7 +284,7 @@ def raw_schema_of(manifests: Sequence[Manifest]) -> str:
 
 
 class _SetRunner(Runner):
-    """Makes the transforms of the second set; LATEST keeps the ticks that it picked at first."""
+    """Makes the transforms of the second set. LATEST keeps the ticks that it chose at first."""
 
     def __init__(
         self, work: Workplace, cut: Cut, picked: Mapping[str, Mapping[datetime, Mapping[str, datetime]]]
@@ -295,7 +295,7 @@ class _SetRunner(Runner):
         self._beside, self._picked = work, picked
 
     def snapshot(self) -> LedgerSnapshot:
-        """Return the past of the second set, with the ticks of the live one; linked projects change nothing of it."""
+        """Return the past of the second set, with the live LATEST ticks. Linked projects do not affect it."""
         known = self._beside.ledger.reads.snapshot(self._beside.flow, asking=self._states)
         tables = dict(known.tables)
         for name, picked in self._picked.items():
@@ -304,12 +304,12 @@ class _SetRunner(Runner):
 
 
 def runner_beside(live: Workplace, cut: Cut, work: Workplace) -> Runner:
-    """Return what makes the second set."""
+    """Return the runner that makes the second set."""
     return _SetRunner(work, cut, _picked(live, cut))
 
 
 def _stored_states(cut: Cut) -> Mapping[str, frozenset[datetime]]:
-    """Return the states of REPLACE transforms that are there: older ones are made anew too, if nobody needs them."""
+    """Return the existing states of REPLACE transforms: older ones are made again too, even if no reader needs them."""
     return {
         name: frozenset(each.result.label for each in current)
         for name, current in cut.held.items()
@@ -318,7 +318,7 @@ def _stored_states(cut: Cut) -> Mapping[str, frozenset[datetime]]:
 
 
 def _picked(live: Workplace, cut: Cut) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
-    """Return by table and label the ticks that LATEST has picked, as far as they are boundaries still."""
+    """Return by table and label the ticks that LATEST has chosen, if they are still boundaries."""
     found: dict[str, dict[datetime, dict[str, datetime]]] = {}
     for name, table in cut.flow.tables.items():
         if cut.is_recut(name) or not any(str(read).startswith(_LATEST) for read in table.reads):

@@ -1,4 +1,4 @@
-"""Drops the oldest windows of a table by hand, by the rule of RETAIN: nothing that a batch still reads goes."""
+"""Drops the oldest windows of a table by hand. Like RETAIN, it drops nothing that a batch still reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True)
 class Droppable:
-    """Windows that may be dropped: all of a table before an instant, and how many labels and rows these are."""
+    """Windows that may be dropped: all of a table before an instant, with their labels and number of rows."""
 
     table: Table
     before: datetime
@@ -34,10 +34,10 @@ class Droppable:
 
 
 def look(work: Workplace, table: Table, said: Labels, now: datetime) -> Droppable:
-    """Find the windows that are meant; changes nothing.
+    """Find the windows to drop. Changes nothing.
 
-    Raises  E436 for a table that is no union of windows, for labels that do not begin with its oldest, for what a batch
-            still reads, for its newest label, and while a batch of it runs; E644 while all tables are made anew
+    Raises  E436 for a table that is no union of windows, for labels that do not start with its oldest, for windows that
+            a batch still reads, for its newest label, and while a batch of it runs; E644 during a rebuild of all tables
     """
     refuse_beside_rebuild(work, is_looking=True)
     if table.kind is Kind.PUBLISH or table.mode is not Mode.APPEND:
@@ -78,9 +78,9 @@ def look(work: Workplace, table: Table, said: Labels, now: datetime) -> Droppabl
 
 
 def drop(work: Workplace, found: Droppable, *, why: str) -> int:
-    """Drop what was found, note who said so and why, and drop it behind views of destinations; gives labels there.
+    """Drop windows, record who did it and why, and drop them behind views. Return the number of labels dropped there.
 
-    Raises  E644 as `look`: it may have begun while somebody was asked
+    Raises  E644 as `look`: a rebuild may have started while the user was asked
     """
     refuse_beside_rebuild(work)
     table, folder = found.table, work.folder(found.table)
@@ -100,7 +100,7 @@ def drop(work: Workplace, found: Droppable, *, why: str) -> int:
 
 
 def _needed(work: Workplace, table: Table, now: datetime) -> datetime:
-    """Return the oldest window that a batch which is due, or the next of any reader, may read."""
+    """Return the oldest window that a due batch, or the next batch of any reader, may read."""
     later = max(each.cadence.next(each.cadence.next(now)) for each in work.flow.tables.values())
     planner, snapshot = Planner(work.flow), work.ledger.reads.snapshot(work.flow)
     return table.cadence.floor(planner.oldest_needed(snapshot, later).get(table.name, FOREVER))

@@ -1,4 +1,4 @@
-"""What upkeep by hand does about a rebuild of all tables: one at work is in its way, one that is not ends."""
+"""Checks for a rebuild of all tables before manual maintenance: a running one blocks it, an abandoned one is ended."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from waterclock.ledger.write.rebuilding import at_work
 
 
 def refuse_beside_rebuild(work: Workplace, *, is_looking: bool = False) -> None:
-    """Refuse to change what is being made anew; a hold whose lease is out ends, as it does with a claim.
+    """Raise an error while all tables are rebuilt. An expired rebuild lock is ended, as an expired claim is.
 
-    Whoever had it may only be asleep: what it made rests on an older cut then, and is not to be moved in.
-    Who `is_looking` changes nothing.
-    Raises  E644 where it holds
+    Its owner may only be paused: it made tables from an older cut then, which must not be moved in. With `is_looking`,
+    nothing is changed.
+    Raises  E644 where the lock is held
     """
     known = work.ledger.keeping.rebuilding()
     if known is None or known.is_done:

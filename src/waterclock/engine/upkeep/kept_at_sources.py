@@ -1,4 +1,4 @@
-"""Lets sources keep nothing for nobody: slots of tables that went from the project, or that deaths left behind."""
+"""Removes replication slots that no table needs: of tables removed from the project, or left by crashed runners."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from waterclock.ledger.read.kept_at_sources import LET_GO
 
 @dataclass(slots=True)
 class KeptForNobody:
-    """What a source keeps under a name that no table of the project needs. `failed` says why it is there still."""
+    """A slot that a source keeps although no table of the project needs it. `failed` is why it still exists."""
 
     name: str
     table: str
@@ -27,9 +27,9 @@ class KeptForNobody:
 
 
 def look_at_sources(work: Workplace) -> list[KeptForNobody]:
-    """Find what sources keep for nobody, as far as the ledger was told; asks no source, and starts no JVM.
+    """Find the slots that no table needs, as far as the ledger has recorded them. Queries no source, and starts no JVM.
 
-    What a table with an open claim, or with a batch that is held, may have begun with is left for another time.
+    Slots that a table with an open claim or a held batch may use are left for another time.
     """
     kept = work.ledger.past.kept_at_sources(None)
     found = []
@@ -41,7 +41,7 @@ def look_at_sources(work: Workplace) -> list[KeptForNobody]:
 
 
 def let_go(work: Workplace, found: KeptForNobody) -> None:
-    """Have the source let go of it; what a batch works with now stays. Says beside it what went wrong."""
+    """Have the source remove the slot, unless a batch is using it. A failure is recorded in `failed`."""
     try:
         if found.connection not in work.flow.connections:
             found.failed = f"the project has no connection {found.connection} any more: drop {found.name} there by hand"

@@ -1,4 +1,4 @@
-"""Moves a project's ledger into another database, with all that it knows, and closes the one it was in."""
+"""Moves a project's ledger with all its content into another database, and closes the old one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.ledger.store.places import place_of, shown
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """From where to where a ledger was moved, without passwords; `batches` are how many it knows of."""
+    """The old and the new place of a ledger, without passwords. `batches` is the number of batches in it."""
 
     old: str
     new: str
@@ -21,9 +21,9 @@ class Moved:
 
 
 def move_ledger(project: Project, to: str, *, who: str) -> Moved:
-    """Copy the ledger to the place that the URL `to` names, and let nobody write the old one any more.
+    """Copy the ledger to the URL `to`, and close the old one for writing.
 
-    Broken off half-way it is begun anew; whatever fails leaves the old ledger as it was.
+    An interrupted move starts over. Any failure leaves the old ledger as it was.
     Raises  E417 where a ledger is at `to`, E419 where there is none to move, E426 while batches run
     """
     old = ledger_url(project)
@@ -38,7 +38,7 @@ def move_ledger(project: Project, to: str, *, who: str) -> Moved:
         try:
             with Ledger.open(place.empty_draft()) as made:
                 count = made.keeping.load([ledger.keeping.export_lines()])
-            # another move that failed meanwhile has opened it again: what was written since is not in the copy
+            # a move that failed in the meantime may have reopened it: the copy would miss later writes
             ledger.keeping.require_closed_for(shown(to))
             place.put_draft(ledger.now(), replaces=False)
         except BaseException:

@@ -1,7 +1,7 @@
-"""Makes a lost ledger again: from its newest export, and from what was committed since.
+"""Rebuilds a lost ledger from its newest export and from later commits.
 
-Commits of tables are read from their Delta logs, deliveries are asked of the destinations; what a claim was says its
-record in the stage. What left no trace at rest since the export is not known: failures, skips, pauses, requests, runs.
+Commits of tables are read from their Delta logs, and deliveries are queried at the destinations. A claim is read from
+its record in the stage. Later facts that are stored nowhere else are lost: failures, skips, pauses, requests, runs.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from waterclock.storage.log.identity import RESET
 from waterclock.storage.slices.inventory import Leaf, leaves
 from waterclock.storage.slices.manifest import read_manifest
 
-# kinds of commits that are no batch's
+# kinds of commits that belong to no batch
 RETAINED = "retain"
 REBUILT = "rebuild"
 
 
 @dataclass(slots=True)
 class Rebuilt:
-    """What a rebuild came to.
+    """The result of a ledger rebuild.
 
-    `export`: the newest export it began from. `adopted` counts claims found in commit records, by table; `missing`
-    commits that were cleaned from a log before they were exported; `unknown` are claims whose record is gone; `killed`
-    counts sealed claims that had not committed: they never will. `aside` is where the old ledger lies now.
+    `export`: the newest export it started from. `adopted` counts claims found in commit records, by table; `missing`
+    counts commits that were cleaned from a log before they were exported. `unknown` are claims whose record is missing.
+    `killed` counts sealed claims that had not committed, and never will. `aside` is the new place of the old ledger.
     """
 
     export: str | None = None
@@ -57,10 +57,10 @@ class Rebuilt:
 def rebuild_ledger(
     project: Project, *, settings: RunSettings | None = None, force: bool = False, export: str | None = None
 ) -> Rebuilt:
-    """Make the ledger again, beside its place, and move it there when it is whole. Starts no JVM.
+    """Rebuild the ledger next to its place, and move it there once it is complete. Starts no JVM.
 
-    `export` names another export than the newest. With `force` a ledger that is there is moved aside.
-    Raises  E417 where a ledger is there, or in another schema of its database, E418 where the export cannot be used
+    `export` names another export than the newest. With `force`, an existing ledger is moved aside.
+    Raises  E417 where a ledger exists, or is in another schema of its database, E418 where the export cannot be used
     """
     place = place_of(ledger_url(project))
     if place.is_taken() and not force:
@@ -97,7 +97,7 @@ def _filled(work: Workplace, export: str | None) -> Rebuilt:
 
 
 def _find_renamed(work: Workplace) -> None:
-    """Find tables that were renamed where they lie: as an export tells, or else below the name that WAS says."""
+    """Find the folders of renamed tables: from the export, or else below the name in WAS."""
     known = work.ledger.declared.former().folders
     for name, table in work.flow.tables.items():
         if table.was is None or name in known or table_exists(work.lake.folder(name)):
@@ -110,7 +110,7 @@ def _find_renamed(work: Workplace) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One thing that a commit records: a claim's data, a later version of a state, what RETAIN dropped, or a reset."""
+    """One fact in a commit: a claim's data, a later version of a state, windows dropped by RETAIN, or a reset."""
 
     table: str
     at: datetime
@@ -149,7 +149,7 @@ def _steps(work: Workplace, record: TableRecord, rebuilt: Rebuilt) -> Iterator[_
         rebuilt.missing[record.name] = commits.missing
     last = datetime.fromtimestamp(0, tz=work.real_now().tzinfo)
     for commit in commits.found:
-        last = max(last, commit.at)  # versions are in order, whatever the clocks of their writers said
+        last = max(last, commit.at)  # versions are in order, whatever the clocks of their writers were
         step = _step(work, folder, record, commit, known, rebuilt)
         if step is not None:
             yield replace(step, at=last)
@@ -161,7 +161,7 @@ def _step(
     identity = commit.identity
     kind = None if identity is None else identity.kind
     if commit.is_rewrite or kind == RESET or (identity is not None and kind == REBUILT and not identity.slices):
-        reset_by = identity.claim if identity is not None and kind == RESET else 0  # 0: it gave a reset table columns
+        reset_by = identity.claim if identity is not None and kind == RESET else 0  # 0: adds columns to a reset table
         is_new = commit.version > record.head_version
         return _Step(record.name, commit.at, commit.version, reset_by=reset_by) if is_new else None
     if identity is None:
@@ -193,7 +193,7 @@ def _committed(
 
 
 def _deliveries(work: Workplace, record: TableRecord, known: dict[int, str]) -> Iterator[_Step]:
-    """Find the staged claims of a publish that its destination has; where nothing is delivered, staged is done."""
+    """Find the staged claims of a publish that its destination has. If `publish` is false, all staged ones are done."""
     table = work.flow.tables.get(record.name)
     if table is None:
         return
@@ -203,13 +203,13 @@ def _deliveries(work: Workplace, record: TableRecord, known: dict[int, str]) -> 
             continue
         found = _committed(work, record, folder, leaf.claim, leaf.path, -1, _sealed_at(folder, leaf))
         if found is None:
-            continue  # another label's leaf holds the claim's record, or it was never audited
+            continue  # another label's leaf has the claim's record, or it was never audited
         if find_delivery(work, table, leaf.claim):
             yield _Step(record.name, found.at, -1, found)
 
 
 def _kill_rest(work: Workplace, record: TableRecord, rebuilt: Rebuilt) -> None:
-    """Kill what was sealed under claims that nobody knows: a runner that still sleeps must not commit them any more."""
+    """Kill sealed slices of unknown claims: a runner that is still paused must not commit them any more."""
     folder = _folder(work, record)
     known = work.ledger.keeping.known_claims(record.name)
     strangers = {leaf.claim for leaf in leaves(folder)} - known.keys()

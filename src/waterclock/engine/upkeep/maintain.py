@@ -1,8 +1,8 @@
-"""Keeps a project small and quick, and changes no answer: what may be tidied in each table, and how it is done.
+"""Keeps a project small and fast without changing any result: finds what can be cleaned up in each table, and does it.
 
-Everything is looked up first, so that a dry run shows what would go. A table with an open claim is left for another
-time, and so are versions and slices that a running batch of another table reads. Each step stands for itself: one that
-fails or loses a race leaves the rest to be done.
+Everything is found first, so that a dry run shows what would be removed. A table with an open claim is left for another
+time, and so are versions and slices that a running batch of another table reads. Steps are independent: one that fails
+or loses a race does not stop the others.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ VACUUMED = "vacuum"
 
 @dataclass(slots=True)
 class Amount:
-    """How many things, and how many bytes they take."""
+    """A number of items, and their total bytes."""
 
     count: int = 0
     bytes: int = 0
@@ -65,14 +65,14 @@ class Amount:
 
 @dataclass(slots=True)
 class Upkeep:
-    """What may be done for one table, or was done.
+    """The maintenance of one table, planned or done.
 
-    `dropped`: files of windows before `drop_before` (RETAIN). `joined`: small files that become few. `unneeded`: files
-    that no kept version shows. `slices`: sealed slices that nobody needs. `left_behind`: what broken claims left.
-    `manifests`: symlink manifests that are behind, or that nobody keeps up any more.
-    `states`: those of a MERGE or TEMPORAL table that were made again for a reader of the past.
-    `labels`: those behind a destination's view whose windows RETAIN has dropped from the table that is published.
-    `is_busy`: a claim is open, so nothing was looked at. `failed` says what went wrong, step by step.
+    `dropped`: files of windows before `drop_before` (RETAIN). `joined`: small files to compact. `unneeded`: files that
+    no kept version shows. `slices`: sealed slices that nothing needs. `left_behind`: files of failed claims.
+    `manifests`: symlink manifests that are outdated, or no longer maintained. `states`: states of a MERGE or TEMPORAL
+    table that were made again for a query of the past. `labels`: label tables behind a destination's view whose windows
+    RETAIN has dropped from the published table. `is_busy`: a claim is open, so nothing was searched. `failed` has the
+    errors, step by step.
     """
 
     table: str
@@ -93,12 +93,12 @@ class Upkeep:
 
     @property
     def freed(self) -> int:
-        """The bytes that go, now or with the next upkeep."""
+        """The bytes that are freed, now or by the next maintenance."""
         return sum(each.bytes for each in (self.unneeded, self.slices, self.left_behind, self.states))
 
     @property
     def is_nothing(self) -> bool:
-        """Whether there is nothing to do, and nothing to say."""
+        """Whether there is nothing to do, and nothing to report."""
         amounts = (self.dropped, self.joined, self.unneeded, self.slices, self.left_behind, self.states)
         return not (
             any(amount.count for amount in amounts) or self.manifests or self.labels or self.is_busy or self.failed
@@ -106,7 +106,7 @@ class Upkeep:
 
 
 def look(work: Workplace, tables: Sequence[str], now: datetime) -> list[Upkeep]:
-    """Find what may be done for each table at `now`; changes nothing, and starts no JVM."""
+    """Find the maintenance of each table at `now`. Changes nothing, and starts no JVM."""
     busy = {claim.request.table for claim in work.ledger.claims.open()}
     busy |= set(tables) if _is_rebuilding(work) else set()
     needed = _needed(work, now)
@@ -120,7 +120,7 @@ def look(work: Workplace, tables: Sequence[str], now: datetime) -> list[Upkeep]:
 
 
 def do(work: Workplace, found: Upkeep, now: datetime) -> None:
-    """Do what was found for a table, as far as it still may be done."""
+    """Do the maintenance that was found for a table, as far as it is still allowed."""
     table = work.flow.tables[found.table]
     folder = work.folder(table)
     found.is_busy = any(claim.request.table == table.name for claim in work.ledger.claims.open())
@@ -141,7 +141,7 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
         _try(found, "dropping labels behind the view", lambda: drop_behind(work, table, found.labels))
     still_open = work.ledger.claims.open()
     numbers, read = {claim.number for claim in still_open}, inputs_of(still_open, table.name)
-    held = frozenset(work.ledger.reads.held(table.name).values())  # asked behind the claims: what one gave back is held
+    held = frozenset(work.ledger.reads.held(table.name).values())  # after the claims: an ended one may now be held
     for leaf in found.leaves:
         if leaf.claim in numbers or is_held_or_claimed(leaf, held, still_open, table.name):
             continue
@@ -152,7 +152,7 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
 
 
 def _is_rebuilding(work: Workplace) -> bool:
-    """Tell whether all tables are being made anew from what lies there: nothing of it may go until then."""
+    """Return whether all tables are being rebuilt from the existing files: none may be removed until then."""
     known = work.ledger.keeping.rebuilding()
     return known is not None and known.holds(work.real_now())
 
@@ -167,7 +167,7 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
         found.drop_before = _drop_before(work, table, now, needed)
         if found.drop_before is not None:
             found.dropped = Amount(*droppable(folder, label_of(found.drop_before)))
-        if table.mode is not Mode.REPLACE:  # the next state brings its own files
+        if table.mode is not Mode.REPLACE:  # the next state has files of its own
             found.small = joinable(folder)
             found.joined = Amount(found.small.files, found.small.bytes)
         found.manifests = _stale_manifests(table, folder)
@@ -189,7 +189,7 @@ def _known(work: Workplace, table: Table, now: datetime) -> Known:
     folder, since = work.folder(table), kept_since(table, now)
     committed = work.ledger.reads.committed(table.name)
     revisions = [(row.label, row.claim, row.recorded_at) for row in committed]
-    if table.kind is Kind.PUBLISH:  # its revisions have no versions to go by
+    if table.kind is Kind.PUBLISH:  # a publish has no versions that give the order of its revisions
         revisions.sort(key=lambda row: (row[2], row[1]))
     live: set[str] = set()
     if table.kind is not Kind.PUBLISH and table_exists(folder):
@@ -212,7 +212,7 @@ def _known(work: Workplace, table: Table, now: datetime) -> Known:
 
 
 def _drop_before(work: Workplace, table: Table, now: datetime, needed: datetime) -> datetime | None:
-    """Return the window before which RETAIN takes all out: none that a promised tick or an unfinished batch reads."""
+    """Return the window before which RETAIN drops all. Kept ticks and unfinished batches do not read before it."""
     record = work.ledger.reads.table(table.name)
     if table.retain is None or table.mode is not Mode.APPEND or record.head_label is None:
         return None
@@ -224,7 +224,7 @@ def _drop_before(work: Workplace, table: Table, now: datetime, needed: datetime)
 
 
 def _needed(work: Workplace, now: datetime) -> dict[str, datetime]:
-    """Give, by table, the oldest instant that a batch which is not done yet may read."""
+    """Return, by table, the oldest instant that a batch which is not done yet may read."""
     if all(table.retain is None and table.keep_versions is None for table in work.flow.tables.values()):
         return {}
     return Planner(work.flow).oldest_needed(work.ledger.reads.snapshot(work.flow), now)
@@ -233,7 +233,7 @@ def _needed(work: Workplace, now: datetime) -> dict[str, datetime]:
 def _try(found: Upkeep, step: str, action: Callable[[], None]) -> None:
     try:
         action()
-    except Exception as raised:  # noqa: BLE001 - a step that fails, or loses a race, leaves the others to be done
+    except Exception as raised:  # noqa: BLE001 - a failed step does not stop the others
         found.failed.append(f"{step}: {to_error(raised, where=found.table).what}")
 
 
@@ -264,7 +264,7 @@ def _vacuum(work: Workplace, table: Table, now: datetime) -> None:
     if table.is_fold:
         oldest = oldest_readable(work.folder(table), kept_since(table, now))
         work.ledger.keeping.forget_versions(table.name, oldest)
-    # asked after they were forgotten: a batch that is bound from now on finds none of them
+    # queried after versions were forgotten: a batch that is bound from now on finds none of them
     read = {each.version for each in inputs_of(work.ledger.claims.open(), table.name)}
     vacuum(work.folder(table), _hours_kept(work, table, now), _identity(work, table, VACUUMED), keeping=read)
 
@@ -275,11 +275,11 @@ def _stale_manifests(table: Table, folder: str) -> int:
     try:
         return len(symlinks.stale(folder))
     except WaterclockError:
-        return 1  # what is in the way is told where it is tried
+        return 1  # the error is reported when the step is tried
 
 
 def _mend_manifest(table: Table, folder: str) -> None:
-    """Write what is behind; take away what nobody keeps up: it would tell of files that were replaced."""
+    """Update outdated manifests. Remove those that are no longer maintained: they would name replaced files."""
     if table.manifest is not None:
         symlinks.mend(folder)
     elif symlinks.is_kept(folder):
@@ -294,5 +294,5 @@ def _look_behind(work: Workplace, table: Table, found: Upkeep) -> None:
 
 
 def _hours_kept(work: Workplace, table: Table, now: datetime) -> int:
-    """Count the hours of versions to keep by the real clock: the files that Delta counts are as old as they are."""
+    """Return the hours of versions to keep by the real clock, as Delta measures the age of files."""
     return max(0, math.ceil((work.real_now() - kept_since(table, now)) / timedelta(hours=1)))

@@ -1,4 +1,4 @@
-"""Finds the whole and the damaged slices of a table, seals again what can be, and asks again for what cannot."""
+"""Finds the intact and the damaged slices of a table, seals again those it can, and requests the others again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The slices of a table: those that are whole with their manifests, those sealed again among them, and the lost."""
+    """The slices of a table: the intact ones with their manifests, including those sealed again, and the lost ones."""
 
     whole: tuple[Slice, ...]
     manifests: tuple[Manifest, ...]
@@ -43,7 +43,7 @@ class Found:
 
 
 def find_slices(work: Workplace, spark: SparkSession, table: Table, slices: Sequence[Slice]) -> Found:
-    """Look at every slice, and seal those again that lost their manifest alone. Cost: a look at each file's footer."""
+    """Check every slice, and seal again those that lost only their manifest. Cost: a read of each file's footer."""
     folder = work.folder(table)
     whole: list[tuple[Slice, Manifest]] = []
     resealed, lost = [], []
@@ -85,9 +85,9 @@ def missing_column_error(
 
 
 def refuse_unaskable(work: Workplace, table: Table, lost: Sequence[Slice]) -> None:
-    """Refuse to go on where a slice is lost that a state is made of and that nobody can make again.
+    """Raise an error if a lost slice is part of a state and cannot be made again.
 
-    Raises  E752 naming it, and the `skip` that goes on without it
+    Raises  E752 naming it, and the `skip` that continues without it
     """
     for piece in lost:
         if table.mode is not Mode.REPLACE and verb_of(work, table, piece.label) is None:
@@ -97,7 +97,7 @@ def refuse_unaskable(work: Workplace, table: Table, lost: Sequence[Slice]) -> No
 
 
 def ask_again(work: Workplace, table: Table, lost: Sequence[Slice]) -> None:
-    """Ask that labels whose slices are lost are made again, each as it can be."""
+    """Request that labels whose slices are lost are made again, each by the command that fits its source."""
     for piece in lost:
         verb = verb_of(work, table, piece.label)
         if verb is not None:
@@ -105,7 +105,7 @@ def ask_again(work: Workplace, table: Table, lost: Sequence[Slice]) -> None:
 
 
 def has_usable_log(work: Workplace, table: Table) -> bool:
-    """Tell whether a table's log can be read and tells of every version that the ledger knows, and of its rows."""
+    """Return whether a table's log is readable and contains every version that the ledger knows, with its rows."""
     folder, known = work.folder(table), work.ledger.reads.table(table.name).head_version
     if not table_exists(folder) or is_older_than(folder, known) or is_unfinished(folder, known):
         return False
@@ -119,9 +119,9 @@ def has_usable_log(work: Workplace, table: Table) -> bool:
 
 
 def renew_log(work: Workplace, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> None:
-    """Write a table a new log, above every version that was ever recorded, in place of one that cannot be used.
+    """Replace an unusable log of a table by a new one, above every version that was ever recorded.
 
-    Claims that were left are settled then: before, nothing could be committed.
+    Abandoned claims are settled afterwards: before, nothing could be committed.
     """
     folder, above = work.folder(table), work.ledger.reads.table(table.name).head_version
     project = work.flow.project
@@ -147,7 +147,7 @@ def _is_readable(folder: str) -> bool:
 
 
 def _schema_of(work: Workplace, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> str:
-    """Return the columns of a table without a log: by its newest slice, else as they are declared."""
+    """Return the columns of a table without a log: those of its newest slice, or else the declared ones."""
     if not manifests:
         return schema_text(nothing_of(spark, work.lake, table).schema)
     newest = manifests[-1].schema

@@ -1,7 +1,7 @@
-"""Moves a set of tables that was made beside the live ones in their place: one commit each, and one record of all.
+"""Moves a second set of tables into the place of the live ones: one commit each, and one ledger record for all.
 
-All that costs anything is done before: the files lie in the live folders already, as links, and a file says what is to
-be committed. From then on the move can be carried to its end by anybody: each step that was done is left as it is.
+Expensive work is done before: the files are linked into the live folders, and a file lists the commits to make. From
+then on any runner can finish the move: each step that was done is skipped.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ MOVING = "moving.json"
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What one table becomes: its new content and revisions, under a claim.
+    """The new content and revisions of one table, under a claim.
 
-    `first` is the slice beside which the claim's record lies, `made` where the table was made; both None where it
-    holds nothing new. A publish has no table, and is declared anew.
+    `first` is the slice next to which the claim's record is stored, `made` the folder in which the table was made. Both
+    are None if the table has nothing new. A publish has no table, and is only declared again.
     """
 
     name: str
@@ -62,9 +62,9 @@ class Move:
 
 
 def prepare(live: Workplace, cut: Cut, work: Workplace, linked: list[tuple[str, int]]) -> list[Move]:
-    """Link all that was made into the live folders, where nobody sees it yet; `linked` takes note of what was.
+    """Link all new files into the live folders, where no reader sees them yet. The links are recorded in `linked`.
 
-    Cost: a link a file, a copy in an object store.
+    Cost: a link for each file, a copy in an object store.
     """
     moves = []
     for name in cut.flow.order:
@@ -76,7 +76,7 @@ def prepare(live: Workplace, cut: Cut, work: Workplace, linked: list[tuple[str, 
 
 
 def unlink(live: Workplace, linked: Iterable[tuple[str, int]]) -> None:
-    """Remove what `prepare` has linked, where it is not committed."""
+    """Remove the links of `prepare` that are not committed."""
     for name, claim in linked:
         folder = live.lake.folder(name)
         remove_brought(folder, claim)
@@ -129,7 +129,7 @@ def _prepared(live: Workplace, cut: Cut, work: Workplace, table: Table, linked: 
 
 
 def _placed(live: Workplace, reads: Iterable[Input]) -> tuple[Input, ...]:
-    """Say where the live tables lie that were read, of which some were renamed."""
+    """Set the locations of the live tables that were read, some of which were renamed."""
     return tuple(
         replace(read, location=live.lake.location(read.table)) if read.table in live.lake.folders else read
         for read in reads
@@ -173,7 +173,7 @@ def _result(result: BatchResult, new: Manifest) -> BatchResult:
 
 
 def publishes_declared_anew(live: Workplace, names: Iterable[str]) -> list[Move]:
-    """Return the moves of publishes whose declaration changed: nothing but what is written down of them."""
+    """Return the moves of publishes whose declaration changed. Only their records change."""
     tables = [live.flow.tables[name] for name in names if live.flow.tables[name].kind is Kind.PUBLISH]
     return [
         Move(
@@ -197,7 +197,7 @@ def _is_of_other_windows(live: Workplace, table: Table) -> bool:
 
 
 def write_down(live: Workplace, token: str, moves: Sequence[Move], asked_again: Sequence[str]) -> None:
-    """Leave on disk what is to be moved, so that anybody can carry it to its end."""
+    """Write the moves to a file, so that any runner can finish them."""
     place = at(live.lake.root, PLACE)
     make_folder(place)
     tables = [asdict(move) for move in moves]
@@ -206,9 +206,9 @@ def write_down(live: Workplace, token: str, moves: Sequence[Move], asked_again: 
 
 
 def carry_on(live: Workplace) -> tuple[str, ...]:
-    """Move the tables in that were written down, upstream first, and record them all at once; give their names.
+    """Move the recorded tables in, upstream first, and record them all at once. Return their names.
 
-    Raises  E645 where what was written down is gone
+    Raises  E645 where the recorded moves are missing
     """
     place = at(live.lake.root, PLACE)
     known = live.ledger.keeping.rebuilding()
@@ -266,7 +266,7 @@ def _commit(live: Workplace, move: Move, folder: str, identity: Identity, conten
     except NeedsSpark:
         if move.made is None:
             raise
-    # a layout that pointers alone do not write: Spark writes the rows once more
+    # a layout that a commit of pointers cannot write: Spark writes the rows once more
     spark = live.sessions.own()
     try:
         rows = spark.read.format("delta").load(move.made)

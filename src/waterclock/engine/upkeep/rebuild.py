@@ -1,9 +1,9 @@
-"""Makes tables anew from their stage, and so lets a declaration change what only this may change.
+"""Rebuilds tables from their stage, which also applies changes of a declaration that nothing else can apply.
 
-A table's rows are put together again from its current sealed slices: all of them (APPEND), the newest (REPLACE), or
-what they add up to (MERGE), and shown in one commit. The slices, their digests and their past stay as they are. Where
-the same slices come to mean other rows (another mode, other keys), they are sealed once more, by links: a new revision
-of each label, so that what was known before is told from what is known since.
+A table's rows are rebuilt from its current sealed slices: all of them (APPEND), the newest (REPLACE), or their merged
+state (MERGE), and become visible in one commit. The slices, their digests and their past are unchanged. If the same
+slices now mean other rows (another mode, other keys), they are sealed once more, by links. This is a new revision of
+each label, so that earlier and later knowledge stay separate.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from waterclock.storage.log.identity import Identity
 from waterclock.storage.slices.manifest import Manifest, aside_measure
 from waterclock.timelabel.label import label_of
 
-# what lies in a slice does not depend on these
+# the content of a slice does not depend on these
 _MAY_CHANGE = frozenset({"type", "mode", "keys"})
 
 
 @dataclass(frozen=True, slots=True)
 class Remade:
-    """A table that was made anew: from how many slices, of how many rows, and what of its declaration changed.
+    """A rebuilt table: the number of its slices and rows, and the changes of its declaration.
 
-    `resealed` are labels whose manifest was made again. `lost` are the slices that are gone or damaged: their labels
-    are asked to be made again, where that can be, and the table is without their rows until then.
+    `resealed` are labels whose manifest was written again. `lost` are the slices that are missing or damaged: their
+    labels are requested again, if that is possible, and the table is without their rows until then.
     """
 
     table: str
@@ -67,10 +67,10 @@ class Remade:
 
 
 def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Difference, ...]]:
-    """Say what of each table's declaration a rebuild would change; changes nothing.
+    """Return the changes of each table's declaration that a rebuild would apply. Changes nothing.
 
-    Raises  E420 for what cannot be re-cut, E432 where slices have no column for a new key or time, E407 where a batch
-            of one is running
+    Raises  E420 for changes that need a re-cut, E432 where slices have no column for a new key or time, E407 where a
+            batch of one is running
     """
     known = work.ledger.keeping.rebuilding()
     if known is not None and known.holds(work.real_now()):
@@ -87,18 +87,18 @@ def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Di
 
 @telling_damage
 def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -> Remade:
-    """Make one table anew from its stage, in one commit; a log that is lost, damaged or too old is replaced.
+    """Rebuild one table from its stage, in one commit. A log that is lost, damaged or too old is replaced.
 
-    Of damaged slices those are sealed again that lost their manifest alone; the others are asked for again.
+    Damaged slices that lost only their manifest are sealed again; the others are requested again.
 
-    Raises  E407 where a batch began meanwhile, E644 where all tables are made anew by now, E752 where a slice is
-            damaged that nobody can make again
+    Raises  E407 where a batch started in the meantime, E644 where a rebuild of all tables has started, E752 where a
+            slice is damaged that cannot be made again
     """
     refuse_beside_rebuild(work)
     table, folder = work.flow.tables[name], work.lake.folder(name)
     slices = _current(work, table)
     claim = work.ledger.keeping.draw_claim()
-    # of a publish, what was delivered stands, and the next goes by what is said now
+    # the deliveries of a publish are kept, and the next follows the current declaration
     if table.kind is Kind.PUBLISH or not (slices or _has_unusable_log(work, table)):
         version = work.ledger.reads.table(name).head_version
         work.ledger.keeping.redeclare(table, version=version, claim=claim, who=work.settings.who)
@@ -137,7 +137,7 @@ def _has_unusable_log(work: Workplace, table: Table) -> bool:
 
 
 def _may_be_settled_after(work: Workplace, table: Table) -> bool:
-    """Tell whether only claims that were left are open, which nobody can settle before the table has a log."""
+    """Return whether only abandoned claims are open, which cannot be settled before the table has a log."""
     if table.kind is Kind.PUBLISH or has_usable_log(work, table):
         return False
     left = {claim.number for claim in left_claims(work)}
@@ -152,7 +152,7 @@ def _refused(work: Workplace, table: Table, differs: Sequence[Difference]) -> Wa
 
 
 def _current(work: Workplace, table: Table) -> list[Slice]:
-    """Return the slices that the table is made of, oldest first; windows that RETAIN has dropped are not among them."""
+    """Return the current slices of the table, oldest first, without windows that RETAIN has dropped."""
     dropped = work.ledger.keeping.dropped_before(table.name, by=FOREVER)
     return work.ledger.reads.slices(table.name, dropped or BEGINNING, FOREVER)
 
@@ -165,13 +165,13 @@ def _means_other_rows(table: Table, changed: Sequence[Difference]) -> bool:
 def _as_claim(
     work: Workplace, table: Table, slices: Sequence[Slice], manifests: Sequence[Manifest], claim: int
 ) -> Committed:
-    """Return the claim under which slices that were sealed once more are current, with what each read before."""
+    """Return the claim that makes slices current that were sealed once more, with the recorded inputs of each."""
     ledger, now = work.ledger, work.real_now()
     codes = {work.former.code(manifest.code, table.fingerprint) for manifest in manifests}
     request = ClaimRequest(
         table=table.name,
         labels=tuple(piece.label for piece in slices),
-        code=min(codes - {table.fingerprint}, default=table.fingerprint),  # rows of older code stay known as such
+        code=min(codes - {table.fingerprint}, default=table.fingerprint),  # rows of older code stay recognisable
         flow=work.flow.fingerprint,
         runner=work.settings.runner,
         who=work.settings.who,

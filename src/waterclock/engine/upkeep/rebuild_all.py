@@ -1,8 +1,9 @@
-"""Makes every table anew from one cut of the stage, beside the live ones, and moves all of them at once.
+"""Rebuilds every table from one cut of the stage, next to the live ones, and moves all of them in at once.
 
-From the cut on nobody claims a batch of the project, so that what is moved in is what stands. What lands meanwhile is
-collected after it, as ever. Killed anywhere before the move, the old set stands, and the next rebuild begins anew and
-removes what this one left; killed within it, `query` answers by the old set until somebody carries the move to its end.
+From the cut on no batch of the project is claimed, so that the live content equals the cut. Data that arrives in the
+meantime is collected afterwards. If the rebuild is killed before the move, the old set stays, and the next rebuild
+starts over and removes the leftovers. If it is killed during the move, `query` reads the old set until a runner
+finishes the move.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ from waterclock.timelabel.label import label_of
 
 _LOOK_SECONDS = 0.5
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-# by Java and a system's libraries; by SQLite; by us, of a batch
+# of Java and system libraries; of SQLite; of our own errors
 _SAID_OF_FULL = ("No space left on device", "database or disk is full", "the disk is full")
-_MOST_RUNS = 3  # what failed for a passing reason is tried again
+_MOST_RUNS = 3  # a failure for a transient reason is retried
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What a rebuild would do: the batches it makes, what they cost, and what the tables that are made weigh now."""
+    """The forecast of a rebuild: the batches it makes, their cost, and the current size of the tables it makes."""
 
     cut: Cut
     plan: Plan
@@ -73,9 +74,9 @@ class Prospect:
 
 @dataclass(frozen=True, slots=True)
 class RemadeAll:
-    """What a rebuild of all tables came to: which were moved in, batches and rows that were made, what stayed.
+    """The result of a rebuild of all tables: the tables moved in, the batches and rows made, and the labels kept.
 
-    `carried_on`: it has carried the move of one that was killed to its end, and made nothing itself.
+    `carried_on`: it only finished the move of a killed rebuild, and made nothing itself.
     """
 
     tables: tuple[str, ...]
@@ -86,9 +87,10 @@ class RemadeAll:
 
 
 def prospect(work: Workplace, now: datetime) -> Prospect:
-    """Say what a rebuild would make, and what that costs; changes nothing.
+    """Return the batches that a rebuild would make, and their cost. Changes nothing.
 
-    Raises  E431, E432 for what cannot be made anew, all of it together; E644 where another is at work
+    Raises  E431, E432 for declarations that it cannot apply, all of them together; E644 where another rebuild is
+            running
     """
     refuse_at_work(work)
     cut = cut_of(work, now)
@@ -101,21 +103,21 @@ def prospect(work: Workplace, now: datetime) -> Prospect:
 
 
 def refuse_at_work(work: Workplace) -> None:
-    """Refuse to begin where another rebuild lives. Raises  E644."""
+    """Raise an error if another rebuild is running. Raises  E644."""
     known = work.ledger.keeping.rebuilding()
     if known is not None and not is_left(known) and known.holds(work.real_now()):
         raise at_work(known)
 
 
 def is_left(known: Rebuilding) -> bool:
-    """Tell whether whoever held the claims back is sure to be gone."""
+    """Return whether the owner of the rebuild lock is certainly gone."""
     return has_ended(known.runner)
 
 
 def carry_on_left(work: Workplace) -> tuple[str, ...]:
-    """Carry the move of a rebuild that was killed to its end, and lift the hold of one that had not come so far.
+    """Finish the move of a killed rebuild, or release the lock of one that had not started its move.
 
-    Gives the tables that were moved in. Cost: a look at the ledger where nothing was left.
+    Returns the tables that were moved in. Cost: a ledger query if there is no such rebuild.
     """
     known = work.ledger.keeping.rebuilding()
     if known is None or known.is_done or not (is_left(known) or known.until < work.real_now()):
@@ -127,7 +129,7 @@ def carry_on_left(work: Workplace) -> tuple[str, ...]:
             now = work.ledger.keeping.rebuilding()
             if now is not None and now.is_moving and now.token == known.token:
                 raise
-            return ()  # another has carried it to its end meanwhile
+            return ()  # another runner has finished it in the meantime
     if work.ledger.keeping.end_rebuilding(known.token, who=work.settings.who, why=f"{known.runner} has ended"):
         work.listener.said(f"the rebuild of all tables by {known.runner} was given up: the old tables stand")
     return ()
@@ -135,12 +137,12 @@ def carry_on_left(work: Workplace) -> tuple[str, ...]:
 
 @telling_damage
 def rebuild_all(work: Workplace, now: datetime) -> RemadeAll:
-    """Make every table anew as of the cut at `now`, and move all of them in.
+    """Rebuild every table as of the cut at `now`, and move all of them in.
 
-    Where one was killed as it moved its tables in, that is carried to its end instead.
+    If an earlier rebuild was killed during its move, that move is finished instead.
 
-    Raises  E431, E432 for what cannot be made anew, E433 where a batch failed that stands in the live set, E644 where
-            another rebuild is at work, E645 where there is no room; the old set stands then
+    Raises  E431, E432 for declarations that it cannot apply, E433 where a batch failed that is done in the live set,
+            E644 where another rebuild is running, E645 where the disk is full; the old set stays in these cases
     """
     refuse_at_work(work)
     if tables := carry_on_left(work):
@@ -162,15 +164,15 @@ def rebuild_all(work: Workplace, now: datetime) -> RemadeAll:
 
 
 def _given_up(work: Workplace, token: str, linked: Sequence[tuple[str, int]], *, why: str) -> bool:
-    """Remove what this rebuild made, and lift its hold; False where it moves its tables in, or has lost the hold."""
+    """Remove the files of this rebuild, and release its lock. False if it is in its move, or has lost the lock."""
     known = work.ledger.keeping.rebuilding()
     if known is None or known.token != token or known.is_moving or known.is_done:
         return False
-    with suppress(Exception):  # the next rebuild removes what is left
+    with suppress(Exception):  # the next rebuild removes leftovers
         unlink(work, linked)
         remove_leftovers(work)
-    # only then: on a full disk that is the ledger's as well, nothing can be written before there is room
-    with suppress(WaterclockError):  # who comes next lifts the hold of one that has ended
+    # Only then: if the ledger is on the same full disk, nothing can be written before there is space.
+    with suppress(WaterclockError):  # the next runner releases the lock of one that has ended
         work.ledger.keeping.end_rebuilding(token, who=work.settings.who, why=why)
     return True
 
@@ -203,7 +205,7 @@ def _made(work: Workplace, token: str, now: datetime, linked: list[tuple[str, in
 
 
 def _ahead(work: Workplace, cut: Cut) -> dict[str, Sequence[Current]]:
-    """Return what those tables will hold whose collected slices come to mean other rows."""
+    """Return the future slices of tables whose collected slices now mean other rows."""
     tables = cut.flow.tables
     return {
         name: results_of(pieces_of(work, tables[name], cut.collected[name]))
@@ -214,7 +216,7 @@ def _ahead(work: Workplace, cut: Cut) -> dict[str, Sequence[Current]]:
 
 
 def _bring_collected(work: Workplace, cut: Cut, other: Workplace) -> None:
-    """Bring over what was collected by tables whose declaration changed: by links, or cut into their new windows."""
+    """Bring the collected slices of changed tables into the second set: by links, or cut into their new windows."""
     for name in cut.brought:
         table, current = cut.flow.tables[name], cut.collected[name]
         if cut.has_other_windows(name):
@@ -224,7 +226,7 @@ def _bring_collected(work: Workplace, cut: Cut, other: Workplace) -> None:
 
 
 def remove_leftovers(work: Workplace) -> None:
-    """Remove what a rebuild left that came to nothing, and what one leaves that is done."""
+    """Remove the leftovers of failed and of finished rebuilds."""
     for place in (at(work.lake.root, PLACE), work.project.work_folder / PLACE):
         if is_folder(place):
             remove_folder(place)
@@ -243,10 +245,10 @@ def _run(work: Workplace, cut: Cut, other: Workplace) -> RunOutcome:
 
 
 def refuse_impossible(work: Workplace, cut: Cut) -> None:
-    """Refuse declarations that no rebuild can follow.
+    """Raise errors for declarations that no rebuild can apply.
 
-    Raises  E431 for windows that what was collected cannot be cut into, E432 for another kind, for a publish whose
-            destination holds rows of other windows, and for keys or a time that what was collected has no column for
+    Raises  E431 for windows into which collected rows cannot be cut, E432 for another kind, for a publish whose
+            destination has rows of other windows, and for keys or a time that are no column of collected rows
     """
     errors = [
         error
@@ -271,13 +273,13 @@ def _refused(work: Workplace, cut: Cut, table: Table, changes: Sequence[Differen
 
 
 def refuse_incomplete(work: Workplace, cut: Cut, other: Workplace, outcome: RunOutcome) -> None:
-    """Refuse to move a set in that lacks what the live one has.
+    """Raise an error if the second set is missing labels of the live one.
 
     Raises  E433 naming a batch that failed, or a label that was not made
     """
     for report in outcome.failed:
         _refuse_failed(work, report)
-    for error in outcome.unsettled:  # its batch is neither made nor failed: its disk is full, or its store is away
+    for error in outcome.unsettled:  # neither made nor failed: its disk is full, or its store is unavailable
         raise _incomplete(error.where or "a batch", error.render(), 1) from error
     for name in cut.transforms:
         if cut.is_recut(name):
@@ -294,7 +296,7 @@ def refuse_incomplete(work: Workplace, cut: Cut, other: Workplace, outcome: RunO
 
 
 def _refuse_failed(work: Workplace, report: GroupReport) -> None:
-    """Refuse what failed here and is done in the live set; what fails there too stays as it is."""
+    """Raise an error for a failed batch that is done in the live set. One that has failed there too stays failed."""
     name = report.group.table
     covered = work.ledger.reads.covered(name)
     spans = IntervalSet.from_windows([batch.window for batch in report.group.batches])
@@ -316,7 +318,7 @@ def _incomplete(where: str, why: str, count: int) -> WaterclockError:
 
 
 def _asked_again(work: Workplace, cut: Cut) -> list[str]:
-    """Return the publishes of tables that mean other rows, perhaps by the same slices."""
+    """Return the publishes of tables whose slices now mean other rows."""
     return [
         name
         for name, table in work.flow.tables.items()
@@ -325,9 +327,9 @@ def _asked_again(work: Workplace, cut: Cut) -> list[str]:
 
 
 def _await_quiet(work: Workplace) -> None:
-    """Wait until what was running when the hold began has ended; claims that were left are settled.
+    """Wait for the end of batches that were running when the lock was taken, and settle abandoned claims.
 
-    Raises  E407 for one that was left of a table whose declaration has changed: only the old one tells what it is
+    Raises  E407 for an abandoned claim of a table whose declaration has changed: only the old one can settle it
     """
     from waterclock.engine.batch.takeover import take_over
 
@@ -356,7 +358,7 @@ def _await_quiet(work: Workplace) -> None:
 
 
 def _no_room(work: Workplace, raised: BaseException) -> WaterclockError | None:
-    """Return the error of a full disk, where that is what happened."""
+    """Return the error of a full disk, if that is the cause."""
     for seen in causes_of(raised):
         if _is_of_full_disk(seen):
             return WaterclockError(
@@ -375,7 +377,7 @@ def _is_of_full_disk(raised: BaseException) -> bool:
 
 
 class _Held:
-    """Renews the hold three times a lease, from a thread of its own."""
+    """Extends the rebuild lock three times per lease, from a thread of its own."""
 
     def __init__(self, work: Workplace, token: str) -> None:
         self._work, self._token = work, token

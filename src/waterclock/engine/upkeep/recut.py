@@ -1,8 +1,8 @@
-"""Cuts what was collected into other windows: rows by their data time, items by the windows they arrived in.
+"""Cuts collected slices into other windows: rows by their data time, items by the windows in which they arrived.
 
-The slices of the stage stay as they are; new ones are sealed beside them. What a table took by arrival is known by its
-old windows alone, so each of these must lie within a new one. A snapshot stands for what it stood for, at the newest
-new boundary of it.
+The slices of the stage are unchanged; new ones are sealed next to them. For rows by arrival only the old window is
+known, so each old window must be within a new one. A snapshot still stands for the same span, as of the newest new
+boundary in it.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _LOCAL = frozenset({"date", "timestamp_ntz"})
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A new window, the old slices that may hold rows of it, and from when on it stands, where it is a snapshot.
+    """A new window, the old slices that may have rows of it, and, for a snapshot, from when on it stands.
 
-    `is_state`: it is one old slice as it is, a snapshot or the state of another project's table.
+    `is_state`: it is one unchanged old slice, a snapshot or the state of another project's table.
     """
 
     window: Window
@@ -53,7 +53,7 @@ class Piece:
 
 
 def why_not(live: Workplace, table: Table, current: Sequence[Current]) -> str | None:
-    """Say why collected rows cannot be cut into a table's windows; None where they can be."""
+    """Return why collected rows cannot be cut into a table's windows, or None if they can."""
     source = table.source
     if source is None or not current:
         return None
@@ -77,9 +77,9 @@ def why_not(live: Workplace, table: Table, current: Sequence[Current]) -> str | 
 
 
 def pieces_of(live: Workplace, table: Table, current: Sequence[Current]) -> list[Piece]:
-    """Return the new windows of what was collected, oldest first, as far as the stage has all of each.
+    """Return the new windows of collected slices, oldest first, for which the stage has all rows.
 
-    A window that arrivals have begun is sealed as it is: what arrives later goes into the next one, as ever.
+    A window for which some items have arrived is sealed as it is: later items belong to the next one, as always.
     """
     source = table.source
     if source is None or not current:
@@ -101,7 +101,7 @@ def pieces_of(live: Workplace, table: Table, current: Sequence[Current]) -> list
 
 
 def results_of(pieces: Sequence[Piece]) -> list[Current]:
-    """Return what the new slices will roughly be, for a plan of what is made of them."""
+    """Return placeholders for the new slices, to plan the batches that are made from them."""
     return [
         Current(
             BatchResult(
@@ -122,7 +122,7 @@ def results_of(pieces: Sequence[Piece]) -> list[Current]:
 
 
 def recut(live: Workplace, work: Workplace, table: Table, current: Sequence[Current]) -> None:
-    """Seal what was collected in its new windows, in the second set. Cost: all rows are read and written once."""
+    """Seal collected rows in their new windows, in the second set. Cost: all rows are read and written once."""
     pieces = pieces_of(live, table, current)
     if not pieces:
         return
@@ -194,21 +194,21 @@ def _written(
 
 
 def _source(piece: Piece, known: dict[datetime, Manifest]) -> dict[str, object]:
-    """Return from what a new slice was collected: the items of all its old ones, and which these were."""
+    """Return the source notes of a new slice: the items of all its old ones, and the paths of these."""
     sources = [known[each.result.label].source for each in piece.of]
     found: dict[str, object] = {"recut_from": [each.result.slice_path for each in piece.of]}
     if any("items" in source for source in sources):
         found["items"] = [item for source in sources for item in source.get("items", ())]
     for source in sources:
         if NOTED in source:
-            found[NOTED] = source[NOTED]  # the newest slice's: how far the log was read
+            found[NOTED] = source[NOTED]  # the newest slice's: the position reached in the log
     if piece.stands_from is not None:
         found["stands_from"] = piece.stands_from.isoformat()
     return found
 
 
 def _inputs(live: Workplace, table: Table, pieces: Sequence[Piece]) -> dict[datetime, tuple[Input, ...]]:
-    """Return what the old slices of each new window have read of another project."""
+    """Return the inputs from another project that the old slices of each new window had."""
     known = elsewhere_of(live, table)
     return {
         piece.window.start: tuple(read for each in piece.of for read in known.get(each.result.label, ()))
@@ -224,7 +224,7 @@ def _piece(window: Window, current: Sequence[Current], spans: Sequence[tuple[dat
 
 
 def _snapshots(cadence: Cadence, current: Sequence[Current]) -> list[Piece]:
-    """Give each snapshot the newest new boundary for which it stands; one that stands for none is left out."""
+    """Assign each snapshot to the newest new boundary for which it stands. One without a boundary is left out."""
     found: list[Piece] = []
     before: datetime | None = None
     for each in current:
@@ -238,7 +238,7 @@ def _snapshots(cadence: Cadence, current: Sequence[Current]) -> list[Piece]:
 
 
 def _states(cadence: Cadence, current: Sequence[Current]) -> list[Piece]:
-    """Keep the states as of the new boundaries; those as of others are asked for again where somebody needs them."""
+    """Keep the states as of the new boundaries. States as of others are requested again if a reader needs them."""
     return [
         Piece(Window(cadence.previous(end), end), (each,), is_state=True)
         for each in current
@@ -275,5 +275,5 @@ def _type_in(manifests: Sequence[Manifest], column: str) -> str | None:
 
 
 def _there(instant: datetime, old: str, new: str) -> datetime:
-    """Return the instant at which clocks of another zone show what those of the old one show."""
+    """Return the instant at which clocks in another zone show the same time as in the old one."""
     return instant.astimezone(ZoneInfo(old)).replace(tzinfo=ZoneInfo(new)).astimezone(UTC)

@@ -1,8 +1,8 @@
-"""Starts a table over: its log shows no row, the ledger knows no batch of it, and the next run begins it as declared.
+"""Starts a table over: its log shows no row, the ledger has no batch of it, and the next run starts it as declared.
 
-Nothing is deleted: the sealed slices stay in its stage as those of batches that were made again do, and what was known
-before the reset can still be queried. Three steps, each of which may be repeated: the table is paused, its log is
-emptied in one commit, and the ledger records it.
+Nothing is deleted: the sealed slices stay in its stage like those of earlier revisions, and the past before the reset
+can still be queried. There are three steps, each of which may be repeated: the table is paused, its log is emptied in
+one commit, and the ledger records the reset.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from waterclock.storage.commit.pointers import kill
 from waterclock.storage.commit.rebuild import start_over
 from waterclock.storage.log.identity import RESET, Identity
 
-# where the content of what a table reads is the same by these, its rows are others
+# if one of these changes, a reader's rows change although the input's content digest does not
 _OTHER_ROWS = frozenset({"type", "mode", "keys"})
 
 
 @dataclass(frozen=True, slots=True)
 class Resettable:
-    """A table that can be reset: what it holds, what of its declaration changed, and what reads it.
+    """A table that can be reset: its content, the changes of its declaration, and its readers.
 
     `readers` are tables, `publishes` deliveries of it.
     """
@@ -48,10 +48,10 @@ class Resettable:
 
 
 def prepare_reset(work: Workplace, name: str) -> Resettable | None:
-    """Return what a reset would take from a table; None where it has no batch. Claims that were left are settled.
+    """Return the effects of a reset on a table, or None if it has no batch. Abandoned claims are settled first.
 
-    Raises  E407 where a batch is running, E432 for a publish by label whose windows change, E644 while all tables are
-            made anew; what keeps a claim that was left from being settled
+    Raises  E407 where a batch is running, E432 for a publish by label whose windows change, E644 during a rebuild of
+            all tables; the error that prevents an abandoned claim from being settled
     """
     refuse_beside_rebuild(work, is_looking=True)
     table, ledger = work.flow.tables[name], work.ledger
@@ -78,9 +78,9 @@ def prepare_reset(work: Workplace, name: str) -> Resettable | None:
 
 
 def reset(work: Workplace, found: Resettable, *, why: str) -> None:
-    """Start a table over, and export the ledger: of a table that was reset nothing else keeps who did so and why.
+    """Start a table over, and export the ledger, which alone records who reset the table and why.
 
-    Raises  as `prepare_reset`: a batch may have begun, or a rebuild, while a user was asked
+    Raises  as `prepare_reset`: a batch or a rebuild may have started while the user was asked
     """
     refuse_beside_rebuild(work)
     table, keeping, who = found.table, work.ledger.keeping, work.settings.who
@@ -92,7 +92,7 @@ def reset(work: Workplace, found: Resettable, *, why: str) -> None:
         identity = Identity(work.flow.project, table.name, RESET, (), "", claim, table.fingerprint)
         stamp = f"{work.real_now():%Y%m%dT%H%M%S%f}"
         version = start_over(work.folder(table), identity, above=version, stamp=stamp)
-        if before is not None:  # it may only be asleep
+        if before is not None:  # its runner may only be paused
             kill(work.folder(table), before, project=work.flow.project)
     fault("reset.emptied")
     is_other = bool({what for what, _, _ in found.changed} & _OTHER_ROWS)
@@ -112,7 +112,7 @@ def reset(work: Workplace, found: Resettable, *, why: str) -> None:
 
 
 def _start(table: Table, known: datetime | None) -> datetime | None:
-    """Return the START of a table that begins again: as declared, else its first window before, in today's windows."""
+    """Return the START after a reset: as declared, or else the old first window, in today's windows."""
     if table.start is not None or known is None:
         return table.start
     return table.cadence.floor(known)

@@ -1,4 +1,4 @@
-"""Seals slices once more, by links, with what the table's mode must know of them."""
+"""Seals slices once more, by links, with the measures that the table's mode needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sealed_again(
 ) -> list[Manifest]:
     """Seal slices of `folder` under a claim in a lake's folder of the table, by links.
 
-    For a MERGE with what it must know of their order and deletes, which costs one scan.
+    For a MERGE, their order and deletes are measured, which costs one scan.
     """
     found: Mapping[str, Mapping[str, Any]] = {}
     if table.merge is not None and (table.merge.order_by or table.merge.delete_when):

@@ -1,4 +1,4 @@
-"""Notes in the ledger which windows a run found waiting for their source, for commands that ask no source."""
+"""Records in the ledger which windows a run found waiting for their source, for commands that query no source."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def note_source_waits(work: Workplace, outcome: RunOutcome, only: Collection[str] | None) -> None:
-    """Note the oldest window of each collect that waits for its source, where that is another than noted before.
+    """Record the oldest window of each collect that waits for its source, if it differs from the recorded one.
 
-    `only`: the tables of the run, None for all. Cost: one read of the ledger, and an event for each change. No run
-    fails for it.
+    `only`: the tables of the run, None for all. Cost: one read of the ledger, and an event for each change. A failure
+    here does not fail the run.
     """
     names = [name for name, table in work.flow.tables.items() if table.source and (only is None or name in only)]
     if not names or outcome.was_stopped or outcome.away:
         return
     try:
         _note(work, names, {held.table: held.window.label for held in outcome.held_back})
-    except WaterclockError as error:  # the ledger is locked, or away
+    except WaterclockError as error:  # the ledger is locked, or unavailable
         work.note_once(f"what waits for its source was not noted: {error.what}")
 
 

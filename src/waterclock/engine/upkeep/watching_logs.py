@@ -1,4 +1,4 @@
-"""Looks, at the end of a run's look, at what sources keep of their logs, and notes what is new in the ledger."""
+"""Measures at the end of a run's round how much log sources keep for tables, and records changes in the ledger."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from waterclock.flow.declarations import Table
 from waterclock.ledger.read.kept_at_sources import SEEN, SeenAtSource
 
 APART = 60.0
-"""So many seconds lie between two looks of one runner."""
+"""The minimum number of seconds between two measurements of one runner."""
 _FRESH = timedelta(hours=1)
 _SMALL = 16 << 20  # bytes: a segment of a log
 
 
 def watch_logs(work: Workplace) -> None:
-    """Ask each source that keeps a log for tables how much that is, at most once a minute, and note what is new.
+    """Query how much log each source keeps for tables, at most once a minute, and record changes.
 
-    What is seen is noted where it stands otherwise than before, has doubled or halved, or was not noted for an hour.
-    A source that does not answer is left alone: what was seen last stands, with its time. No run fails for it.
+    A measurement is recorded if its state has changed, if it has doubled or halved, or if none was recorded for an
+    hour. A source that does not answer is skipped: its last measurement stays, with its time. A failure here does not
+    fail the run.
     """
     followed = [table for table in work.flow.tables.values() if is_followed(table)]
     if not followed or not work.is_time_for("logs that are kept", APART):
         return
     try:
         _watch(work, followed)
-    except WaterclockError as error:  # the ledger is locked, or away
+    except WaterclockError as error:  # the ledger is locked, or unavailable
         work.note_once(f"how much sources keep of their logs was not noted: {error.what}")
 
 
@@ -39,7 +40,7 @@ def _watch(work: Workplace, followed: Sequence[Table]) -> None:
     gone = [record.name for record in work.ledger.reads.tables() if record.name not in work.flow.tables]
     collected = [name for name, table in work.flow.tables.items() if table.source is not None]
     kept = past.kept_for([*collected, *gone])
-    newest = {str(said["table"]): name for name, said in kept.items()}  # what is older the next batch lets go of
+    newest = {str(said["table"]): name for name, said in kept.items()}  # the next batch removes older ones
     seen = past.seen_at_sources(sorted(newest))
     for connection in dict.fromkeys(table.source.unit.connection for table in followed if table.source):
         of_it = {name: table for table, name in newest.items() if kept[name]["connection"] == connection}
@@ -59,7 +60,7 @@ def _asked(work: Workplace, followed: Sequence[Table], connection: str, names: S
 
 
 def is_new(table: Table | None, name: str, seen: SeenAtSource | None, kept: Kept, now: datetime) -> bool:
-    """Tell whether what is seen is worth a note; pure."""
+    """Return whether a measurement is worth recording. Pure function."""
     if seen is None or seen.data["name"] != name or now - seen.at >= _FRESH:
         return True
     before = kept_of(seen.data)
