@@ -36,7 +36,7 @@ _PLAIN = frozenset(
 _EPOCHS = {"seconds": "timestamp_seconds", "milliseconds": "timestamp_millis", "microseconds": "timestamp_micros"}
 
 
-def frame_of(  # noqa: PLR0913 - each is a part of what is read
+def frame_of(  # noqa: PLR0913 - each is an independent input
     spark: SparkSession,
     paths: Sequence[str],
     known: Sequence[Found],
