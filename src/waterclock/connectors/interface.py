@@ -404,8 +404,8 @@ class EachCollector(Collector, Protocol):
 
         Each returned row has the requested values in the columns `parameters`. A row with a NULL or an empty text
         there is not requested. Responses are stored before they are read. So an interrupted read continues where it
-        stopped, and a window that is read again repeats no answered request. The driver never holds all rows or
-        responses.
+        stopped, and a window that is read again repeats no answered request. The driver never keeps all rows or
+        responses in memory.
         """
         ...
 
