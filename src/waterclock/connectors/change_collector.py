@@ -43,8 +43,8 @@ class ChangesRead:
     - `missing` are columns that some update omits because they did not change, `missing_of_deletes` those that some
       delete omits (`MISSING` lists them row by row).
     - `has_truncates`: a row without a key means that all rows were deleted.
-    - `has_moved`: some insert omits columns, and its row had another key before, that of the delete one `SEQ` before
-      it.
+    - `has_moved`: some insert omits these columns because its row only got another key. Its old key is that of the
+      delete whose `SEQ` is one lower.
     - `said` are messages for the user.
     """
 
