@@ -1,7 +1,7 @@
 """Finds the windows of a database that changed, by a column with the time of each row's last change. Pure.
 
-A scan goes back to a bound. This is the newest change seen by the previous scan, less the time by which a change may
-become visible later than its own time (a transaction that was open, a clock that is behind). Rows between the bound and
+A scan goes back to a bound. This is the newest change seen by the previous scan, less a slack: a change may become
+visible later than its own time, because of an open transaction or a clock that is behind. Rows between the bound and
 that scan were already seen. So each scan records the rows above its bound for every window: their number, and the sum
 of their times. A window with the same values has not changed. Rows without a time of change are all counted.
 """

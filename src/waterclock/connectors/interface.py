@@ -165,7 +165,7 @@ class LookRequest:
 class Looked:
     """The windows that changed since their marks, each with a short reason, and the new marks, as in `Mark`.
 
-    A later scan may miss a change that this scan did not report, so a scan reports too much rather than too little.
+    No later scan may miss rows that arrived after this one, so a scan reports too many windows rather than too few.
     """
 
     changed: Mapping[datetime, str]

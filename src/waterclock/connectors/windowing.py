@@ -29,7 +29,7 @@ def sorted_into_windows(
 ) -> tuple[DataFrame, Callable[[], Mapping[str, int]]]:
     """Keep the rows of the windows, each with its label instead of `TIME` and `FILE_KEY`; count rows without a time.
 
-    Rows without a time are not counted for the files `abroad`, which are stamped in other windows, so that a file that
+    Rows without a time are not counted for the files `abroad`, which are stamped in other windows. So a file that
     several batches read counts once. The count is observed in the pass that evaluates the frame: read it after that.
     """
     from pyspark.sql import Observation

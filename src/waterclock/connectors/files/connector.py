@@ -212,7 +212,7 @@ class FilesCollector:
         return has_marker(self._landing(unit).folder, awaits.text, window, zone)
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Return the columns of the newest complete CSV file; None without one."""
+        """Return the columns of raw rows, or else of the newest complete CSV file; None without one."""
         if _is_raw(unit):
             return dict(RAW_TYPES)
         from waterclock.connectors.files.file_schemas import shapes_of

@@ -1,8 +1,8 @@
 """Copies files that another user can change, so that Spark reads the same files that were checked.
 
-Spark opens files by name, and follows links. A user who can write to a file or to its folder could replace it, after it
-was listed, by a link to a file that only this user may read. Such files are opened here without following links, and
-copied into a folder of this user. All other files are read in place.
+Spark opens files by name, and follows links. After the listing, another user who can write to a file or its folder
+could replace it by a link to a file that only this user may read. Files that others can change are therefore opened
+here without following links, and copied into a folder of this user. All other files are read in place.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class KafkaDeliverer:
             return self._records(unit, project, publish).last
 
     def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Return why the topic is not the one that was delivered to; None if it is. Messages are not checked.
+        """Return a text if the topic was replaced, or has no record of the claim; else None. Messages are not checked.
 
         A record that was forgotten for its age is no loss: a new claim is newer than all that were delivered.
         """

@@ -87,7 +87,7 @@ class RestDeliverer:
         return delivered
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record an empty outcome for the claim. If it was begun, send the remaining rows: no row can be taken back.
+        """Record the claim as killed. If it was begun, send the remaining rows instead: no row can be taken back.
 
         Raises  as `deliver` if the remaining rows cannot be sent now: the claim stays open
         """

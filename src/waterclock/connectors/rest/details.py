@@ -155,7 +155,7 @@ def _answered(spark: SparkSession, asking: _Asking, window: Window, keys: DataFr
 def _open_keys(
     spark: SparkSession, asking: _Asking, series: Series, known: Sequence[Page], keys: DataFrame, now: datetime
 ) -> Iterator[tuple[str, Answer | None]]:
-    """Yield the keys of a window that its series does not answer, each with a cached response of an earlier label."""
+    """Yield the keys that the window's series does not answer, with the cached response of an earlier label or None."""
     if known:
         told = _lines_in(spark, [series.path_of(page) for page in known], KEY)
         keys = keys.join(told.select(KEY).distinct(), KEY, "left_anti")
