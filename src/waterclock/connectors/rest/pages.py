@@ -7,9 +7,9 @@
 
 A page exists once its JSON does, which names the file of its records. The JSON is put if absent and flushed. If two
 runners write the same page, the first wins, and both continue from its content. So a series is one chain of pages,
-whoever wrote them. A series continues where its last page points, unless it is closed or its last page is older than
-`resume` seconds. It contains no secret: the key is removed from links. Pages are originals: they are never changed or
-removed.
+even with several writers. A series continues where its last page points, unless it is closed or its last page is
+older than `resume` seconds. It contains no secret: the key is removed from links. Pages are originals: they are never
+changed or removed.
 """
 
 from __future__ import annotations
