@@ -1,4 +1,4 @@
-"""What the addresses of databases share: a password that stands in one is never shown, not even in part."""
+"""Detects unescaped passwords in database addresses, so that no part of a password is ever shown."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import re
 
 _AUTHORITY = re.compile(r"[^/?#]*")
 WRITTEN = "signs of a user or a password such as / ? # @ % and blanks are written as %2F %3F %23 %40 %25 and %20"
-"""How such an address is written: what its error says in place of the reader's own words, which show parts of it."""
+"""The notation of such an address. Errors show this instead of the parser's message, which contains parts of it."""
 
 
 def is_torn(url: str) -> bool:
-    """Tell whether a sign of a password ends what is before the host, so that parts of it stand as port or database."""
+    """Return whether a `/`, `?` or `#` in the password ends the part before the host too early.
+
+    Parts of the password would then be parsed as port or database.
+    """
     after = url.partition("://")[2]
     authority = _AUTHORITY.match(after)
     return authority is not None and "@" in after[authority.end() :]

@@ -1,7 +1,7 @@
-"""What stands behind a view at a database (OPTIONS (behind 'view')): the names of its tables, and the view's query.
+"""Names and queries of the tables behind a view at a database (OPTIONS (behind 'view')).
 
-Of a table that is delivered by label each label has a table of its own, `_<table>_<timelabel>`, under a UNION ALL view.
-Of any other each delivery has one, `_<table>_v<claim>`, which is written once, and the view shows the newest.
+For a table that is delivered by label, each label has a table of its own, `_<table>_<timelabel>`, under a UNION ALL
+view. For any other table, each delivery has one, `_<table>_v<claim>`, which is written once; the view shows the newest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Columns = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a database writes a view: names, and a value that is NULL of a type."""
+    """How a database writes parts of a view in SQL: names, a NULL of a type, and a label."""
 
     quoted: Callable[[str], str]
     null: Callable[[str], str]
@@ -34,7 +34,7 @@ class Writing:
 
 
 def is_behind(unit: Unit) -> bool:
-    """Tell whether a unit is a view over tables of ours."""
+    """Return whether a unit is a view over our tables."""
     return unit.options.get("behind") == "view"
 
 
@@ -50,19 +50,20 @@ def part_of(unit: Unit, name: str) -> Unit:
 
 
 def whole(delivery: Delivery) -> Delivery:
-    """Return a delivery as what fills one table of its own: its rows, without a column for the label."""
+    """Return the delivery for a table of its own: all rows replace the table, without a column for the label."""
     return replace(delivery, is_from_partitioned=False, mode=Mode.REPLACE)
 
 
 def kept_since(unit: Unit, now: datetime) -> datetime:
-    """Return the instant since which versions that were replaced are kept."""
+    """Return the instant since which replaced versions are kept."""
     return parse_duration(str(unit.options.get("keep", _KEPT))).before(now, "UTC")
 
 
 def query_of(parts: Mapping[str, tuple[str, Columns]], writing: Writing) -> str:
-    """Return the query of a view over tables: by their SQL names the label of each, "" for a version, and its columns.
+    """Return the query of a view over tables. `parts` maps their SQL names to label ("" for a version) and columns.
 
-    A column that a table lacks is NULL there. The label is a literal: a query that names labels reads no others.
+    A column is NULL for tables without it. The label is a literal, so a query that filters by label reads only the
+    tables of its labels.
     """
     columns: dict[str, tuple[str, str]] = {}
     for _, of_part in parts.values():
@@ -88,7 +89,7 @@ def query_of(parts: Mapping[str, tuple[str, Columns]], writing: Writing) -> str:
 
 
 def refuse_kind(unit: Unit, delivery: Delivery, kind: str, newest: Delivered | None) -> None:
-    """Refuse a name at which something of another kind stands: a table where a view is to be, a view of others, ours.
+    """Refuse a name that is used for another kind of object: a table instead of a view, or a view that is not ours.
 
     Raises  E829
     """
@@ -104,7 +105,7 @@ def refuse_kind(unit: Unit, delivery: Delivery, kind: str, newest: Delivered | N
 
 
 def written_twice(unit: Unit, delivery: Delivery, name: str) -> WaterclockError:
-    """Return the error of a version whose table is there already: one is never written again."""
+    """Build the error for a version whose table exists already: a version is never written again."""
     return _other(unit, delivery, f"a table {name} is there, which no delivery of this publish made", f"{name}")
 
 

@@ -1,6 +1,6 @@
-"""What a connector offers whose source keeps a log of what became of each row, beside `connectors.interface`.
+"""Defines the protocol of connectors whose source keeps a log of changes of each row, next to `connectors.interface`.
 
-The public conformance suite `waterclock.testing.changes` says in tests what is said here in words.
+The public conformance suite `waterclock.testing.changes` tests the behaviour that is documented here.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRequest:
-    """Asks for the changes of a unit's rows, from where the batch before came to, up to the end of a window.
+    """A request for the changes of a unit's rows, from the end of the previous batch to the end of a window.
 
-    `keys` are the columns by which the table tells rows. `since` is what the batch before noted, None for the first.
-    `name` draws the name of what the source has to keep from now on, and has written it down before it returns.
+    `keys` are the columns that identify rows in the table. `since` is the `noted` of the previous batch, None for the
+    first. `name` returns a new name for the resource that the source must keep from now on. It records the name before
+    it returns.
     """
 
     keys: tuple[str, ...]
@@ -34,14 +35,17 @@ class ChangeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChangesRead:
-    """Changes read. The frame has, beside the columns, those of `waterclock.flow.changes` for each row.
+    """The changes that were read. The frame has, besides the columns, those of `waterclock.flow.changes` for each row.
 
-    `noted` is kept with the batch and given to the next one; `name` is what the source keeps. `whole_at`: the rows are
-    all that there are, as of a place in the log and an instant, and what the table holds besides went. `missing` are
-    columns that some change does not tell as they did not change, `missing_of_deletes` those that some delete does not
-    tell (`MISSING` names them row by row); `has_truncates`: a row without a key says that all rows went. `has_moved`:
-    some insert does not tell them whose row bore another key before, that of the delete one `SEQ` before it. `said`
-    speaks to people.
+    - `noted` is stored with the batch and passed to the next one; `name` is that of the resource that the source keeps.
+    - `whole_at`: the rows are the whole content, as of a position in the log and an instant. Other rows of the table
+      were deleted.
+    - `missing` are columns that some update omits because they did not change, `missing_of_deletes` those that some
+      delete omits (`MISSING` lists them row by row).
+    - `has_truncates`: a row without a key means that all rows were deleted.
+    - `has_moved`: some insert omits these columns because its row only got another key. Its old key is that of the
+      delete whose `SEQ` is one lower.
+    - `said` are messages for the user.
     """
 
     collected: Collected
@@ -57,37 +61,37 @@ class ChangesRead:
 
 @runtime_checkable
 class ChangeCollector(Collector, Protocol):
-    """A source that keeps a log of what became of each row (BY CHANGES).
+    """A source that keeps a log of the changes of each row (BY CHANGES).
 
-    Nothing is consumed by reading: a batch that fails reads the same again, and more. The source lets go of what was
-    read once that is confirmed, after the commit.
+    Reading consumes nothing: after a failed batch, the next read returns the same changes again, and newer ones. The
+    source releases its log only when the read is confirmed, after the commit.
     """
 
     def read_changes(
         self, spark: SparkSession, unit: Unit, request: ChangeRequest, columns: Columns, zone: str
     ) -> ChangesRead:
-        """Read all rows and begin to follow them, or what became of them since, in the order of the log.
+        """Read all rows and start to follow their changes, or read the changes since then, in the order of the log.
 
-        Raises where a change since then cannot be read any more: none is passed over.
+        Raises an error if a change since then can no longer be read: no change is skipped.
         """
         ...
 
     def confirm(self, unit: Unit, noted: Mapping[str, Any]) -> None:
-        """Let the source forget what was committed; it may be called again, and later than the next reading."""
+        """Release the log of committed changes. This may be called again, and after the next read has started."""
         ...
 
     def let_go(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
-        """Have the source keep nothing any more under names that were drawn; gives those that are gone.
+        """Make the source release all resources of names that were drawn. Return the names that have none now.
 
-        One by which a batch is reading now stays. `unit` need not be there any more.
+        A name that a batch is reading with is kept. `unit` need not exist any more.
         """
         ...
 
 
 @runtime_checkable
 class LogKeeper(ChangeCollector, Protocol):
-    """A source of changes that can say how much of its log it keeps for whom."""
+    """A source of changes that can report how much of its log it keeps for each collect."""
 
     def kept(self, unit: Unit, names: Sequence[str]) -> Mapping[str, Kept]:
-        """Tell how what is kept under each name stands. Cost: one question, whatever the number of names."""
+        """Return the state of the log that is kept under each name. Cost: one query, whatever the number of names."""
         ...

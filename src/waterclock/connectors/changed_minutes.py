@@ -1,7 +1,7 @@
-"""Tells which windows of a database server hold rows that changed: the server adds them up, by minutes of their times.
+"""Finds the windows of a database server with changed rows. The server aggregates them by minutes of their times.
 
-Which window a minute lies in is decided here, by the zones that windows are cut by; so what comes is at most a row for
-each minute of the windows and each bound, whatever changed.
+Minutes are assigned to windows here, with the zones that windows are cut by. So the server returns at most one row for
+each minute of the windows and each bound, however many rows changed.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ _MINUTE = timedelta(minutes=1)
 _DAY = timedelta(days=1)
 
 Row = tuple[Any, Any, Any, Any, Any, Any]
-"""A minute, how many limits its changes are not below, how many say a time, their sum, how many say none, the newest.
+"""An aggregate of changes: its minute, the number of limits at or below them, and four values.
 
-The newest is not above the clock where any is not.
+These are the number of changes with a time, the sum of their times, the number without a time, and the newest time.
+The newest time ignores times after the clock, unless all are after it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a server is to add up. Times are counts, as the server counts those of its columns.
+    """An aggregation that a server must compute. Times are numbers, in the unit in which the server counts its columns.
 
-    Rows are grouped by their own time in steps of `step`, and by how many of the `limits`, which ascend, their change
-    is not below. Changes before `since` need not be looked at; None: all are.
+    Rows are grouped by their own time in steps of `step`, and by the number of `limits`, which ascend, that their
+    change is not below. Changes before `since` may be ignored; None: all changes count.
     """
 
     limits: tuple[int, ...]
@@ -45,7 +46,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class ChangedIn:
-    """Where to look: windows by the rows' own time, the column of their last change, and how the server is asked."""
+    """The windows by the rows' own time, the column of their last change, and the function that queries the server."""
 
     by_window: WindowFilter
     change: WindowFilter
@@ -53,7 +54,7 @@ class ChangedIn:
     ask: Callable[[Asked], Iterable[Row]]
 
     def tally(self, bounds: Bounds) -> Tallies:
-        """Add up what lies in each window at or above its bound."""
+        """Aggregate the changes of each window at or above its bound."""
         windows = self.by_window.windows
         starts = [window.start for window in windows]
         limits = tuple(sorted({self._count(bound) for bound in bounds.values() if bound is not None}))
@@ -66,7 +67,7 @@ class ChangedIn:
                 continue
             bound = bounds[starts[place]]
             if bound is not None and above <= limits.index(self._count(bound)):
-                rows, total, last = 0, 0, None  # noqa: PLW2901 - they lie below the bound of their window
+                rows, total, last = 0, 0, None  # noqa: PLW2901 - they are below the bound of their window
             newest = None if last is None else self._instant(int(last), self.change)
             counting.add(starts[place], int(rows), int(total or 0), int(unsaid), newest, tick)
         return counting.done()
@@ -74,12 +75,12 @@ class ChangedIn:
     def _asked(self, bounds: Bounds, limits: tuple[int, ...]) -> Asked:
         step = _MINUTE // (EPOCH_UNITS[self.times.epoch] if self.by_window.is_number else _MICROSECOND)
         oldest = min((bound for bound in bounds.values() if bound is not None), default=None)
-        # for an index; a day wider, as local times do not ascend where a clock is set: the limits are exact
+        # for an index; a day wider, as local times do not ascend where a clock is set back: the limits are exact
         since = None if oldest is None or None in bounds.values() else oldest - _DAY
         return Asked(limits, since, self._count(datetime.now(UTC)), step)
 
     def _instant(self, count: int, of: WindowFilter) -> datetime:
-        """Read a time as the server counts it: of one without a zone, as if it were in UTC."""
+        """Convert a time that the server counted to an instant; times without a zone are counted as if in UTC."""
         if of.is_number:
             return EPOCH + count * EPOCH_UNITS[self.times.epoch]
         at = EPOCH + count * _MICROSECOND
@@ -87,7 +88,7 @@ class ChangedIn:
         return found or at
 
     def _count(self, at: datetime) -> int:
-        """Write an instant as the server counts times of change."""
+        """Convert an instant to the number as which the server counts times of change."""
         if self.change.is_number:
             return -(-(at - EPOCH) // EPOCH_UNITS[self.times.epoch])
         local = at.astimezone(nominal_zone(self.times.zone)).replace(tzinfo=UTC) if self.change.is_local else at

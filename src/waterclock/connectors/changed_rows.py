@@ -1,9 +1,9 @@
-"""Tells which windows of a database changed, by a column that holds when a row was changed last. Pure.
+"""Finds the windows of a database that changed, by a column with the time of each row's last change. Pure.
 
-A look goes back to a bound: the newest change seen by the look before, less the time by which a change may come to be
-seen later than it says (a transaction that was open, a clock that is behind). Rows between the bound and that look were
-seen already, so each look notes of every window what lies above its bound: how many rows, and the sum of their times.
-A window where this is as it was has not changed. Rows that say no time of change are counted all.
+A scan goes back to a bound. This is the newest change seen by the previous scan, less a slack: a change may become
+visible later than its own time, because of an open transaction or a clock that is behind. Rows between the bound and
+that scan were already seen. So each scan records the rows above its bound for every window: their number, and the sum
+of their times. A window with the same values has not changed. Rows without a time of change are all counted.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _SLACK = 3600
 _NONE = (0, 0, 0)
 
 Tally = tuple[int, int, int]
-"""Of the rows of a window above a bound: how many, the sum of their times, and how many rows say no time."""
+"""The rows of a window above a bound: their number, the sum of their times, and the number of rows without a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """What lies in windows above their bounds, by window start, with the newest change of each and of all.
+    """The tallies of windows above their bounds, by window start, with the newest change of each and of all.
 
     `newest` is not later than the clock: a time in the future would hide all changes before it. `unended` are windows
-    with a change of the second, or day, in which they were looked at: another of the same row would show the same time.
+    with a change in the same second, or day, as the scan: a further change of the same row would have the same time.
     """
 
     of: Mapping[datetime, Tally]
@@ -43,11 +43,11 @@ class Tallies:
 
 
 Bounds = Mapping[datetime, datetime | None]
-"""By window start, the time from which on changes count; None: from the beginning."""
+"""By window start, the time from which changes count; None: from the beginning."""
 
 
 def look(request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], Tallies]) -> Looked:
-    """Compare what lies above the bounds of the marks with what lay there, and note what lies above a newer bound.
+    """Compare the tallies above the bounds of the marks with the recorded ones, and record those above a newer bound.
 
     `tally` is called twice, and sees the same rows both times.
     """
@@ -71,9 +71,9 @@ def look(request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], 
 
 
 def change_column_of(name: str, known: Sequence[str], unit: Unit) -> str:
-    """Return the column of CHANGED BY as the source spells it.
+    """Return the column of CHANGED BY in the spelling of the source.
 
-    Raises  E827 where it is not there
+    Raises  E827 if it does not exist
     """
     for column in known:
         if column.lower() == name.lower():
@@ -90,7 +90,7 @@ def change_column_of(name: str, known: Sequence[str], unit: Unit) -> str:
 
 
 def no_time_of_change(name: str, what: str, unit: Unit) -> WaterclockError:
-    """Make the error for a column of CHANGED BY that holds no times; `what` says what it holds."""
+    """Build the error for a column of CHANGED BY that does not contain times; `what` describes its type."""
     return WaterclockError(
         "E827",
         f"{name} {what}, which is no time",
@@ -101,7 +101,7 @@ def no_time_of_change(name: str, what: str, unit: Unit) -> WaterclockError:
 
 
 class Counting:
-    """Adds rows up by window."""
+    """Accumulates rows by window."""
 
     def __init__(self, windows: Iterable[Window], clock: datetime) -> None:
         self._of: dict[datetime, list[int]] = {window.start: [0, 0, 0] for window in windows}
@@ -113,7 +113,7 @@ class Counting:
     def add(
         self, start: datetime, rows: int, total: int, unsaid: int, last: datetime | None, tick: timedelta = _TICK
     ) -> None:
-        """Add rows of a window; `last` is the newest of their changes, which are told by the `tick`."""
+        """Add rows of a window; `last` is their newest change, and `tick` the resolution of its time."""
         tally = self._of[start]
         tally[0] += rows
         tally[1] += total
@@ -126,13 +126,13 @@ class Counting:
                 self._unended.add(start)
 
     def done(self) -> Tallies:
-        """Return what the rows came to."""
+        """Return the accumulated tallies."""
         tallies = {at: (it[0], it[1], it[2]) for at, it in self._of.items()}
         return Tallies(tallies, self._last, self._newest, frozenset(self._unended))
 
 
 def _bound(newest: datetime, unit: Unit, zone: str) -> datetime:
-    """Go back by what a change may be late; a day more where the zone's clock is set nearby, and times come twice."""
+    """Subtract the possible delay of a change, plus a day near a change of the zone's clock, where times repeat."""
     rules = nominal_zone(zone)
     is_set = len({at.astimezone(rules).utcoffset() for at in (newest - _DAY, newest, newest + _DAY)}) > 1
     slack = timedelta(seconds=float(str(unit.options.get("change_slack", _SLACK))))

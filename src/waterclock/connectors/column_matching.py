@@ -1,4 +1,4 @@
-"""Matches a source's columns with those that a table takes, under which names and as which types."""
+"""Matches a source's columns with the columns of a table, and resolves their names and types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A column that a source holds. `type` is Spark SQL text, None where the source does not say."""
+    """A column of a source. `type` is Spark SQL text, None if the source declares none."""
 
     name: str
     type: str | None = None
@@ -22,7 +22,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A column of the table and where it comes from. `is_typed`: the declaration says the type."""
+    """A column of the table and its source column. `is_typed`: the type is declared."""
 
     source: str
     name: str
@@ -32,19 +32,19 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """What a table takes of a source, named columns first, and what a closed list leaves out."""
+    """The columns that a table takes from a source, named columns first, and those that a closed list leaves out."""
 
     taken: tuple[Taken, ...]
     left_out: tuple[str, ...]
 
 
 def match(columns: Columns, found: Sequence[Found], *, where: str) -> Matched:
-    """Match a column list against the columns a source holds.
+    """Match a column list with the columns of a source.
 
-    A declared name finds its column exactly, else whatever its case. A name that a Delta table cannot bear has blanks
-    and `,;{}()=` put as `_`. A column `timelabel` is never taken: the engine sets its own. Untyped is STRING, and all
-    that has no declared type is where ON SCHEMA CHANGE says TEXT. With ADD, IGNORE or TEXT a source may lack columns
-    that may be null: they are not taken.
+    A declared name matches exactly, or else in any case. In a name that a Delta table does not allow, blanks and
+    `,;{}()=` are replaced by `_`. A column `timelabel` is never taken: the engine sets its own. Untyped columns are
+    STRING, and with ON SCHEMA CHANGE TEXT all columns without a declared type are. With ADD, IGNORE or TEXT, nullable
+    columns may be missing in the source, and are not taken then.
     Raises  E805 for declared columns that the source does not have, all of them at once
             E808 for two columns of one name
     """
@@ -68,7 +68,7 @@ def match(columns: Columns, found: Sequence[Found], *, where: str) -> Matched:
 
 
 def misfit(taken: Taken, value: str, where: str) -> WaterclockError:
-    """Make the error for a value that is not of its column's type."""
+    """Build the error for a value that does not fit its column's type."""
     shown = value if len(value) <= 80 else f"{value[:77]}…"
     return WaterclockError(
         "E812",
@@ -81,14 +81,14 @@ def misfit(taken: Taken, value: str, where: str) -> WaterclockError:
 
 
 def seen_of(found: Iterable[Found]) -> dict[str, str]:
-    """Return the columns that a source had, with their types, in its order."""
+    """Return the columns of a source with their types, in its order."""
     return {column.name: column.type or "STRING" for column in found}
 
 
 def may_go(column: Column, columns: Columns) -> bool:
-    """Tell whether a collect goes on without a declared column: it may be null, and ON SCHEMA CHANGE says so."""
+    """Return whether a declared column may be missing: it is nullable, and ON SCHEMA CHANGE allows it."""
     if column.ends is not None:
-        return True  # the batch sees to it that it does not go before its day
+        return True  # the batch checks that it is not missing before its day
     is_needed = column.is_key or column.is_not_null
     return columns.on_change not in {None, OnSchemaChange.FAIL} and not is_needed
 
@@ -100,7 +100,7 @@ def _taken(source: Found, name: str, declared: str | None, columns: Columns) -> 
 
 
 def no_time_column(time_column: str, known: Sequence[str], *, where: str) -> WaterclockError:
-    """Make the error for a source without the column that BY DATA TIME names."""
+    """Build the error for a source without the column that BY DATA TIME names."""
     return WaterclockError(
         "E805",
         f"{where} has no column {time_column}",

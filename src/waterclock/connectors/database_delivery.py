@@ -1,8 +1,8 @@
-"""What the deliverers of databases share: the record of deliveries, and what stands behind a view.
+"""Base classes of the deliverers of databases: the record of deliveries, and tables behind a view.
 
-The table `waterclock_deliveries` in the destination's own database holds a row for each claim and label, written in the
-transaction that brings rows. A claim that has a row is not delivered again: it is the latch, and the way to see what
-stands.
+The table `waterclock_deliveries` in the destination's own database has a row for each claim and label, written in the
+transaction that delivers the rows. A claim with a row is not delivered again: the table is the latch, and shows the
+outcome of each claim.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _Told = TypeVar("_Told")
 
 
 class DatabaseDeliverer(ABC, Generic[_Connection]):
-    """Delivers to a database; what is abstract here is what databases do each in their own way."""
+    """Delivers to a database; the abstract methods are specific to the kind of database."""
 
     __slots__ = ()
 
     @abstractmethod
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Deliver the slices of one claim, as `Deliverer` says."""
+        """Deliver the slices of one claim, as documented in `Deliverer`."""
 
     @abstractmethod
     def _reading(self, where: str) -> AbstractContextManager[_Connection]:
@@ -41,11 +41,11 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
 
     @abstractmethod
     def _writing(self, where: str, *, called: tuple[str, int] | None = None) -> AbstractContextManager[_Connection]:
-        """Open for writing, in one transaction that is kept if the block ends well; `called` by project and claim."""
+        """Open for writing, in a transaction that commits if the block succeeds; `called` is project and claim."""
 
     @abstractmethod
     def _prepare(self, connection: _Connection, project: str, publish: str) -> None:
-        """Make the record of deliveries where there is none, and wait for the publish's turn."""
+        """Create the record of deliveries if there is none, and wait until no other runner delivers the publish."""
 
     @abstractmethod
     def _record(self, connection: _Connection) -> Record:
@@ -53,7 +53,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
 
     @abstractmethod
     def _has_record(self, connection: _Connection) -> bool:
-        """Tell whether there is a record of deliveries."""
+        """Return whether there is a record of deliveries."""
 
     @abstractmethod
     def _tables(self, connection: _Connection) -> Tables:
@@ -61,14 +61,14 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
 
     @abstractmethod
     def _table_of(self, unit: Unit) -> str:
-        """Return the unit's table as SQL takes it."""
+        """Return the name of the unit's table in SQL."""
 
     @abstractmethod
     def _names_there(self, connection: _Connection, unit: Unit) -> Mapping[str, str]:
-        """Return the table's columns as SQL takes them by their names in lower case; none of no table."""
+        """Return the SQL names of the table's columns, by their names in lower case; empty if there is no table."""
 
     def _missing(self) -> str | None:
-        """Say what of the database itself is not there, where a delivery would make it."""
+        """Return a message if the database itself does not exist, and a delivery would create it."""
         return None
 
     def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
@@ -76,28 +76,28 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         return self._read(unit, lambda opened: labels_there(self._tables(opened), unit, project, publish)) or ()
 
     def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
-        """Drop the tables of labels behind the unit's view; gives how many there were."""
+        """Drop the tables of labels behind the unit's view; return their number."""
         with self._writing(str(unit)) as connection:
             self._prepare(connection, project, publish)
             return drop_labels(self._tables(connection), unit, project, publish, labels)
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Write the claim's row without rows of data, unless it is there."""
+        """Write the claim's row without rows of data, unless it exists."""
         with self._writing(str(unit)) as connection:
             self._prepare(connection, project, publish)
             return self._record(connection).kill(project, publish, claim)
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """What stands under a claim; None where nothing does, or the database is not there yet."""
+        """Return the outcome of a claim; None without one, or if the database does not exist yet."""
         del publish
         return self._read(unit, lambda connection: (self._record(connection).find(project, claim) or (None,))[-1])
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
-        """The newest label's newest delivery."""
+        """Return the newest delivery of the newest label."""
         return self._read(unit, lambda connection: self._record(connection).newest(project, publish))
 
     def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Look for the claim's rows of `waterclock_deliveries`, the table, and what the newest label brought there."""
+        """Check the claim's rows of `waterclock_deliveries`, the table, and the newest label's rows in it."""
         missing = self._missing()
         if missing:
             return missing
@@ -109,7 +109,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         return self._read(unit, ask, otherwise=no_record(claim))
 
     def _clean(self, unit: Unit, delivery: Delivery) -> None:
-        """Drop versions that are kept no longer; where a reader holds one, another delivery does."""
+        """Drop expired versions; one that a reader has locked is dropped by a later delivery."""
         if is_behind(unit) and not delivery.is_by_label:
             with suppress(WaterclockError), self._writing(str(unit)) as connection:
                 drop_old_versions(self._tables(connection), unit, delivery.project, delivery.publish)
@@ -124,26 +124,26 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
 
 
 class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connection, _Columns]):
-    """Delivers to a database whose statements share a transaction, those too that make a table.
+    """Delivers to a database whose transactions include statements that create tables.
 
-    `_Columns` is what one knows of a table's columns.
+    `_Columns` is the type of the facts about a table's columns.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def _settle(self, connection: _Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> _Columns:
-        """Make the table fit, and refuse what is somebody else's."""
+        """Make the table fit the delivery, and refuse a table of another owner."""
 
     @abstractmethod
     def _bring(self, connection: _Connection, unit: Unit, delivery: Delivery, there: _Columns) -> Delivered:
-        """Bring the rows of a slice into a table that fits."""
+        """Write the rows of a slice into a table that fits."""
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Bring the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
+        """Write the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
 
-        Raises  E820 for a table that holds rows of somebody else, E811 (transient) for a locked database, E810, E812,
-                E813, E821; nothing has changed then
+        Raises  E820 for a table with rows of another owner, E811 (transient) for a locked database, E810, E812, E813,
+                E821; nothing has changed then
         """
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
         first = deliveries[0]
@@ -175,7 +175,7 @@ class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connecti
         return delivered
 
     def _bring_behind(self, connection: _Connection, unit: Unit, delivery: Delivery) -> Delivered:
-        """Fill the table of a version or of a label, and have the view show it."""
+        """Fill the table of a version or of a label, and make the view show it."""
         part, is_ours = begin_part(self._tables(connection), unit, delivery)
         there = self._settle(connection, part, whole(delivery), is_ours=is_ours)
         delivered = self._bring(connection, part, whole(delivery), there)

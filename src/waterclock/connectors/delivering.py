@@ -1,4 +1,4 @@
-"""What a destination offers, so that the engine can deliver to it, each claim once."""
+"""Defines the protocols of destinations, to which the engine delivers each claim once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waterclock.flow.declarations import Unit
 
 
 class Outcome(StrEnum):
-    """What became of a claim at a destination. The first outcome of a claim stands for ever."""
+    """The outcome of a claim at a destination. The first outcome of a claim is final."""
 
     DELIVERED = "delivered"
     KILLED = "killed"
@@ -24,17 +24,23 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One label's sealed publish slice on its way.
+    """One label's sealed publish slice, to be delivered.
 
-    `label` is the window's start. `is_from_partitioned`, and APPEND: the destination has a column `timelabel`, a slice
-    replaces its own label's rows and never a newer label's. Else REPLACE brings a whole state, MERGE what changed
-    since the delivery before, or, with `is_whole`, the whole state too. Rows whose BOOLEAN column `deleted_column` is
-    TRUE are rows that went: a MERGE deletes their keys. Rows whose text column `label_column` is not NULL are of that
-    older label: they come back for keys that this label holds no longer. `columns` are names with Spark types, without
-    `timelabel` and these two, whatever else the Parquet `files` hold; `keys` are spelt as they are, however a
-    declaration spells them. `where`: only rows of which it holds are replaced (REPLACE WHERE). `order_by`: columns by
-    which the rows are sent one after the other, those of each value of `per` by themselves. `note` is kept beside the
-    delivery. `places`: tells by their names where items lie that the rows were collected from, for what copies these.
+    - `label` is the window's start.
+    - `mode`: with `is_from_partitioned`, or APPEND, the destination has a column `timelabel`. A slice replaces its own
+      label's rows and never a newer label's. Otherwise REPLACE delivers a whole state. MERGE delivers the changes since
+      the previous delivery or, with `is_whole`, the whole state too.
+    - `deleted_column`: rows in which this BOOLEAN column is TRUE were deleted; a MERGE deletes their keys.
+    - `label_column`: rows in which this text column is not NULL belong to that older label. They become visible again
+      for keys that this label no longer has.
+    - `columns` are names with Spark types, without `timelabel` and these two columns. The Parquet `files` may have
+      more columns.
+    - `keys`, `order_by` and `per` are converted to the spelling of `columns`, however a declaration spells them.
+    - `where`: only rows that match it are replaced (REPLACE WHERE).
+    - `order_by`: columns by which the rows are sorted before they are sent; rows of different values of `per` are
+      independent of each other.
+    - `note` is stored with the delivery.
+    - `places` returns by name the locations of items that the rows were collected from, for a publish that copies them.
     """
 
     project: str
@@ -63,20 +69,20 @@ class Delivery:
 
     @property
     def mode_words(self) -> str:
-        """The mode as the record of deliveries has it."""
+        """The mode as it is written in the record of deliveries."""
         return f"{self.mode.value} where" if self.where else self.mode.value
 
     @property
     def is_by_label(self) -> bool:
-        """True where the destination keeps rows of many labels apart by its column `timelabel`."""
+        """True if the destination separates the rows of labels by its column `timelabel`."""
         return self.is_from_partitioned or self.mode is Mode.APPEND
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What stands at the destination for a label of a claim. `is_repeat`: it stood there before, nothing was done now.
+    """The outcome at the destination for a label of a claim. `is_repeat`: it was recorded before this call.
 
-    `rows` were brought, `deleted` were taken away. The label of a killed claim is empty.
+    `rows` were written, `deleted` were deleted. The label of a killed claim is empty.
     """
 
     claim: int
@@ -95,49 +101,49 @@ class Deliverer(Protocol):
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Deliver the slices of one claim, in label order: all of them or nothing, once.
 
-        Gives one answer for each delivery, or what stands since before. OLDER: a newer label of a regular table is
-        there, so this one is passed over. KILLED: somebody took the claim's place.
+        Return one outcome for each delivery, or the outcomes that were recorded before. OLDER: the destination has a
+        newer label of a regular table, so this one is skipped. KILLED: another process took the claim's place.
         """
         ...
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Take the claim's place by an empty record, unless it was delivered; say which of both stands."""
+        """Record the claim as killed, unless it was delivered. Return the outcome that is recorded."""
         ...
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """What stands under a claim: for its newest label, if it had several."""
+        """Return the outcome of a claim: that of its newest label, if it had several."""
         ...
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
-        """The delivery of the newest label, None before the first."""
+        """Return the delivery of the newest label, None before the first."""
         ...
 
     def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """What of a claim's delivery is not there any more, in a few words; None where it stands.
+        """Return a short text that describes the missing part of a claim's delivery; None if it is intact.
 
-        Its record, and what shows at a cost that does not grow with the destination: the table, the file, the newest
-        label's rows. The claim is that of the newest label.
+        Checked are the record, and the parts that can be checked at a cost independent of the destination's size: the
+        table, the file, the newest label's rows. The claim is that of the newest label.
         """
         ...
 
 
 @runtime_checkable
 class Reachable(Protocol):
-    """A destination whose record of deliveries lies elsewhere, so that asking that says nothing of it."""
+    """A destination that is separate from its record of deliveries, so that reading the record does not contact it."""
 
     def reach(self, unit: Unit) -> None:
-        """Ask the destination itself whether it is there and lets us in; raises where it is not."""
+        """Check that the destination itself responds and accepts our credentials; raise an error if it does not."""
         ...
 
 
 @runtime_checkable
 class PartKeeper(Protocol):
-    """A destination that keeps each label in a table of its own behind a view, dropped as metadata alone."""
+    """A destination with a table for each label behind a view; a table is dropped without touching other rows."""
 
     def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
-        """The labels that have a table, in order."""
+        """Return the labels that have a table, in order."""
         ...
 
     def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
-        """Drop the tables of labels, all or none; gives how many there were."""
+        """Drop the tables of labels, all or none; return their number."""
         ...

@@ -1,7 +1,7 @@
-"""The record of deliveries at a database: the table `waterclock_deliveries`, asked and written within a transaction.
+"""The record of deliveries at a database: the table `waterclock_deliveries`, read and written in a transaction.
 
-It holds a row for each claim and label, written in the transaction that brings the rows. A claim that has a row is not
-delivered again: it is the latch, and the way to see what stands.
+It has a row for each claim and label, written in the transaction that delivers the rows. A claim with a row is not
+delivered again: the table is the latch, and shows the outcome of each claim.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _READ = f"SELECT claim, outcome, label, row_count, deleted_count, note FROM {DEL
 
 
 class Answer(Protocol):
-    """What a database answers to a statement."""
+    """The result of a statement."""
 
     def fetchone(self) -> Any:
-        """Return the next row, None behind the last."""
+        """Return the next row, None after the last."""
 
     def fetchall(self) -> Sequence[Any]:
         """Return all rows."""
@@ -33,13 +33,13 @@ class Answer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The record in a transaction that is open: statements are carried out by `execute`; `place` stands for a value."""
+    """The record in an open transaction. `execute` runs a statement; `place` is the placeholder of a value."""
 
     execute: Callable[[str, Sequence[Any]], Answer]
     place: str
 
     def find(self, project: str, claim: int) -> tuple[Delivered, ...]:
-        """Return what stands under a claim, in the order of its labels."""
+        """Return the outcomes of a claim, in the order of its labels."""
         sql = f"{_READ} WHERE project = {self.place} AND claim = {self.place} ORDER BY label"
         return tuple(map(_delivered, self.execute(sql, (project, claim)).fetchall()))
 
@@ -52,13 +52,13 @@ class Record:
         return _delivered(row) if row else None
 
     def put(self, delivery: Delivery, delivered: Delivered) -> None:
-        """Write what became of a delivery."""
+        """Write the outcome of a delivery."""
         key = (delivery.project, delivery.claim, delivery.publish, delivery.label_text)
         counts = (delivered.rows, delivered.deleted, delivery.note)
         self._insert(*key, delivered.outcome.value, delivery.mode_words, *counts)
 
     def kill(self, project: str, publish: str, claim: int) -> Delivered:
-        """Take the claim's place by a row without data, unless it was delivered; give which of both stands."""
+        """Record the claim as killed, unless it was delivered. Return the outcome that is recorded."""
         stands = self.find(project, claim)
         if stands:
             return stands[-1]
@@ -68,12 +68,12 @@ class Record:
     def lost(
         self, unit: Unit, table: str, project: str, publish: str, claim: int, there: Mapping[str, str]
     ) -> str | None:
-        """Say what of a claim's delivery is not there any more; None where it stands.
+        """Return a text that describes the missing part of a claim's delivery; None if it is intact.
 
-        `table` is the unit's as SQL has it, `there` are its columns: their SQL by their names in lower case.
+        `table` is the unit's table in SQL. `there` are its columns: their SQL names by their names in lower case.
         """
         newest = self.newest(project, publish)
-        if newest is not None and newest.claim > claim:  # of a runner that has not recorded it yet
+        if newest is not None and newest.claim > claim:  # from a runner whose ledger entry is not written yet
             return None
         sql = (
             f"SELECT outcome, mode, label, row_count FROM {DELIVERIES}"
@@ -95,7 +95,7 @@ class Record:
         return None if holds_some or not brought else f"the table {unit.path} is empty"
 
     def other_project(self, delivery: Delivery) -> str | None:
-        """Return another project that delivers there; two may each replace rows of their own condition."""
+        """Return another project that delivers there; two projects may each replace rows of their own condition."""
         at = self.place
         row = self.execute(
             f"SELECT project FROM {DELIVERIES} WHERE publish = {at} AND project <> {at} AND outcome = {at}"
@@ -105,7 +105,7 @@ class Record:
         return row[0] if row else None
 
     def labels(self, project: str, publish: str) -> list[str]:
-        """Return the labels that were delivered, in order."""
+        """Return the delivered labels, in order."""
         at = self.place
         which = f"project = {at} AND publish = {at} AND outcome = {at}"
         sql = f"SELECT DISTINCT label FROM {DELIVERIES} WHERE {which} ORDER BY label"
@@ -113,7 +113,7 @@ class Record:
         return [str(label) for (label,) in rows]
 
     def versions(self, project: str, publish: str) -> list[tuple[int, Any]]:
-        """Return the claims that delivered, and when, as the database says it, oldest first."""
+        """Return the claims that delivered, with the time in the database's format, oldest first."""
         at = self.place
         which = f"project = {at} AND publish = {at} AND outcome = {at}"
         sql = f"SELECT claim, delivered_at FROM {DELIVERIES} WHERE {which} ORDER BY delivered_at, claim"
@@ -121,7 +121,7 @@ class Record:
         return [(claim, delivered) for claim, delivered in rows]
 
     def _said(self, name: str) -> str:
-        """Return a name as it stands in a statement with values: some drivers take a percent sign for a place."""
+        """Escape a name for a statement with values: some drivers treat a percent sign as a placeholder."""
         return name.replace("%", "%%") if self.place == "%s" else name
 
     def _insert(self, *values: Any) -> None:
@@ -130,7 +130,7 @@ class Record:
 
 
 def no_record(claim: int) -> str:
-    """Say that a claim was never delivered."""
+    """Return the message for a claim without a record."""
     return f"{DELIVERIES} has no row of claim {claim}"
 
 

@@ -1,4 +1,4 @@
-"""The errors of a delivery that would change rows of others, lose rows of its own, or take two keys for one."""
+"""Builds errors of a delivery that would change other owners' rows, lose its own rows, or confuse two keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from waterclock.flow.declarations import Unit
 
 
 def foreign_rows(unit: Unit, delivery: Delivery, *, of: str | None) -> WaterclockError:
-    """Make the error for a table whose rows a delivery would change, and has not brought; `of` is another project."""
+    """Build the error for a table with rows that a delivery would change but has not written; `of`: another project."""
     return WaterclockError(
         "E820",
         f"{unit} belongs to the project {of}" if of else f"{unit} holds rows that are not ours",
@@ -19,7 +19,7 @@ def foreign_rows(unit: Unit, delivery: Delivery, *, of: str | None) -> Watercloc
 
 
 def cascading(unit: Unit, delivery: Delivery, table: str, rule: str) -> WaterclockError:
-    """Return the error for a table whose rows refer to those that a delivery replaces, and would change with them."""
+    """Build the error for a table whose rows refer to those that a delivery replaces, and would change with them."""
     return WaterclockError(
         "E820",
         f"{table} refers to {unit} by ON DELETE {rule}",
@@ -35,7 +35,7 @@ _DOES = {"CASCADE": "delete rows of", "SET NULL": "change rows of", "SET DEFAULT
 
 
 def lost_rows(unit: Unit, delivery: Delivery, sent: int, kept: int) -> WaterclockError:
-    """Return the error for a database that reports no error and keeps fewer rows than it was sent."""
+    """Build the error for a database that reports no error, but keeps fewer rows than it was sent."""
     return WaterclockError(
         "E813",
         f"the database kept {kept} of {sent} rows",
@@ -46,7 +46,7 @@ def lost_rows(unit: Unit, delivery: Delivery, sent: int, kept: int) -> Watercloc
 
 
 def like_keys(unit: Unit, delivery: Delivery, key: str, keys: str, better: str) -> WaterclockError:
-    """Return the error for two keys of ours that are one by the rules of the destination's columns."""
+    """Build the error for two different keys that the destination's column types treat as equal."""
     return WaterclockError(
         "E876",
         f"{unit} takes {key!r} and another key for one",

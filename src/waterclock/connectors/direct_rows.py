@@ -1,7 +1,7 @@
-"""Hands rows to Spark: few as they were read here, many as Python workers of Spark read them, each its part.
+"""Converts rows to Spark frames: few rows are read in this process, many by Spark's Python workers in parallel.
 
-What is read here is held until Spark has taken it, so rows and bytes of it are bounded. A source that can say
-beforehand that there are many is not read here at all; of one that cannot, the first rows are read twice.
+Rows that are read here stay in memory until Spark has taken them, so their number and bytes are limited. If a source
+can report in advance that there are many, none are read here. If it cannot, the first rows are read twice.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _FIRST_ROWS = 256
 
 
 def are_few(rows: float, size: float = 0) -> bool:
-    """Tell whether so many rows, of so many bytes as Arrow holds them, are read here."""
+    """Return whether so many rows, with so many bytes in Arrow, are read in this process."""
     return rows <= DIRECT_ROWS and size <= DIRECT_BYTES
 
 
 def few(batches: Generator[pa.RecordBatch, None, None], came: Sequence[int] = (0,)) -> list[pa.RecordBatch] | None:
-    """Read all batches; gives None as soon as they are not few, and ends the reading then.
+    """Read all batches. As soon as they are not few, stop reading and return None.
 
-    `came` counts the rows that the source sent, where not all of them are among the batches.
+    `came` counts the rows that the source sent, if the batches do not contain all of them.
     """
     read: list[pa.RecordBatch] = []
     rows = size = 0
@@ -51,9 +51,9 @@ def few(batches: Generator[pa.RecordBatch, None, None], came: Sequence[int] = (0
 
 @dataclass(slots=True)
 class Fetching:
-    """How many rows to ask a cursor for at a time: at most `most`, and as few as keep wide ones from filling memory.
+    """The number of rows to fetch from a cursor at a time: at most `most`, and fewer if rows are wide.
 
-    Some at first, then twice as many each time, while rows as wide as the last ones come to some MiB.
+    The number starts small and doubles each time, as long as rows as wide as the last ones fit into a few MiB.
     """
 
     most: int
@@ -63,7 +63,7 @@ class Fetching:
         self.rows = min(self.rows, self.most)
 
     def came(self, rows: int, size: int) -> None:
-        """Note what came last: rows, and their bytes as Arrow holds them."""
+        """Update the number from the last fetch: its rows, and their bytes in Arrow."""
         fitting = _BATCH_BYTES * rows // size if size else self.most
         self.rows = max(1, min(self.most, 2 * self.rows, fitting))
 
@@ -74,10 +74,10 @@ def by_workers(
     read: Callable[[Part], Iterator[pa.RecordBatch]],
     fields: Sequence[tuple[str, str]],
 ) -> DataFrame:
-    """Return the rows of parts, each read by one task; `fields` are the names and Spark types of what `read` gives.
+    """Return the rows of parts, each read by one task; `fields` are the names and Spark types of the rows of `read`.
 
-    Nothing is read before the frame is evaluated, and all of it anew each time. `read` and the parts are pickled; an
-    error of ours that a worker meets comes home within Spark's (`worker_errors.carried`).
+    All parts are read each time the frame is evaluated, and not before. `read` and the parts are pickled. A Waterclock
+    error in a worker is returned inside Spark's error (`worker_errors.carried`).
     """
 
     def batches(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

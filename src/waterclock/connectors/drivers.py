@@ -1,4 +1,4 @@
-"""Requires the Python package through which a connector reaches its systems, before it opens one of them."""
+"""Imports the Python package through which a connector reaches its systems, before it opens one of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.flow.capabilities import Capabilities
 def require_driver(capabilities: Capabilities, connection: str, where: str | None = None) -> None:
     """Import the driver of a connection; `where` is the place of its declaration.
 
-    Raises  E825 where it is not installed, with the command that installs it
+    Raises  E825 if it is not installed, with the command that installs it
     """
     driver = capabilities.driver
     if driver is None:

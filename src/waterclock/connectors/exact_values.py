@@ -1,9 +1,9 @@
-"""Refuses values that a destination's column would not store exactly: databases round, cut and convert without a word.
+"""Refuses values that a destination's column would not store exactly: databases round, cut and convert silently.
 
-A connector describes each column by its catalog (`StoredColumn`); the check runs on the Arrow columns that are to be
+A connector describes each column from its catalog (`StoredColumn`). The check runs on the Arrow columns before they are
 sent. A column whose type can store every value of the published type costs nothing. Numbers are compared as they are
-written: 0.1 of a DECIMAL is the 0.1 of a DOUBLE. Whole numbers, and DOUBLE in a column of FLOAT, must be the same to
-the last bit.
+written: 0.1 as a DECIMAL equals 0.1 as a DOUBLE. Whole numbers, and a DOUBLE in a column of FLOAT, must be equal to the
+last bit.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _DAY = 86_400_000_000
 _DIGITS = 6  # of a second, in microseconds
 _EXACT_UP_TO = {24: 2**24, 53: 2**53}  # whole numbers, by the bits of a binary fraction
-_DIGITS_OF = {24: 6, 53: 15}  # decimal digits that every such fraction keeps
+_DIGITS_OF = {24: 6, 53: 15}  # decimal digits that every such fraction preserves
 _MOST_WHOLE = 2**63
-_WIDE = Context(prec=1000)  # no number of a database is longer and rounded by it
+_WIDE = Context(prec=1000)  # more digits than any number of a database has
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 _FRACTION = r"^\s*[+-]?[0-9]*\.[0-9]+\s*$"
 _WHOLE_OR_FRACTION = r"^\s*[+-]?[0-9]*\.?[0-9]+\s*$"
@@ -38,7 +38,7 @@ _CLOCK = re.compile(r"(?:[0-9]T|[0-9]\s+)([0-9]+(?::[0-9:.]+)?)")
 
 
 class Holds(StrEnum):
-    """What a column stores values as."""
+    """The kind of values that a column stores."""
 
     DECIMAL = "decimal"
     FLOAT = "binary fraction"
@@ -54,11 +54,15 @@ class Holds(StrEnum):
 class StoredColumn:
     """A column of a destination, as its catalog describes it. `type_name` is the type as the database writes it.
 
-    Without `holds` the column stores every value exactly or the database refuses it. Of an array all of it is about its
-    elements. `places` are digits behind the point, of a number or of a second (None: as many as there are), `bits`
-    those of a binary fraction. `has_zone`: a time keeps the offset that a text gives. `length` bounds a text, in signs
-    or in bytes; what is longer is cut. `digits` is how many a text keeps of a DOUBLE. `unknown` lists those of `nan`
-    and `inf` that it does not have. `refuses` says why no value can be stored exactly.
+    - `holds`: without it, the column stores every value exactly, or the database refuses the value.
+    - `is_array`: all other attributes describe the elements.
+    - `places`: digits after the point, of a number or of a second (None: no limit).
+    - `bits`: those of a binary fraction.
+    - `has_zone`: a time keeps the offset of its text.
+    - `length`: the maximum length of a text, in characters or in bytes; longer texts are cut.
+    - `digits`: how many digits of a DOUBLE a text keeps.
+    - `unknown`: those of `nan` and `inf` that the column does not support.
+    - `refuses`: the reason why no value can be stored exactly.
     """
 
     name: str
@@ -77,7 +81,7 @@ class StoredColumn:
 
 
 def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
-    """Refuse the first value that the column would not store exactly; the elements of an array each by itself.
+    """Raise an error for the first value that the column would not store exactly. Array elements are checked singly.
 
     Raises  E812
     """
@@ -105,7 +109,7 @@ def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
 
 
 def inexact(into: StoredColumn, value: object, why: str, where: str) -> WaterclockError:
-    """Return the error for a value of which a destination's column would store another one."""
+    """Build the error for a value that a destination's column would change."""
     return WaterclockError(
         "E812",
         f"{into.name} cannot store {value!r}" if isinstance(value, str) else f"{into.name} cannot store {value}",
@@ -152,7 +156,7 @@ def _decimal(values: pa.Array, into: StoredColumn) -> _Found | None:
 
 
 def _is_cast(values: pa.Array, kind: pa.DataType) -> bool:
-    """Whether Arrow turns values into another type without a loss."""
+    """Return whether Arrow can cast values to another type without loss."""
     import pyarrow as pa
 
     try:
@@ -164,7 +168,7 @@ def _is_cast(values: pa.Array, kind: pa.DataType) -> bool:
 
 def _has_more_places(value: Any, places: int) -> bool:
     number = _number(value)
-    if number is None or not number.is_finite():  # no number: the database refuses it, or takes it as it is
+    if number is None or not number.is_finite():  # no number: the database refuses it, or stores it unchanged
         return False
     scaled = number.scaleb(places, _WIDE)
     return scaled != scaled.to_integral_value()
@@ -200,7 +204,7 @@ def _float(values: pa.Array, into: StoredColumn) -> _Found | None:
 
 
 def _narrower(values: pa.Array, why: str) -> _Found | None:
-    """Return the first DOUBLE that is no FLOAT."""
+    """Return the first DOUBLE that is not exactly a FLOAT."""
     import numpy as np
 
     doubles = values.drop_null().to_numpy(zero_copy_only=False)
@@ -210,11 +214,11 @@ def _narrower(values: pa.Array, why: str) -> _Found | None:
 
 
 def _is_float(value: Any, bits: int) -> bool:
-    """Whether a binary fraction of so many bits is the number: a whole one exactly, any other one as it is written."""
+    """Return whether a binary fraction of so many bits equals the number: exactly if whole, else as it is written."""
     import numpy as np
 
     number = _number(value)
-    if number is None or not number.is_finite():  # no number: the database refuses it, or takes it as it is
+    if number is None or not number.is_finite():  # no number: the database refuses it, or stores it unchanged
         return True
     with np.errstate(over="ignore", under="ignore"):
         near = np.float32(float(number)) if bits == 24 else np.float64(float(number))
@@ -234,13 +238,13 @@ def _number(value: Any) -> Decimal | None:
 
 
 def _number_for_time(values: pa.Array, into: StoredColumn) -> _Found | None:
-    """Return the first number that is to go into a column of times: databases read 1.005 as a day of the year 1."""
+    """Return the first number for a column of times, because databases read 1.005 as a day of the year 1."""
     import pyarrow as pa
 
     kind = values.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return values.drop_null()[0].as_py(), f"takes a number for {_TAKEN_FOR[into.holds]}"
-    pattern = _WHOLE_OR_FRACTION if into.holds is Holds.TIME else _FRACTION  # 20130228 is a date, 7 is no time
+    pattern = _WHOLE_OR_FRACTION if into.holds is Holds.TIME else _FRACTION  # 20130228 is a date, but 7 is not a time
     if _is_text(kind) and into.holds is not Holds.INTERVAL and len(found := _matching(values, pattern)):
         return found[0].as_py(), f"takes a number for {_TAKEN_FOR[into.holds]}"
     return None
@@ -290,7 +294,7 @@ def _interval(values: pa.Array, into: StoredColumn) -> _Found | None:
 
 
 def _clock_text(values: pa.Array, places: int, *, has_zone: bool) -> _Found | None:
-    """Return the first text of a time with more digits of a second than are kept, or with an offset that is not."""
+    """Return the first time text with more second digits than are kept, or with an offset that is not kept."""
     found = _matching(values, rf"[.,][0-9]{{{places}}}[0-9]*[1-9]")
     if len(found):
         return found[0].as_py(), _of_second(places)
@@ -310,7 +314,7 @@ def _of_second(places: int) -> str:
 
 
 def _beside(values: pa.Array, unit: int, why: str) -> _Found | None:
-    """Return the first time that is no multiple of so many microseconds."""
+    """Return the first time that is not a multiple of so many microseconds."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -330,7 +334,7 @@ def _text(values: pa.Array, into: StoredColumn) -> _Found | None:
         numbers = values.drop_null().to_pylist()
         bent = (value for value in numbers if math.isfinite(value) and float(f"{value:.{into.digits}g}") != value)
         return next(((value, f"keeps {into.digits} digits of a number") for value in bent), None)
-    # a time that is too long is refused by the database, unless that cuts by bytes
+    # a database refuses a time that is too long, unless it cuts by bytes
     is_cut = into.is_in_bytes or not pa.types.is_temporal(values.type)
     if into.length is not None and is_cut and not pa.types.is_binary(values.type):
         texts = values if _is_text(values.type) else values.cast(pa.string())
@@ -345,7 +349,7 @@ def _text(values: pa.Array, into: StoredColumn) -> _Found | None:
 
 
 def _number_or_text(values: pa.Array, into: StoredColumn) -> _Found | None:
-    """Check a column that makes a number of each text that looks like one: the text must be that number's own."""
+    """Check a column that converts number-like texts to numbers: the text must be the number's own notation."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -361,7 +365,7 @@ def _number_or_text(values: pa.Array, into: StoredColumn) -> _Found | None:
 
 
 def _texts_of(value: str, *, is_float: bool) -> Iterable[str]:
-    """Yield how the number that a text is read as is written."""
+    """Yield the notations of the number that a text is converted to."""
     number = Decimal(value.strip())
     is_whole = number == number.to_integral_value()
     if is_whole and not is_float and abs(number) < _MOST_WHOLE:

@@ -1,11 +1,11 @@
-"""What a connector offers, so that the engine can collect from its system; `delivering` has what destinations offer.
+"""Defines the protocols of connectors as sources; `delivering` defines those of destinations.
 
 A connector is one module-level object that satisfies `Connector`, named by an entry point of the group
 `waterclock.connectors`. It imports nothing heavy; its collectors and deliverers may. The public conformance suite
-`waterclock.testing.connectors` says in tests what is said here in words.
+`waterclock.testing.connectors` tests the behaviour that is documented here.
 
 Times: every instant is an aware datetime in UTC. A column without a zone is read in `zone`, a repeated hour as its
-first pass. Errors are `WaterclockError`s that name the unit; `transient` where trying again can help.
+first pass. Errors are `WaterclockError`s that name the unit; `transient` where a retry can help.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a connection is opened with.
+    """The arguments with which a connection is opened.
 
-    `options` are the connection's, every secret already resolved; relative paths are below `folder`, the project's.
-    `archive` is the storage's folder for originals: a connection keeps its own below `archive/<name>`.
-    The options of a `Unit` that is passed to a collector or deliverer hold no secrets any more either.
+    `options` are those of the connection, with every secret resolved. Relative paths start at `folder`, the project's
+    folder. `archive` is the storage's folder for originals: a connection keeps its own below `archive/<name>`.
+    The options of a `Unit` that is passed to a collector or deliverer have their secrets resolved too.
     """
 
     name: str
@@ -46,9 +46,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class ProjectPlace:
-    """Where a project is: the URL of its ledger, its storage, and the folder of its files where that is known.
+    """The location of a project: the URL of its ledger, its storage, and the folder of its files where that is known.
 
-    `connections`: how it reaches other systems, by its own project file.
+    `connections`: the connections to other systems that its project file declares.
     """
 
     ledger: str
@@ -59,12 +59,12 @@ class ProjectPlace:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """A range of a log, by part: from a position on, to one before which it ends: `{"0": (120, 180)}`.
+    """A range of a log. `parts` maps each part to its first position and the position before which it ends.
 
-    `of` names the log itself, so that another one under the same name is known. Positions are numbers or texts that
-    JSON keeps, of which the connector alone knows the order; they count no rows. A part that brings nothing is listed
-    too, from and to the same position. `gone`: what of the parts the source had lost when the range was taken, and
-    somebody said that the collect goes on without.
+    For example: `{"0": (120, 180)}`. `of` identifies the log itself, so that another log of the same name is detected.
+    Positions are numbers or texts that JSON can represent. Only the connector knows their order, and they count no
+    rows. A part without new rows is listed too, from and to the same position. `gone`: the ranges of parts that the
+    source had lost when the range was taken, where a user declared that the collect continues without them.
     """
 
     of: str
@@ -72,13 +72,13 @@ class Positions:
     gone: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as it is kept."""
+        """Return the dict that is stored as JSON."""
         gone = {"gone": {part: list(span) for part, span in self.gone.items()}} if self.gone else {}
         return {"of": self.of, "parts": {part: list(span) for part, span in self.parts.items()}, **gone}
 
     @staticmethod
     def of_dict(kept: Mapping[str, Any]) -> Positions:
-        """Return what was kept."""
+        """Return the positions of a stored dict."""
         parts, gone = (
             {part: (low, high) for part, (low, high) in kept.get(name, {}).items()} for name in ("parts", "gone")
         )
@@ -87,11 +87,11 @@ class Positions:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that arrived, complete. Manifests list items by `name`, which never changes while `path` may.
+    """One complete item that arrived. Manifests list items by `name`, which never changes, while `path` may.
 
-    `stamp` is its arrival; it may lie after now, which the engine caps. `is_archived`: it was moved out of the way; an
-    item that a manifest lists and that is not archived was left behind by a crash, and is to be archived again.
-    `positions`: the item is a range of a log. `changed`: the last change of a file, as it was listed.
+    `stamp` is its arrival time; it may be later than now, and the engine caps it. `is_archived`: it was moved to the
+    archive. An item that a manifest lists and that is not archived was left behind by a crash, and is archived again.
+    `positions`: the range, if the item is a range of a log. `changed`: the file's last modification when it was listed.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something that is left alone, and said. `problem` is a short fixed phrase, `detail` speaks to people."""
+    """A file or item that is skipped and reported. `problem` is a short fixed phrase, `detail` is for people."""
 
     path: str
     problem: str
@@ -114,7 +114,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The complete items of a unit, those already archived too, oldest first; and what is left alone."""
+    """The complete items of a unit, oldest first, archived ones included; and reports of skipped ones."""
 
     items: tuple[Item, ...]
     reports: tuple[Report, ...] = ()
@@ -122,11 +122,11 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class WindowRequest:
-    """Which windows are read by which column. `windows` ascend; those of a LOOKBACK are among them.
+    """The windows to read, and the column that assigns rows to them. `windows` ascend and include those of a LOOKBACK.
 
-    `slack`: how long after a window's end rows of it may still land in a source that keeps rows by arrival (the
-    cadence's DELAY plus LOOKBACK). A source that is asked by data time does not need it. `done`: the starts of windows
-    that the table holds already and that are read once more: what another batch was given of them does not serve.
+    `slack`: how long after a window's end its rows may still arrive, in a source that stores rows by arrival (the
+    cadence's DELAY plus LOOKBACK). A source that is queried by data time does not need it. `done`: the starts of
+    windows that the table already contains and that are read again; responses from an earlier batch are not reused.
     """
 
     time_column: str
@@ -137,9 +137,9 @@ class WindowRequest:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a look at a source noted, as JSON: of all windows that were looked at, and of one of them.
+    """The state of a source that a change scan recorded, as JSON: for all scanned windows, and for one of them.
 
-    It is kept with the batch that looked, and given back as it was: only the connector knows what it means.
+    It is stored with the batch that scanned and is passed back unchanged. Only the connector can interpret it.
     """
 
     of_all: Any
@@ -148,10 +148,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class LookRequest:
-    """Asks which of some windows changed. `windows` ascend; `marks` are by window start, from the look before.
+    """A request to find out which windows changed. `windows` ascend; `marks` are those of the last scan, by start.
 
-    A window without a mark was not looked at before: whether it changed is not asked, what is there now is noted.
-    `change_column` is that of CHANGED BY, None for a source that tells of itself; `slack` as in `WindowRequest`.
+    A window without a mark was not scanned before: its current state is recorded, and no change is reported for it.
+    `change_column` is that of CHANGED BY, None for a source that detects changes itself; `slack` as in `WindowRequest`.
     """
 
     time_column: str
@@ -163,9 +163,9 @@ class LookRequest:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """Which windows changed since their marks, each with a few words why, and what to note, as in `Mark`.
+    """The windows that changed since their marks, each with a short reason, and the new marks, as in `Mark`.
 
-    What is not there at the look may be missed by no later one: a look says too much rather than too little.
+    No later scan may miss rows that arrived after this one, so a scan reports too many windows rather than too few.
     """
 
     changed: Mapping[datetime, str]
@@ -178,24 +178,29 @@ def _nothing() -> Mapping[str, int]:
 
 
 def nothing_held() -> None:
-    """Close a reading that holds nothing open."""
+    """Do nothing: the default `close` of a read that keeps nothing open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
     """Rows read from a source, not yet evaluated.
 
-    `frame` has the columns that were asked for and, but for a snapshot, the STRING column `timelabel`. `set_aside`
-    gives counts of rows that belong to no window; it may wait for the one action on `frame`, so call it after that.
-    `left_out` are columns of the source that a closed list does not name. `source` goes into the manifest. `is_empty`
-    says that there are surely no rows: nothing waits for an action then, for there is none. `close` ends what the
-    reading holds open at the source; it is called whatever became of the frame, and may be called again.
-    `seen` are the columns that the source had, taken or not, with their Spark types (STRING where it says none);
-    `seen_by_label` those of each label, where the source keeps old columns with old rows. `may_lack`: the rows are
-    objects, none of which needs all fields: a column of the table that no row of a batch has is NULL. `notes`: what the
-    user of a run should know of how the source was read; each is shown once in a run. `require_unchanged` is called
-    after the one action and before the commit: it raises where what was read is not what was listed. `values`: by
-    column, in lower case, the SQL of the value that its text has; of columns whose other values are set aside.
+    - `frame` has the requested columns and, except for a snapshot, the STRING column `timelabel`.
+    - `set_aside` returns counts of rows that belong to no window. It may wait for the one action on `frame`, so call
+      it after that action.
+    - `left_out` are columns of the source that a closed list does not name.
+    - `source` goes into the manifest.
+    - `is_empty`: there are certainly no rows. Nothing waits for an action then, because there is none.
+    - `close` releases the resources that the read keeps open at the source. It is always called, even twice.
+    - `seen` are the columns that the source had, taken or not, with their Spark types (STRING if it has none);
+      `seen_by_label` those of each label, where the source keeps old columns with old rows.
+    - `may_lack`: the rows are objects, none of which needs all fields. A column of the table that no row of a batch
+      has is NULL.
+    - `notes` tell the user of a run how the source was read. Each is shown once in a run.
+    - `require_unchanged` is called after the one action and before the commit. It raises an error if the data that
+      was read differs from the listing.
+    - `values` maps a column, in lower case, to the SQL that parses its text. It has the columns whose invalid values
+      are quarantined.
     """
 
     frame: DataFrame
@@ -214,71 +219,71 @@ class Collected:
 
 @runtime_checkable
 class Collector(Protocol):
-    """What every source offers; the three ways of batching are separate, as a source may offer some of them."""
+    """The methods that every source has. The three ways of batching are separate protocols; a source may offer some."""
 
     def clock(self, unit: Unit) -> datetime | None:
-        """The source's clock: a window may be read once it is at or past the end. None where a source has no clock."""
+        """Return the source's clock, or None if it has none. A window may be read once the clock reaches its end."""
         ...
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Names and Spark types of the columns the source holds now, without Spark; None where it cannot say."""
+        """Return names and Spark types of the source's current columns, without Spark; None if they are unknown."""
         ...
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Say in our words what an error met while a frame of this collector was evaluated means; None: not ours."""
+        """Translate an error from evaluating a frame of this collector; None if it has another cause."""
         ...
 
 
 @runtime_checkable
 class TextSource(Collector, Protocol):
-    """A source of texts, which options of a unit say how to read."""
+    """A source of texts. Options of a unit define how they are parsed."""
 
     def value_of_text(self, unit: Unit, text: str, type_text: str, zone: str) -> str:
-        """Return the SQL of what a text (SQL) means as a type, NULL where it means nothing."""
+        """Return the SQL that parses a text (SQL) as a type; its value is NULL if the text does not parse."""
         ...
 
 
 @runtime_checkable
 class Awaited(Collector, Protocol):
-    """A source that can say of a window that all of its rows are there (AWAIT)."""
+    """A source that can report that all rows of a window have arrived (AWAIT)."""
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Tell whether the sign of a window is there now. `zone` is the table's. Asked once a window and look."""
+        """Return whether the sign of a window is there now. `zone` is the table's. Called once per window and poll."""
         ...
 
 
 @runtime_checkable
 class ItemReader(Collector, Protocol):
-    """A source whose rows come as items, each of which belongs to one label of a table."""
+    """A source whose rows arrive in items, each of which belongs to one label of a table."""
 
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read items by the label (window start) that takes them, all labels in one frame and, mostly, one scan."""
+        """Read items by the label (window start) that takes them: all labels in one frame, usually in one scan."""
         ...
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
-        """Move what was committed out of the way, idempotently and never over other content; report what stays.
+        """Move committed items to the archive, idempotently, and never overwrite other content. Report what remains.
 
-        Of a log: what lies before the end of these items is not asked for again but to make a label once more.
+        For a log: positions before the end of these items are requested again only to remake a label.
         """
         ...
 
 
 @runtime_checkable
 class PositionCollector(ItemReader, Protocol):
-    """A log, read by positions (BY ARRIVAL TIME): each label owns a range of it, where the one before ends.
+    """A log, read by positions (BY ARRIVAL TIME). Each label owns a range, which starts where the last one ends.
 
-    The range of a label is written down with its claim, before anything is read, and never changes: whoever tries the
-    label again, or makes it again, reads the same. The source's own memory of how far it was read is not asked.
+    The range of a label is recorded with its claim, before anything is read, and never changes. A retry of the label
+    and a later revision read the same range. The position that the source itself remembers is not used.
     """
 
     def next_range(self, unit: Unit, reached: Positions | None, first: datetime) -> Positions | None:
-        """Return what came behind `reached`, up to the end of the log now; None where nothing came.
+        """Return the range from `reached` to the current end of the log; None if nothing was added.
 
-        Each part of `reached` goes on where it ends there; a part that is new is taken whole. Without `reached` the
-        log is taken from its beginning, or as an option says, such as from `first` on: the window that begins it.
-        Raises where what comes next is not there any more: nothing is passed over unless an option says so.
+        Each part continues where it ends in `reached`; a new part is taken whole. Without `reached` the range starts
+        at the beginning of the log, or as an option declares, such as at `first`: the start of the first window.
+        Raises an error if the next positions no longer exist: none are skipped unless an option declares it.
         """
         ...
 
@@ -288,19 +293,19 @@ class ArrivalCollector(ItemReader, Protocol):
     """A source of items that arrive (BY ARRIVAL TIME)."""
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
-        """Everything there is, whether taken before or not; but those that are named as `taken` and archived."""
+        """List all items, whether taken before or not, except archived ones whose names are in `taken`."""
         ...
 
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
-        """Items by their names, wherever they lie now, archived or not; those that are gone are left out."""
+        """Return the items of these names from wherever they are now, archived or not; deleted ones are omitted."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a source has written down and nobody collected yet: files, their bytes, and the first one's instant.
+    """Data that a source has stored and that is not collected yet: files, their bytes, and the oldest instant.
 
-    `is_open`: something still writes there.
+    `is_open`: a writer still appends to it.
     """
 
     files: int = 0
@@ -311,17 +316,17 @@ class Waiting:
 
 @runtime_checkable
 class Sealing(ArrivalCollector, Protocol):
-    """A source to which writers on this machine bring items without pause: it is its own clock, however idle it is."""
+    """A source to which writers on this machine add items continuously. It is its own clock, even when it is idle."""
 
     def seal(self, unit: Unit, now: datetime) -> datetime:
-        """Make items of what came before `now`; give the instant, at most `now`, before which nothing comes any more.
+        """Seal the data from before `now` into items. Return the instant, at most `now`, until which all has arrived.
 
-        Only the clock of a Sealing source changes something: what is asked for it is not asked by a mere look.
+        Only the clock of a Sealing source has side effects, so commands that only show state must not call this.
         """
         ...
 
     def waiting(self, unit: Unit) -> Waiting:
-        """What lies there, without changing it. Cost: a listing."""
+        """Return the data that is stored and not collected yet, without side effects. Cost: a listing."""
         ...
 
 
@@ -332,48 +337,49 @@ class WindowCollector(Collector, Protocol):
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Read the rows `s <= t < e` of each window, with its label; rows without a data time are set aside."""
+        """Read the rows `s <= t < e` of each window, with its label; rows without a data time are only counted."""
         ...
 
 
 @runtime_checkable
 class Looking(Collector, Protocol):
-    """A source by data time that can be looked at: it says which windows changed (LOOKBACK ... CHANGED).
+    """A source by data time that can scan for changes: it reports which windows changed (LOOKBACK ... CHANGED).
 
-    Nothing of this is BY CHANGES, the log of what became of each row: see `change_collector`.
+    This is not BY CHANGES, which reads the log of changes of each row: see `change_collector`.
     """
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> Looked:
-        """Look at the source as of one moment. It costs what changed, in bounded memory; the rows are not collected.
+        """Scan the source as of one moment. The cost grows with the changes, in bounded memory; no rows are collected.
 
-        A batch that reads a window after the look finds at least what the look saw. `spark` is called where needed.
+        A batch that reads a window after the scan finds at least the rows that the scan saw. `spark` is called only
+        if it is needed.
         """
         ...
 
 
 @runtime_checkable
 class SnapshotCollector(Collector, Protocol):
-    """A source that can say what it holds now."""
+    """A source that can return its current content."""
 
     def read_snapshot(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, *, now: datetime | None = None
     ) -> Collected:
-        """Read all the source holds, as of one moment.
+        """Read the whole content of the source, as of one moment.
 
-        A source that keeps what it held before gives what it held at `now`, so that a replay of the past does not see
-        the future; others, and all without `now`, give what they hold.
+        A source that keeps earlier states returns its content at `now`, so that a replay of the past does not see
+        the future. Other sources, and all sources without `now`, return their current content.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EachRequest:
-    """What a source is asked for, by window: rows of the columns `parameters`, each distinct one of which once.
+    """The requests of a FOR EACH by window: rows of the columns `parameters`; each distinct row is requested once.
 
-    `table` is the one that collects: what was answered is kept for it. `done`: windows that it holds already: what was
-    answered for them then serves again, and only what is new there is asked for. `is_anew`: all is asked for again.
+    `table` is the collecting table, for which responses are stored. `done`: windows that it already contains. Their
+    stored responses are used again, and only new rows are requested. `is_anew`: all rows are requested again.
     """
 
     table: str
@@ -385,66 +391,67 @@ class EachRequest:
 
 @runtime_checkable
 class EachCollector(Collector, Protocol):
-    """A source that answers for each row of a table of ours (FOR EACH)."""
+    """A source that returns a response for each row of one of our tables (FOR EACH)."""
 
     def reach_each(self, unit: Unit) -> None:
-        """See that it answers and lets us in, without asking for a row."""
+        """Check that the source responds and accepts our credentials, without a request for a row."""
         ...
 
     def read_each(
         self, spark: SparkSession, unit: Unit, request: EachRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Ask for each distinct row of each window, and return what was answered, with the window's label.
+        """Request each distinct row of each window, and return the responses with the window's label.
 
-        Each row bears what it was asked for, in the columns `parameters`. A row with a NULL or an empty text there asks
-        nothing. Answers are kept before they are read: who stops goes on where it stopped, and a window that is read
-        again asks for nothing that it was answered before. The driver never holds all rows or answers.
+        Each returned row has the requested values in the columns `parameters`. A row with a NULL or an empty text
+        there is not requested. Responses are stored before they are read. So an interrupted read continues where it
+        stopped, and a window that is read again repeats no answered request. The driver never keeps all rows or
+        responses in memory.
         """
         ...
 
 
 @runtime_checkable
 class LinkedCollector(Collector, Protocol):
-    """A table of another project, which says itself what may be read of it, and what that holds.
+    """A table of another project. That project declares which of its tables may be read, and reports their content.
 
     Nothing of that project is ever written: neither its ledger nor its tables.
     """
 
     def facts(self, unit: Unit) -> LinkFacts:
-        """How far the table has come; what keeps it from being read is told as a `problem`, not raised."""
+        """Return how far the table has progressed; an obstacle to reading it is returned as `problem`, not raised."""
         ...
 
     def contents(self, unit: Unit, spans: Sequence[tuple[datetime, datetime]]) -> Sequence[str]:
-        """What each interval holds now: two texts are equal where the rows are."""
+        """Return the current content of each interval as a text: two texts are equal where the rows are."""
         ...
 
     def pins(self, unit: Unit, spans: Sequence[tuple[datetime, datetime]]) -> Sequence[Pin]:
-        """Bind intervals to the versions and slices of one moment; each pin bears the unit's name."""
+        """Pin intervals to versions and slices as of one moment; each pin has the unit's name."""
         ...
 
     def circle(self, unit: Unit, own: ProjectPlace, reading: frozenset[str]) -> str | None:
-        """Name one of our tables `reading` the unit that the unit waits for in turn, as far as that can be told."""
+        """Return which of our tables in `reading` the unit itself waits for, as far as that is known; else None."""
         ...
 
     def read_pinned(
         self, spark: SparkSession, unit: Unit, pins: Sequence[tuple[Window, Pin]], columns: Columns, *, by_label: bool
     ) -> Collected:
-        """Read what is pinned for each window: slices `by_label`, else the state at its end."""
+        """Read the pinned data of each window: its slices if `by_label`, else the state at its end."""
         ...
 
 
 class Connector(Protocol):
-    """A kind of connection. `capabilities` says which of the protocols its collectors satisfy."""
+    """A connection type. `capabilities` declares which of the protocols its collectors satisfy."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """What `check` knows of this kind, without opening anything."""
+        """The facts that `check` knows about this type, without opening a connection."""
         ...
 
     def collector(self, setting: Setting) -> Collector:
-        """Open a source; cheap, and without touching it."""
+        """Open a source. This is cheap and does not contact the source."""
         ...
 
     def deliverer(self, setting: Setting) -> Deliverer:
-        """Open a destination; cheap, and without touching it."""
+        """Open a destination. This is cheap and does not contact the destination."""
         ...

@@ -1,6 +1,6 @@
-"""How deep JSON may be nested: as deep as Spark reads it, whatever the version of Python bears.
+"""Limits the nesting of JSON to the depth that Spark reads, independent of the Python version.
 
-Python's own reader gives up at about 1,000 levels before 3.12 and at about 10,000 since.
+Python's own parser gives up at about 1,000 levels before 3.12 and at about 10,000 since.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 
 MOST_LEVELS = 1_000
-"""Levels of objects and arrays that Spark's reader (Jackson) takes."""
+"""The levels of objects and arrays that Spark's parser (Jackson) accepts."""
 
-# a string that does not end goes to the end of the text, so that each sign is looked at once
+# an unterminated string extends to the end of the text, so that each character is scanned once
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
 def require_depth(text: str, most: int = MOST_LEVELS) -> None:
-    """See that a JSON text is not nested deeper than Spark reads it; it costs a pass over a text of many brackets.
+    """Check that a JSON text is not nested deeper than Spark reads. Cost: a pass over a text with many brackets.
 
-    Raises  RecursionError, as Python's reader does beyond its own limit
+    Raises  RecursionError, as Python's parser does beyond its own limit
     """
     if text.count("[") + text.count("{") <= most:
         return

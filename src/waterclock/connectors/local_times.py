@@ -1,7 +1,7 @@
-"""Reads many local times at once as instants, by the zones that are pinned with this code.
+"""Converts many local times at once to instants, by the zone rules that are pinned with this code.
 
-Arrow has a function for it, which goes by the zones of the machine or of its own: other rules than those that windows
-are cut by, and none after 2037.
+Arrow's function for this uses the zone rules of the machine or its own. They differ from those that windows are cut by,
+and end after 2037.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-_STEP = 6 * 3600  # seconds; no zone has changed its clocks twice within them and come back to what was
+_STEP = 6 * 3600  # seconds; no zone has ever changed its offset twice within them and returned to the same one
 _MICROS = 1_000_000
 
 
 def instants_in(local: pa.Array, zone: str) -> pa.Array:
-    """Read an Arrow column of times without a zone in a zone, as `instants_of`; NULL stays NULL."""
+    """Convert an Arrow column of times without a zone from a zone to instants, as `instants_of`; NULL stays NULL."""
     import pyarrow as pa
 
     is_known = local.is_valid()
@@ -36,9 +36,10 @@ def instants_in(local: pa.Array, zone: str) -> pa.Array:
 def instants_of(local: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
     """Return the instants of local times, both in microseconds since 1970, the former as if they were in UTC.
 
-    As `resolve_local` of each: a repeated hour is its first pass, a skipped time is moved on by the length of the gap.
+    The result is that of `resolve_local`: a repeated hour is its first pass, a skipped time is shifted by the length
+    of the gap.
     Cost: some milliseconds for each year that occurs, once a process; then some nanoseconds a time.
-    Raises  Misfit for one that is no instant between the years 1 and 9999
+    Raises  Misfit for a time whose instant is not between the years 1 and 9999
     """
     import numpy as np
 
@@ -57,10 +58,10 @@ def instants_of(local: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64
 
 @lru_cache(maxsize=4096)
 def _offsets_in(year: int, zone: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return from which local times of a year on which offset holds, in microseconds: one more offset than bounds.
+    """Return the local times of a year at which the offset changes, and one more offsets, all in microseconds.
 
-    The offset before a change holds up to the later of both readings of the change: in a repeated hour it is that of
-    the first pass, in a gap the one that moves a time on.
+    The offset before a change is valid until the later of both local readings of the change. In a repeated hour it is
+    that of the first pass, in a gap the one that shifts a time forward.
     """
     rules = nominal_zone(zone)
     at = _seconds(datetime(year - 1, 12, 30, tzinfo=UTC) if year > 1 else datetime(1, 1, 3, tzinfo=UTC))

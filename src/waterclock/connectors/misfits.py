@@ -1,4 +1,4 @@
-"""The error for a value that does not fit its column, and between which instants a time fits at all."""
+"""The error for a value that does not fit its column's type, and the range of instants that are valid."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ FIRST_MICROS, LAST_MICROS = (
     (at - EPOCH) // timedelta(microseconds=1)
     for at in (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
 )
-"""The first and the last instant that Python's times can tell, in microseconds since 1970."""
+"""The first and the last instant that Python's datetime can represent, in microseconds since 1970."""
 
 
 class Misfit(ValueError):
-    """A value that does not fit its column's type; `value` is the first such."""
+    """A value does not fit its column's type; `value` is the first such value."""
 
     def __init__(self, value: object) -> None:
         super().__init__(value)

@@ -1,4 +1,4 @@
-"""REPLACE WHERE at a database: the rows of a condition in its SQL, and what may not change between two deliveries."""
+"""REPLACE WHERE at a database: the condition in its SQL, and a check that it is the same as in the last delivery."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBERS = ("tinyint", "byte", "smallint", "short", "int", "bigint", "long", "fl
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a database is told of a condition: its names, its places for values, texts and the values themselves."""
+    """How a database writes a condition: quoted names, placeholders, casts to text and values."""
 
     quoted: Callable[[str], str]
     place: str
@@ -27,9 +27,9 @@ class Dialect:
 
 
 def rows_of(delivery: Delivery, dialect: Dialect, spelt: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
-    """Return the condition of a delivery in SQL, and its values. `spelt` are the destination's names by lower case.
+    """Return the condition of a delivery in SQL, and its values. `spelt` maps lower case to the destination's names.
 
-    Raises  E830 where a value and its column are of different kinds
+    Raises  E830 if a value and its column are of different kinds
     """
     if delivery.where is None:
         return "TRUE", []
@@ -59,9 +59,9 @@ def rows_of(delivery: Delivery, dialect: Dialect, spelt: Mapping[str, str] | Non
 
 
 def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> None:
-    """Refuse a delivery that replaces other rows than the one before did: rows of before would stay, or others' go.
+    """Refuse a delivery that replaces other rows than the last one did: old rows would stay, or others' be deleted.
 
-    Raises  E831, unless the option `adopt` says that what is there is known
+    Raises  E831, unless the option `adopt` declares that the existing rows are known
     """
     before = newest.note if newest is not None and newest.note.startswith(_WHERE) else ""
     now = note_of(delivery.where)
@@ -79,7 +79,7 @@ def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> 
 
 
 def note_of(where: Condition | None) -> str:
-    """Return what the record of deliveries keeps of a condition."""
+    """Return the text of a condition in the record of deliveries."""
     return f"{_WHERE}{where.text}" if where else ""
 
 

@@ -1,4 +1,4 @@
-"""Tables behind the view of a publish, within a transaction of their database: begun, shown, listed and dropped."""
+"""Creates, shows, lists and drops the tables behind the view of a publish, in a transaction of their database."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ Shown = tuple[Unit, Columns]
 
 
 class Tables(Protocol):
-    """What a database is asked about tables and views, in one transaction that it has opened."""
+    """Access to the tables and views of a database, in one open transaction."""
 
     def kind_at(self, unit: Unit) -> str:
-        """Return `table` or `view`, and nothing where the name is free."""
+        """Return `table` or `view`; empty if the name is free."""
 
     def labels(self, project: str, publish: str) -> Sequence[str]:
-        """Return the labels that were delivered, in order."""
+        """Return the delivered labels, in order."""
 
     def versions(self, project: str, publish: str) -> Sequence[tuple[int, datetime]]:
-        """Return the claims that delivered, and when, oldest first."""
+        """Return the claims that delivered, with their times, oldest first."""
 
     def columns(self, parts: Sequence[Unit]) -> Mapping[str, Columns]:
-        """Return the columns of tables by their paths, of those that are there. Cost: one statement for all."""
+        """Return the columns of existing tables, by path. Cost: one statement for all."""
 
     def show(self, unit: Unit, parts: Mapping[str, Shown]) -> None:
-        """Have the unit's view show tables by their labels, "" for a version. Of none there is no view."""
+        """Make the unit's view show tables, by label, "" for a version. Without tables there is no view."""
 
     def drop(self, part: Unit) -> None:
-        """Drop a table, if it is there."""
+        """Drop a table, if it exists."""
 
 
 def begin_part(tables: Tables, unit: Unit, delivery: Delivery) -> tuple[Unit, bool]:
-    """Return the table that a delivery fills, and whether it is ours already. E829 for a version that is there."""
+    """Return the table that a delivery fills, and whether it is ours. Raises  E829 for a version that exists."""
     if delivery.is_by_label:
         part = part_of(unit, part_name(unit, label=delivery.label_text))
         return part, delivery.label_text in tables.labels(delivery.project, delivery.publish)
@@ -48,7 +48,7 @@ def begin_part(tables: Tables, unit: Unit, delivery: Delivery) -> tuple[Unit, bo
 
 
 def show(tables: Tables, unit: Unit, delivery: Delivery, part: Unit) -> None:
-    """Have the view show the version, or all labels and this one."""
+    """Make the view show the version, or all labels including this one."""
     if not delivery.is_by_label:
         tables.show(unit, {"": (part, tables.columns([part])[part.path])})
         return
@@ -62,7 +62,7 @@ def labels_there(tables: Tables, unit: Unit, project: str, publish: str) -> tupl
 
 
 def drop_labels(tables: Tables, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
-    """Drop the tables of labels, and have the view show the others; gives how many were dropped."""
+    """Drop the tables of labels, and make the view show the others; return the number of dropped tables."""
     there = _there(tables, unit, tables.labels(project, publish))
     gone = [label for label in labels if label in there]
     if gone:

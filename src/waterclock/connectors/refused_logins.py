@@ -1,4 +1,4 @@
-"""Builds the errors for a database server that answers and refuses the connection: nothing is tried again by itself."""
+"""Builds the errors for a database server that responds but refuses the connection: these are not retried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds connectors: those of Waterclock, and those that other packages name by an entry point."""
+"""Finds connectors: Waterclock's own, and those that other packages register as entry points."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 def connector(type_name: str) -> Connector:
     """Return the connector of a type.
 
-    Raises  E801 for a type that nobody provides, with the nearest names
-            E802 for one whose package does not load, or that two packages provide
+    Raises  E801 for an unknown type, with the nearest names
+            E802 for a type whose package does not load, or that two packages provide
     """
     points = _points()
     if type_name not in points:
@@ -46,7 +46,7 @@ def connector(type_name: str) -> Connector:
 
 
 def capabilities() -> Mapping[str, Capabilities]:
-    """Return what each type can do, by type. Loads every connector's module, none of which imports anything heavy."""
+    """Return the capabilities of each type. Imports every connector's module, none of which imports anything heavy."""
     return {name: _load(point).capabilities for name, point in sorted(_points().items())}
 
 

@@ -25,7 +25,7 @@ BATCH_ROWS = 20_000
 def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the named columns of Parquet files, file by file, at most `BATCH_ROWS` rows at a time.
 
-    Raises  E822 for a file that is gone or damaged, or lacks a column
+    Raises  E822 for a file that is missing or damaged, or has no such column
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -43,7 +43,7 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
 
 
 def labelled(batches: Iterator[pa.RecordBatch], label: str) -> Iterator[pa.RecordBatch]:
-    """Put the column `timelabel` behind the columns of each batch."""
+    """Add the column `timelabel` after the columns of each batch."""
     import pyarrow as pa
 
     for batch in batches:
@@ -61,7 +61,7 @@ def _lost(path: Path, why: str) -> WaterclockError:
 
 
 def flat(column: pa.Array, spark_type: str, *, mark: str = "") -> pa.Array:
-    """Return times, dates, decimals and bytes as the text they are delivered as, nested values as JSON, others as is.
+    """Return times, dates and decimals as the text that is delivered, nested values as JSON, and others unchanged.
 
     Instants are in UTC and end with `mark`.
     """
@@ -81,7 +81,7 @@ def flat(column: pa.Array, spark_type: str, *, mark: str = "") -> pa.Array:
 
 
 def _time_texts(column: pa.Array) -> pa.Array:
-    """Write times as `2013-01-01 05:00:00`, instants in UTC, with a fraction where there is one."""
+    """Format times as `2013-01-01 05:00:00`, instants in UTC, with a fraction if they have one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -94,7 +94,7 @@ def _time_texts(column: pa.Array) -> pa.Array:
 
 
 def plain_text(value: Any) -> str:
-    """Write a value as JSON: instants in UTC with a Z, decimals and what is no number as text, bytes in base64."""
+    """Encode a value as JSON: instants in UTC with a Z, decimals and NaN or infinity as text, bytes in base64."""
     try:
         return _ENCODER.encode(value)
     except ValueError:
@@ -102,12 +102,12 @@ def plain_text(value: Any) -> str:
 
 
 def base64_text(value: bytes) -> str:
-    """Write bytes as base64, as Spark's JSON does, and as collects of files read BINARY."""
+    """Encode bytes as base64, as Spark's JSON does, and as collects of files read BINARY."""
     return b64encode(value).decode()
 
 
 def instant_text(value: datetime) -> str:
-    """Write a time as `2013-01-01 05:00:00`, an instant in UTC, with a fraction where there is one; sorts as time."""
+    """Format a time as `2013-01-01 05:00:00`, an instant in UTC, with a fraction if it has one; it sorts by time."""
     zoneless = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
     return zoneless.isoformat(sep=" ")
 
@@ -124,12 +124,12 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-# json.dumps makes one for each call, which costs a quarter of a small row
+# json.dumps creates one for each call, which costs a quarter of the time for a small row
 _ENCODER = json.JSONEncoder(default=_plain, ensure_ascii=False, allow_nan=False)
 
 
 def without_nan(value: object) -> object:
-    """Return a value with what is no number of JSON, in it or in what it holds, as text: NaN, Infinity, -Infinity."""
+    """Return a value in which floats that JSON does not support are texts, at any depth: NaN, Infinity, -Infinity."""
     if isinstance(value, dict):
         return {key: without_nan(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

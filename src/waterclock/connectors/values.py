@@ -1,4 +1,4 @@
-"""Turns plain values of a database into Arrow columns of declared Spark types."""
+"""Converts plain values of a database to Arrow columns of declared Spark types."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _TRUTHS = {"1": True, "0": False, "true": True, "false": False, "t": True, "f": 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How times are to be read: those without a zone in `zone`, numbers as so many of `epoch` since 1970."""
+    """How times are read: those without a zone in `zone`, numbers as a count of `epoch` units since 1970."""
 
     zone: str = "UTC"
     epoch: str = "seconds"
 
 
 def arrow_type(type_name: str) -> pa.DataType:
-    """Return the Arrow type of a Spark type; E815 for nested and other types that no database value becomes."""
+    """Return the Arrow type of a Spark type. Raises  E815 for nested and other types without a database value."""
     import pyarrow as pa
 
     kind = type_name.strip().lower()
@@ -80,14 +80,14 @@ def arrow_type(type_name: str) -> pa.DataType:
 
 
 def is_plain(type_name: str) -> bool:
-    """Whether a Spark type is one of those that `arrow_type` knows."""
+    """Return whether `arrow_type` supports a Spark type."""
     kind = type_name.strip().lower()
     is_time = kind in ("timestamp", "timestamp_ltz", "timestamp_ntz")
     return is_time or kind in _SIMPLE or bool(_TEXT.fullmatch(kind) or _DECIMAL.fullmatch(kind))
 
 
 def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
-    """Make an Arrow column; values that are of the type already cost nothing more.
+    """Convert values to an Arrow column; values that are of the type already cost nothing more.
 
     Raises  Misfit with the first value that does not fit
     """
@@ -98,7 +98,7 @@ def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
         return read
     convert = _converter(wanted, times)
     if convert is None and pa.types.is_integer(wanted) and any(isinstance(value, float | Decimal) for value in values):
-        convert = _integer  # Arrow would cut the fraction off without a word
+        convert = _integer  # Arrow would cut the fraction off silently
     if convert is None:
         try:
             return pa.array(values, type=wanted)
@@ -112,7 +112,7 @@ def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
 
 
 def instant_of(value: object, times: Times) -> datetime | None:
-    """Read a value as an instant; None for one that is no time."""
+    """Convert a value to an instant; None if it is not a time."""
     try:
         if isinstance(value, datetime):
             return _in_utc(value, times)
@@ -128,7 +128,7 @@ def instant_of(value: object, times: Times) -> datetime | None:
 
 
 def instants(values: Sequence[Any], times: Times) -> pa.Array:
-    """Read values as instants, as `instant_of` each; NULL for one that is no time. Texts of ISO 8601 cost little."""
+    """Convert values to instants, as `instant_of` does; NULL for one that is not a time. Texts in ISO 8601 are fast."""
     import pyarrow as pa
 
     wanted = arrow_type("timestamp")
@@ -137,9 +137,9 @@ def instants(values: Sequence[Any], times: Times) -> pa.Array:
 
 
 def _read_at_once(values: Sequence[Any], wanted: pa.DataType, times: Times) -> pa.Array | None:
-    """Have Arrow read whole numbers, or texts of times and dates, to the same as one by one; None if not all of them.
+    """Parse whole numbers, or texts of times and dates, with Arrow; None if it would differ from one by one parsing.
 
-    Arrow would cut fractions off without a word: what holds any is left to the way one by one.
+    Arrow would cut fractions off silently, so values with fractions are parsed one by one.
     """
     import pyarrow as pa
 
@@ -170,7 +170,7 @@ def _cast(texts: pa.Array, wanted: pa.DataType, times: Times) -> pa.Array:
 
 
 def _is_of_the_calendar(read: pa.Array) -> bool:
-    """Tell whether all are between the years 1 and 9999: Arrow reads the year 0, which Python has not."""
+    """Return whether all are between the years 1 and 9999: Arrow accepts the year 0, which Python does not."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -180,7 +180,7 @@ def _is_of_the_calendar(read: pa.Array) -> bool:
 
 
 def _in_utc(value: datetime, times: Times) -> datetime:
-    """Return the instant in UTC. Raises OverflowError where it is beyond the years 1 to 9999."""
+    """Return the instant in UTC. Raises  OverflowError if it is beyond the years 1 to 9999."""
     aware = value if value.tzinfo is not None else value.replace(tzinfo=nominal_zone(times.zone), fold=0)
     return aware.astimezone(UTC)
 
@@ -207,7 +207,7 @@ def _first_refused(values: Sequence[Any], converted: Sequence[Any], wanted: pa.D
 
 
 def _converter(wanted: pa.DataType, times: Times) -> Callable[[Any], Any] | None:
-    """Return what must be done to every value; None where Arrow takes most values as they are."""
+    """Return the conversion that every value needs; None if Arrow accepts most values unchanged."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(wanted):
@@ -236,7 +236,7 @@ def _exact(wanted: pa.DataType) -> Callable[[Any], Any]:
 
 
 def _integer(value: object) -> int:
-    if isinstance(value, str) and "_" in value:  # Python's own way of writing a number
+    if isinstance(value, str) and "_" in value:  # Python's own notation of a number
         raise ValueError(value)
     number = int(value) if isinstance(value, str) else Decimal(str(value))
     if number != int(number):
@@ -247,7 +247,7 @@ def _integer(value: object) -> int:
 def _decimal(value: object, scale: int) -> Decimal:
     exact = Decimal(value) if isinstance(value, int) else Decimal(str(value))
     rounded = exact.quantize(Decimal(1).scaleb(-scale))
-    if isinstance(value, str) and ("_" in value or rounded != exact):  # a float is near its number to begin with
+    if isinstance(value, str) and ("_" in value or rounded != exact):  # a float is only near its number anyway
         raise ValueError(value)
     return rounded
 

@@ -1,6 +1,6 @@
-"""Bounds the rows of windows in SQL, as PostgreSQL and its kin have it, so that an index can find them.
+"""Builds SQL conditions for the rows of windows, for PostgreSQL and similar databases, so that an index can be used.
 
-Which window a row lies in is decided here, row by row, by its time in microseconds.
+The window of each row is determined in this process, by its time in microseconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class WindowFilter:
-    """Rows are wanted whose `time_column`, of the database's type `kind`, lies in one of the windows, which ascend.
+    """Selects the rows whose `time_column`, of the database's type `kind`, is in one of the windows, which ascend.
 
     `kind` is `timestamptz`, `timestamp`, `date`, or begins with `int`.
     """
@@ -37,17 +37,17 @@ class WindowFilter:
 
     @property
     def is_local(self) -> bool:
-        """Whether the times have no zone."""
+        """True if the times have no zone."""
         return self.kind != "timestamptz" and not self.is_number
 
     @property
     def is_number(self) -> bool:
-        """Whether the times are numbers since 1970."""
+        """True if the times are numbers since 1970."""
         return self.kind.startswith("int")
 
 
 def within(name: str, by_window: WindowFilter, times: Times) -> str:
-    """Bound what the database looks at; `name` is the column as SQL has it."""
+    """Return the condition that limits the rows the database reads; `name` is the column in SQL."""
     start, end = by_window.windows[0].start, by_window.windows[-1].end
     if not by_window.is_local:
         return f"{name} >= {bound_of(start, by_window.kind, times)} AND {name} < {bound_of(end, by_window.kind, times)}"
@@ -56,7 +56,7 @@ def within(name: str, by_window: WindowFilter, times: Times) -> str:
 
 
 def bound_of(at: datetime, kind: str, times: Times) -> str:
-    """Write an instant as a literal of a column's type."""
+    """Format an instant as a literal of a column's type."""
     if kind.startswith("int"):
         return str(-(-(at - EPOCH) // EPOCH_UNITS[times.epoch]))
     if kind == "timestamptz":
@@ -65,12 +65,12 @@ def bound_of(at: datetime, kind: str, times: Times) -> str:
 
 
 def local_literal(at: datetime) -> str:
-    """Write a local time as a literal."""
+    """Format a local time as a literal."""
     return f"'{at:%Y-%m-%d %H:%M:%S.%f}'::timestamp"
 
 
 def labels_of(instants: npt.NDArray[np.int64], windows: Sequence[Window]) -> tuple[pa.Array, pa.Array]:
-    """Return each row's label by its instant in microseconds since 1970, and whether it lies in a window at all."""
+    """Return each row's label by its instant in microseconds since 1970, and whether it is in a window at all."""
     import numpy as np
     import pyarrow as pa
 
@@ -87,9 +87,9 @@ def _micros_of(at: datetime) -> int:
 
 
 def local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, datetime]:
-    """Bound the zone-less times of a span; a day wider where the zone's offset may change nearby."""
+    """Return bounds of a span in zone-less times; a day wider if the zone's offset may change nearby."""
     rules = nominal_zone(zone)
     offsets = {at.astimezone(rules).utcoffset() for at in (start - _DAY, start, end, end + _DAY)}
     margin = timedelta(0) if len(offsets) == 1 and end - start <= 7 * _DAY else _DAY
-    # a date is midnight of its day: the first instant of a window is above it or it
+    # a date is the midnight of its day: the first instant of a window is at or after it
     return (start - margin).astimezone(rules), (end + margin).astimezone(rules) + (_SECOND if margin else timedelta(0))

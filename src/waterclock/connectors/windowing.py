@@ -1,4 +1,4 @@
-"""Sorts rows with a data time into windows, natively in Spark and in one pass."""
+"""Assigns rows with a data time to windows, natively in Spark and in one pass."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 def sorted_into_windows(
     frame: DataFrame, windows: Sequence[Window], abroad: Sequence[str]
 ) -> tuple[DataFrame, Callable[[], Mapping[str, int]]]:
-    """Keep the rows of the windows, each with its label in place of `TIME` and `FILE_KEY`; count rows without a time.
+    """Keep the rows of the windows, each with its label instead of `TIME` and `FILE_KEY`; count rows without a time.
 
-    Rows without a time are not counted in the files `abroad`, those stamped in other windows, so that a file that
-    several batches read counts once. The count is observed in the pass that evaluates the frame: ask for it after that.
+    Rows without a time are not counted for the files `abroad`, which are stamped in other windows. So a file that
+    several batches read counts once. The count is observed in the pass that evaluates the frame: read it after that.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as sf
@@ -60,15 +60,15 @@ def file_key_of(path: str) -> str:
 
 
 def file_uri_of(path: str) -> str:
-    """Return a file's path as Spark tells it."""
+    """Return a file's path as Spark writes it."""
     encoded = "".join(sign if sign in _PLAIN or not sign.isascii() else f"%{ord(sign):02X}" for sign in path)
     return encoded if is_remote(path) else f"file:{encoded}"
 
 
 def label_by(time: str, windows: Sequence[Window], *, has_gaps: bool) -> str:
-    """Return the label of a time as SQL, by halves: a row takes as many comparisons as the windows' number has bits.
+    """Return the SQL for the label of a time, by binary search: a row needs log2(number of windows) comparisons.
 
-    The time is not before the first window; where there are `has_gaps`, a time in none of them has the label NULL.
+    The time must not be before the first window. With `has_gaps`, a time in none of the windows has the label NULL.
     """
     if len(windows) == 1:
         label = sql_text(windows[0].label)
@@ -80,14 +80,15 @@ def label_by(time: str, windows: Sequence[Window], *, has_gaps: bool) -> str:
 
 
 def literal(instant: datetime) -> str:
-    """Return an instant as Spark SQL takes it."""
+    """Format an instant as a Spark SQL literal."""
     return f"TIMESTAMP'{instant:%Y-%m-%d %H:%M:%S}Z'"
 
 
 def instant(value: str, type_name: str, zone: str) -> str:
-    """Return a value as an instant: zone-less ones in `zone`, text by its own offset where it has one; NULL if neither.
+    """Return the SQL of a value as an instant. Zone-less values are in `zone`; text may have its own offset.
 
-    Raises  E815 for a type that is no time
+    The result is NULL for a text that is not a time.
+    Raises  E815 for a type that is not a time
     """
     kind = type_name.lower()
     if kind == "timestamp":
@@ -106,5 +107,5 @@ def instant(value: str, type_name: str, zone: str) -> str:
     )
 
 
-# whatever stands behind a time of day says its zone: Z, +01:00, +01, UTC, Asia/Tokyo
+# any text after a time of day is its zone: Z, +01:00, +01, UTC, Asia/Tokyo
 _OFFSET = r":[0-9:.]*\s*[A-Za-z+-]"

@@ -1,4 +1,4 @@
-"""Brings the errors that Python workers of Spark meet home, within what Spark says of them."""
+"""Transports Waterclock errors of Spark's Python workers to the driver, inside Spark's own error message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARK = "waterclock-error:"
 
 @contextmanager
 def carrying() -> Iterator[None]:
-    """Have an error of ours say all of itself in its text, which is what comes home of it."""
+    """Convert a Waterclock error to one whose text contains all of it, because only the text reaches the driver."""
     try:
         yield
     except WaterclockError as error:
@@ -22,6 +22,6 @@ def carrying() -> Iterator[None]:
 
 
 def carried(error: BaseException) -> WaterclockError | None:
-    """Find the error that a worker met in what Spark says of it; None where it met none of ours."""
+    """Return the Waterclock error of a worker from an error of Spark; None if it contains none."""
     found = re.search(re.escape(_MARK) + r"(\{.*\})", str(error))
     return WaterclockError(**json.loads(found[1])) if found else None

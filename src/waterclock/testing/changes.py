@@ -24,10 +24,10 @@ _NEVER = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Changing(Cut, Protocol):
-    """A table of rows with the columns `id` and `note`, told by `id`."""
+    """A table of rows with the columns `id` and `note`, keyed by `id`."""
 
     def put(self, rows: Mapping[str, str]) -> None:
-        """Insert rows, or update those that are there, in one transaction: notes by id."""
+        """Insert rows, or update existing ones, in one transaction. `rows` maps ids to notes."""
         ...
 
     def delete(self, *ids: str) -> None:
@@ -35,16 +35,16 @@ class Changing(Cut, Protocol):
         ...
 
     def lose(self) -> None:
-        """Have the source lose all that it keeps for collects."""
+        """Make the source lose all resources that it keeps for collects."""
         ...
 
     def name(self) -> str:
-        """Return a name, never the same twice, for what the source keeps for a collect; it is let go at the end."""
+        """Return a new, unique name for a resource that the source keeps. Release it at the end of the test."""
         ...
 
 
 class ChangesConformance(KeepsSecrets):
-    """A collect BY CHANGES: all rows first, then what became of them, each once."""
+    """A collect BY CHANGES: first all rows, then each of their changes once."""
 
     def test_all_rows_come_first_and_then_what_became_of_them(self, spark: SparkSession, system: Changing) -> None:
         system.put({"1": "a", "2": "a", "3": "a"})

@@ -1,14 +1,14 @@
 """Conformance suites for connectors, one for each protocol, to subclass.
 
-A suite is a class of pytest tests. Name a subclass `Test…`, and give it a fixture `system` that makes a fresh, empty
-system of yours for each test, as the suite's protocol says; those that read need a fixture `spark`, too:
+A suite is a class of pytest tests. Name a subclass `Test…`, and give it a fixture `system`. The fixture returns a new,
+empty system for each test, which implements the suite's protocol. Suites that read need a fixture `spark`, too:
 
     class TestMyArrivals(ArrivalConformance):
         @pytest.fixture
         def system(self, tmp_path): return MySystem(tmp_path)
 
 Waterclock's own connectors run these suites as well (tests/integration/connectors). The other modules of
-`waterclock.testing` have the suites for logs, changes, sources that are sealed, and destinations.
+`waterclock.testing` contain the suites for logs, changes, sources that are sealed, and destinations.
 """
 
 from __future__ import annotations
@@ -58,54 +58,54 @@ class Arriving(Cut, Protocol):
     """A system in which items arrive. Their rows have the columns `id` and `note`."""
 
     def put(self, stamp: datetime, rows: Sequence[Mapping[str, str]]) -> None:
-        """Let an item arrive, complete."""
+        """Add a complete item."""
         ...
 
     def put_unfinished(self, stamp: datetime) -> None:
-        """Leave an item half-way, as a sender does that was cut off."""
+        """Add an incomplete item, as a sender does that was cut off."""
         ...
 
 
 class Timed(Cut, Protocol):
     """A system whose rows have the columns `id` (text) and `at`, their data time, which may be missing.
 
-    `zone_of_times` is None where the system keeps instants, else the zone its zone-less times are told in.
+    `zone_of_times` is None if the system stores instants, else the zone of its zone-less times.
     """
 
     zone_of_times: str | None
 
     def put(self, rows: Sequence[tuple[str, datetime | None]]) -> None:
-        """Add rows. A time is an instant, or a local time without a zone where `zone_of_times` is set."""
+        """Add rows. A time is an instant, or a local time without a zone if `zone_of_times` is set."""
         ...
 
 
 class Holding(Cut, Protocol):
-    """A system that holds rows with the columns `id` (text) and `note`.
+    """A system that stores rows with the columns `id` (text) and `note`.
 
-    `tells_schema`: False of one that cannot say its columns without Spark; True where it is left out.
+    `tells_schema`: False if it cannot return its columns without Spark. The default is True.
     """
 
     def hold(self, rows: Sequence[Mapping[str, str]]) -> None:
-        """Let the system hold these rows and no others."""
+        """Replace the content of the system by these rows."""
         ...
 
     def remove(self) -> None:
-        """Take the system away: the table, the file or the server is gone."""
+        """Remove the system: the table, the file or the server no longer exists."""
         ...
 
 
 def declared(*columns: tuple[str, str | None], is_open: bool = True) -> Columns:
-    """Make a column list of names with types; None leaves a type out."""
+    """Build a column list of names with types; None omits a type."""
     return Columns(tuple(Column(name, _HERE, kind) for name, kind in columns), is_open)
 
 
 def hours(first: int, count: int) -> list[Window]:
-    """Make hourly windows of 2013-01-01, from an hour on."""
+    """Return hourly windows of 2013-01-01, starting at an hour."""
     return [Window(_DAY + at * _HOUR, _DAY + (at + 1) * _HOUR) for at in range(first, first + count)]
 
 
 class ConnectorConformance(KeepsSecrets):
-    """What holds of every connector; needs no Spark."""
+    """Requirements of every connector; needs no Spark."""
 
     def test_it_is_found_by_its_type(self, system: System) -> None:
         found = registry.connector(system.connector.capabilities.type)
@@ -260,7 +260,7 @@ class ArrivalConformance(KeepsSecrets):
 
 
 class WindowConformance(KeepsSecrets):
-    """A collect BY DATA TIME: each row is of one window, by its own time."""
+    """A collect BY DATA TIME: each row belongs to one window, by its own time."""
 
     def test_windows_are_half_open_and_take_each_row_once(self, spark: SparkSession, system: Timed) -> None:
         second = timedelta(seconds=1)
@@ -314,7 +314,7 @@ class WindowConformance(KeepsSecrets):
     def test_a_repeated_hour_is_its_first_pass(self, spark: SparkSession, system: Timed) -> None:
         if system.zone_of_times is None:
             pytest.skip("its times are instants")
-        zone = "America/New_York"  # 01:00 to 02:00 came twice on 2013-11-03, from 05:00Z and from 06:00Z
+        zone = "America/New_York"  # 01:00 to 02:00 occurred twice on 2013-11-03, from 05:00Z and from 06:00Z
         system.put([("a", datetime(2013, 11, 3, 1, 30))])  # noqa: DTZ001 (it is local on purpose)
         start = datetime(2013, 11, 3, 5, tzinfo=UTC)
         windows = [Window(start, start + _HOUR), Window(start + _HOUR, start + 2 * _HOUR)]
@@ -362,7 +362,7 @@ class WindowConformance(KeepsSecrets):
 
 
 class SnapshotConformance(KeepsSecrets):
-    """A collect without BY: what the source holds now."""
+    """A collect without BY: the source's current content."""
 
     def test_all_rows_are_read(self, spark: SparkSession, system: Holding) -> None:
         system.hold([{"id": str(at), "note": "n"} for at in range(5)])

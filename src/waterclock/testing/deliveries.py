@@ -27,15 +27,15 @@ _FIRST, _SECOND, _THIRD = "20130101000000", "20130102000000", "20130103000000"
 
 
 class Receiving(System, Protocol):
-    """A destination, fresh and empty."""
+    """A destination, new and empty."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """All that is there now, in any order, `amount` as int; with `timelabel` where the destination keeps it."""
+        """Return all current rows, in any order, `amount` as int; with `timelabel` if the destination has it."""
         ...
 
 
 class Slices:
-    """Makes deliveries of sealed slices in a folder; claims count up from 1."""
+    """Builds deliveries of sealed slices in a folder; claims count up from 1."""
 
     def __init__(self, folder: Path, publish: str) -> None:
         self.folder = folder
@@ -43,7 +43,7 @@ class Slices:
         self.claim = 0
 
     def seal(self, rows: Sequence[Mapping[str, Any]]) -> Path:
-        """Write rows as a sealed file, which holds more columns than are published."""
+        """Write rows as a sealed file, which has more columns than are published."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -62,7 +62,7 @@ class Slices:
         deleted: Sequence[str] = (),
         is_whole: bool = False,
     ) -> Delivery:
-        """Make a delivery of some rows under the next claim."""
+        """Build a delivery of some rows under the next claim."""
         self.claim += 1
         instant: datetime = instant_of(label).astimezone(UTC)
         return Delivery(
@@ -82,18 +82,18 @@ class Slices:
         )
 
     def claim_of(self, rows: Mapping[str, Sequence[Mapping[str, Any]]], mode: Mode) -> list[Delivery]:
-        """Make the deliveries of one claim for several labels of a partitioned table."""
+        """Build the deliveries of one claim for several labels of a partitioned table."""
         made = [self.of(label, of_label, mode, is_from_partitioned=True) for label, of_label in rows.items()]
         return [replace(delivery, claim=made[0].claim) for delivery in made]
 
 
 def row(key: str, amount: int) -> dict[str, Any]:
-    """Make a row."""
+    """Build a row."""
     return {"id": key, "amount": amount}
 
 
 class DeliveryConformance(KeepsSecrets):
-    """What holds of every destination, all of which take APPEND; and of REPLACE and MERGE, where it takes them."""
+    """Requirements of every destination in mode APPEND; and in REPLACE and MERGE, if it supports them."""
 
     @pytest.fixture
     def slices(self, tmp_path: Path, system: Receiving) -> Slices:
@@ -290,7 +290,7 @@ class DeliveryConformance(KeepsSecrets):
 
 
 class _StruckError(Exception):
-    """A fault that was asked for."""
+    """A fault that the test injected."""
 
 
 def _strike_at(wanted: str) -> Any:

@@ -1,4 +1,4 @@
-"""What the suites ask of every connector: no secret is shown, a wrong one is told, and nothing is taken half."""
+"""Requirements of the suites for every connector: secrets stay hidden, wrong ones are reported, reads are atomic."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from waterclock.connectors.delivering import Deliverer
 
 WRONG = "wr0ng+secret/of'n0body"
-"""What is tried in place of a secret."""
+"""The value that is used instead of a secret."""
 SOON = 15.0
-"""Seconds within which a wrong secret is to be told."""
+"""Seconds within which a wrong secret must be reported."""
 
 
 class System(Protocol):
-    """A system under test, fresh and empty.
+    """A system under test, new and empty.
 
-    `secrets`: the names of the options in `setting` that are secrets, each of which the system asks for: it lets nobody
-    in whose secret is another. () of a system that knows no secrets.
+    `secrets`: the names of the options in `setting` that are secrets. The system must check each of them, and refuse
+    access if one is wrong. Use () for a system without secrets.
     """
 
     connector: Connector
@@ -47,15 +47,15 @@ class Cut(System, Protocol):
     """A system that can fail while it is read."""
 
     def failing_midway(self) -> AbstractContextManager[None] | None:
-        """Within the block a read fails after it began; behind it all is there again. None where nothing can show it.
+        """Return a context in which a read fails after it has started, and after which the system works again.
 
-        What can be cut without a sign of it (lines of text, say) cannot show it.
+        Return None if no test can detect the failure, for example because lines of text can be cut off unnoticed.
         """
         ...
 
 
 class KeepsSecrets:
-    """What a connector gives, raises and logs in any test of a suite is searched for the secrets of its system."""
+    """Searches all results, errors and log lines of a connector in any test of a suite for the system's secrets."""
 
     @pytest.fixture(autouse=True)
     def _no_secret_is_shown(
@@ -73,23 +73,23 @@ class KeepsSecrets:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A connector, all of whose collectors and deliverers are searched for secrets in what they give and raise."""
+    """A connector whose collectors and deliverers are checked for secrets in their results and errors."""
 
     inner: Connector
     names: tuple[str, ...]
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the connector."""
+        """The capabilities of the wrapped connector."""
         return self.inner.capabilities
 
     def collector(self, setting: Setting) -> Collector:
-        """Open a source, and watch it."""
+        """Open a source, and check its results and errors."""
         made: Collector = self._opened(self.inner.collector, setting)
         return made
 
     def deliverer(self, setting: Setting) -> Deliverer:
-        """Open a destination, and watch it."""
+        """Open a destination, and check its results and errors."""
         made: Deliverer = self._opened(self.inner.deliverer, setting)
         return made
 
@@ -105,9 +105,9 @@ class Watched:
 
 
 def refused(system: System, act: Callable[[Setting], object]) -> None:
-    """Have `act` work with each secret wrong in turn: it raises one error that says which connection, and soon.
+    """Check that `act`, with each secret wrong in turn, soon raises one error that names the connection.
 
-    Skips the test of a system that knows no secrets.
+    Skip the test of a system without secrets.
     """
     if not system.secrets:
         pytest.skip("it knows no secrets")
@@ -125,9 +125,9 @@ def refused(system: System, act: Callable[[Setting], object]) -> None:
 
 
 def cut_midway(system: Cut, collector: Collector, columns: Columns, read: Callable[[], object]) -> None:
-    """Have `read` fail half-way: it raises what the collector knows, and gives no part of the rows.
+    """Check that `read`, interrupted half-way, raises an error that the collector explains, and returns no rows.
 
-    Skips the test of a system that shows nothing of it.
+    Skip the test of a system that cannot detect the interruption.
     """
     midway = system.failing_midway()
     if midway is None:
@@ -143,7 +143,7 @@ def cut_midway(system: Cut, collector: Collector, columns: Columns, read: Callab
 
 
 def require_hidden(secrets: Iterable[str], texts: Iterable[str], where: str) -> None:
-    """Fail the test if any of the texts holds a secret, as it is, or as it is written in URLs, JSON and Base64."""
+    """Fail the test if any text contains a secret, plain or encoded as in URLs, JSON and Base64."""
     shown = [text.encode(errors="surrogatepass") for text in texts]
     for secret in secrets:
         if any(form in text for form in _forms(secret) for text in shown):
@@ -151,7 +151,7 @@ def require_hidden(secrets: Iterable[str], texts: Iterable[str], where: str) -> 
 
 
 def rows_of(read: Collected) -> list[dict[str, Any]]:
-    """Evaluate what was read, and close it."""
+    """Evaluate and return the collected rows, and close the read."""
     try:
         return [row.asDict() for row in read.frame.collect()]
     finally:
@@ -163,7 +163,7 @@ def _values(setting: Setting, names: Iterable[str]) -> frozenset[str]:
 
 
 def _searched(method: Callable[..., Any], secrets: Iterable[str]) -> Callable[..., Any]:
-    """Return the method, whose results and errors are searched before anybody has them."""
+    """Wrap the method so that its results and errors are searched for secrets before the caller gets them."""
 
     def call(*values: Any, **named: Any) -> Any:
         try:
@@ -178,7 +178,7 @@ def _searched(method: Callable[..., Any], secrets: Iterable[str]) -> Callable[..
 
 
 def _texts(shown: Any) -> list[str]:
-    """Return all that a value says of itself: to people, to logs, and in what is kept of it."""
+    """Return all texts that a value shows: to people, in logs, and in stored facts about it."""
     texts = [repr(shown), str(shown)]
     if isinstance(shown, BaseException):
         texts += traceback.format_exception(shown)
@@ -196,6 +196,6 @@ def _json(kept: Mapping[str, Any]) -> str:
 def _forms(secret: str) -> set[bytes]:
     raw = secret.encode()
     texts = {secret, quote(secret), quote(secret, safe=""), ascii(secret)[1:-1], json.dumps(secret)[1:-1], raw.hex()}
-    # within a longer text that was encoded, Base64 differs by where a secret begins; its ends depend on its neighbours
+    # in a longer encoded text, Base64 depends on the offset of the secret, and its ends on the neighbouring bytes
     encoded = {base64.b64encode(b"\0" * before + raw)[before and 4 : -4] for before in range(3)}
     return {raw, *(text.encode() for text in texts), *(text for text in encoded if len(text) > 7)}

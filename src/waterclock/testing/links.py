@@ -21,23 +21,23 @@ _HOUR = timedelta(hours=1)
 
 
 class Linked(Cut, Protocol):
-    """A project that holds a table of hourly slices, with the columns `id` and `note`. The unit is that table."""
+    """A project with a table of hourly slices, with the columns `id` and `note`. The unit is that table."""
 
     def land(self, label: datetime, rows: Sequence[Mapping[str, str]]) -> None:
-        """Let a label be made, or made again, of these rows."""
+        """Make a label, or make it again, with these rows."""
         ...
 
     def ask_again(self, label: datetime) -> None:
-        """Ask that a label which is done be made again; nobody does yet."""
+        """Request that a label which is done is made again, but do not make it."""
         ...
 
     def files(self) -> Mapping[str, bytes]:
-        """All that the project keeps, to see that reading it changes nothing."""
+        """Return all files of the project, to check that reading it changes none."""
         ...
 
 
 class LinkedConformance(KeepsSecrets):
-    """A collect of another project's table: what may be read there, and what it holds."""
+    """A collect of another project's table: which windows may be read, and their content."""
 
     def test_only_what_is_done_there_is_settled(self, system: Linked) -> None:
         system.land(_DAY, [{"id": "a", "note": "n"}])

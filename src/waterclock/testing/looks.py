@@ -1,4 +1,4 @@
-"""A conformance suite for sources that tell which windows changed (LOOKBACK … CHANGED); see `connectors`."""
+"""A conformance suite for sources that report which windows changed (LOOKBACK … CHANGED); see `connectors`."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _Marks = Mapping[datetime, Mark]
 class Revised(System, Protocol):
     """A system whose rows have the columns `id` (text) and `at`, their data time, an instant, and are revised.
 
-    `change_column`: the column that says when a row was changed last; None of a system that tells of itself.
+    `change_column`: the column with the time of a row's last change; None if the system detects changes itself.
     """
 
     change_column: str | None
 
     def put(self, rows: Sequence[tuple[str, datetime]]) -> None:
-        """Let rows come, in one piece."""
+        """Add rows, all at once."""
         ...
 
     def revise(self, row: tuple[str, datetime]) -> None:
-        """Let a row that is there be changed."""
+        """Change an existing row."""
         ...
 
 
 class LookConformance(KeepsSecrets):
-    """A look says which windows changed since the look before, and says none where nothing happened."""
+    """A scan reports the windows that changed since the last scan, and none if nothing changed."""
 
     def test_what_was_never_looked_at_did_not_change(self, spark: SparkSession, system: Revised) -> None:
         system.put(_rows(0, 1))
@@ -100,7 +100,7 @@ def _look(spark: SparkSession, system: Revised, marks: _Marks, setting: Setting 
 
 
 def _marks(looked: Looked) -> _Marks:
-    """Return what was noted, as it comes back from where it is kept: from JSON."""
+    """Return the recorded marks after a round trip through JSON, as they are stored."""
     of_all = json.loads(json.dumps(looked.of_all))
     of_window = {start: json.loads(json.dumps(noted)) for start, noted in looked.of_window.items()}
     return {window.start: Mark(of_all, of_window.get(window.start)) for window in _HOURS}

@@ -24,23 +24,23 @@ _ALL = Columns((), is_open=True)
 
 
 class Logging(Cut, Protocol):
-    """A log, fresh and empty. Its rows have a column `note`, among others."""
+    """A log, new and empty. Its rows have a column `note`, among others."""
 
     def append(self, notes: Sequence[str]) -> None:
-        """Let rows come to the log, for good."""
+        """Append rows to the log permanently."""
         ...
 
     def append_in_vain(self, notes: Sequence[str]) -> bool:
-        """Let rows come that are taken back, as an aborted transaction's; False of a log that knows none."""
+        """Append rows and roll them back, as an aborted transaction does; return False for a log without rollback."""
         ...
 
     def forget(self) -> bool:
-        """Lose all that came so far, as retention does, and go on behind it; False where that cannot be."""
+        """Lose all rows so far, as retention does, and continue after them; return False if that is impossible."""
         ...
 
 
 class PositionConformance(KeepsSecrets):
-    """Each label owns a range, and whoever reads it finds the same."""
+    """Each label owns a range, and every read of it returns the same rows."""
 
     def test_the_first_range_holds_what_is_there(self, spark: SparkSession, system: Logging) -> None:
         system.append(["a", "b"])

@@ -15,15 +15,15 @@ _HOUR = timedelta(hours=1)
 
 
 class Written(Arriving, Protocol):
-    """A system to which writers bring rows, in items that are made as it is sealed."""
+    """A system to which writers add rows, in items that are created when it is sealed."""
 
     def write(self, stamp: datetime, rows: Sequence[Mapping[str, str]]) -> None:
-        """Write rows at an instant by the writer's clock, and end the writing."""
+        """Write rows at an instant of the writer's clock, and end the writing."""
         ...
 
 
 class SealingConformance(KeepsSecrets):
-    """A collect BY ARRIVAL TIME of a source that is its own clock: nothing comes before what was sealed."""
+    """A collect BY ARRIVAL TIME of a source that is its own clock: no rows arrive in a sealed span."""
 
     def test_an_idle_source_is_complete_up_to_now(self, system: Written) -> None:
         assert _DAY - timedelta(minutes=1) < _sealing(system).seal(system.unit, _DAY) <= _DAY

@@ -1,4 +1,4 @@
-"""A conformance suite for sources that tell that all rows of a window are there (AWAIT); see `connectors`."""
+"""A conformance suite for sources that report that all rows of a window have arrived (AWAIT); see `connectors`."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from waterclock.timelabel.window import Window
 
 
 class Signing(System, Protocol):
-    """A system that gives signs."""
+    """A system that signals complete windows."""
 
     def awaits(self, sign: Sign) -> Awaits:
-        """Return what a flow would await of it."""
+        """Return the AWAIT declaration of a flow for this sign."""
         ...
 
     def give(self, sign: Sign, window: Window) -> None:
-        """Give the sign of a window, and of none that is later."""
+        """Give the sign of a window, and of no later one."""
         ...
 
 
 class SignConformance(KeepsSecrets):
-    """A window is read once its sign is there, and each sign is of its own window."""
+    """A window is read once its sign is there, and each sign belongs to one window."""
 
     def test_a_sign_is_seen_once_it_is_given(self, system: Signing) -> None:
         window = hours(3, 1)[0]

@@ -35,9 +35,9 @@ class SpecCase:
     scenario: Scenario
 
     def check(self) -> None:
-        """Run the scenario on the session of the process, which is started if there is none, and left for the next.
+        """Run the scenario on the session of the process, which is started on first use and reused by later scenarios.
 
-        Raises  AssertionError with the step that failed and how; ProjectErrors where the scenario cannot be run
+        Raises  AssertionError with the step that failed and how; ProjectErrors if the scenario cannot be run
         """
         with ready(self.project, [self.scenario], sessions=_sessions()) as at:
             outcome = run_all(at, [self.feature])
@@ -56,9 +56,9 @@ def spec_cases(
     name: str | None = None,
     tags: str | None = None,
 ) -> list[SpecCase]:
-    """Return the scenarios of a project, as `waterclock.spec` chooses them. Reads files, and starts no Spark.
+    """Return the scenarios of a project that `waterclock.spec` would select. Reads files, and starts no Spark.
 
-    Raises ProjectErrors for a project with errors and for files that are no Gherkin; E360 where there are none.
+    Raises ProjectErrors for a project with errors and for files that are not Gherkin; E360 if there are no scenarios.
     """
     loaded = load_project(Path(project), env=env, capabilities=capabilities())
     found = find_features(loaded.root, files, name=name, tags=tags)
@@ -69,7 +69,7 @@ def spec_cases(
 
 @cache
 def _sessions() -> Sessions:
-    """Return the sessions of the process; what was started for them ends with it."""
+    """Return the sessions of the process; the resources started for them end with it."""
     folder = tempfile.TemporaryDirectory(prefix="waterclock-spec-", ignore_cleanup_errors=True)
     sessions = small_sessions(Path(folder.name))
     atexit.register(folder.cleanup)

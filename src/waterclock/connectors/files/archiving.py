@@ -1,7 +1,7 @@
-"""Puts files away that were taken: from the landing folder into the archive, under the same path.
+"""Moves collected files to the archive: from the landing folder, under the same path.
 
-A file is first put into the archive, where nothing or the same lies, and then removed from the landing folder: after a
-crash between the two it lies in both, and is put away again.
+A file is first put into the archive, unless the same content is already there, and then removed from the landing
+folder. After a crash between the two steps it is in both places, and is archived again.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from waterclock.ownership import foreign_writer, open_below, remove_below
 def archive_items(landing: Landing, items: Sequence[Item]) -> tuple[Report, ...]:
     """Move files to the archive, under the same path as in the landing folder; report those that stay.
 
-    Idempotent: what is there already with the same content is only removed from the landing folder, and what another
-    table puts away at the same time is left to it. Never puts a file over another content. Where one file cannot be
-    put away, the others are all the same; then the first error is raised.
+    Idempotent: a file that the archive has with the same content is only removed from the landing folder. A file that
+    another table archives at the same time is skipped. Other content is never overwritten. If one file cannot be
+    archived, the others are archived all the same; then the first error is raised.
     """
     stores = [folder for folder in (landing.folder, landing.archive) if is_remote(folder)]
     found = each_of(items, lambda item: _tried(landing, item), at=stores[0] if stores else landing.folder)
@@ -50,7 +50,7 @@ def archive_items(landing: Landing, items: Sequence[Item]) -> tuple[Report, ...]
 def _tried(landing: Landing, item: Item) -> Report | Exception | None:
     try:
         return _put_away(landing, item)
-    except Exception as error:  # noqa: BLE001 - raised when the others are put away
+    except Exception as error:  # noqa: BLE001 - raised when the others are archived
         return error
 
 
@@ -64,7 +64,7 @@ def _put_away(landing: Landing, item: Item) -> Report | None:
     except FileNotFoundError:
         if is_there(item.path):
             raise
-        return None  # another table has put it away meanwhile
+        return None  # another table has archived it in the meantime
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.EINVAL):
             raise
@@ -93,16 +93,16 @@ def _put(landing: Landing, item: Item, relative: str, target: Path) -> bool:
 
 
 def _put_opened(file: IO[bytes], path: str, target: Path) -> bool:
-    """Put an open file into the archive: by a hard link where no other user can change it, else by a copy.
+    """Put an open file into the archive: as a hard link if no other user can change it, else as a copy.
 
-    The owner of a file, a hard link of it and a process that has it open all go on writing to a linked file.
+    The owner of a file, its other hard links and processes that have it open can all still write to a linked file.
     """
     status = os.fstat(file.fileno())
     if status.st_nlink > 1 or foreign_writer(status, file.fileno()) is not None:
         return put_copy_if_absent(file, target)
     if not put_file_if_absent(path, target):
         return False
-    if target.is_symlink():  # the name was exchanged since the file was opened
+    if target.is_symlink():  # the file was replaced by a link since it was opened
         target.unlink()
         return put_copy_if_absent(file, target)
     return True

@@ -1,4 +1,4 @@
-"""Reads Avro's files by fastavro: a head for the columns, and rows as Arrow batches where Spark's workers are."""
+"""Reads Avro files with fastavro: the header for the columns, and rows as Arrow batches on Spark's workers."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _WIDENED = ({"int", "long"}, "BIGINT"), ({"float", "double"}, "DOUBLE")
 
 
 def columns_of(file: IO[bytes]) -> tuple[Found, ...]:
-    """Return the columns of an Avro file. What is of several types, or holds itself, is STRING: its JSON.
+    """Return the columns of an Avro file. A field of several types, or of a recursive type, is STRING: its JSON.
 
-    Raises  ValueError for a file that is no Avro, holds no records, or is packed by what is not installed
+    Raises  ValueError for a file that is not Avro, has no records, or needs a compression that is not installed
     """
     reader = _opened(file)
     schema = reader.writer_schema
@@ -53,7 +53,7 @@ def columns_of(file: IO[bytes]) -> tuple[Found, ...]:
 
 
 def reader_of(columns: tuple[Found, ...]) -> Callable[[IO[bytes]], Iterator[pa.RecordBatch]]:
-    """Return what reads a file of these columns into batches, in bounded memory."""
+    """Return a function that reads a file with these columns into batches, in bounded memory."""
 
     def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -97,7 +97,7 @@ def _opened(file: IO[bytes]) -> Any:
 
 
 def _known(schema: Any, named: dict[str, Any]) -> Any:
-    """Return a schema in place of its name."""
+    """Resolve a named schema to its definition."""
     if isinstance(schema, str) and schema in named:
         return named[schema]
     if isinstance(schema, Mapping) and schema.get("name"):
@@ -142,7 +142,7 @@ def _type_of(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> str
 
 
 def _holds(schema: Any, named: dict[str, Any], names: tuple[str, ...]) -> bool:
-    """Tell whether a type holds one of the records that it is within."""
+    """Return whether a type contains one of the records that enclose it."""
     for branch in _branches(schema):
         known = _known(branch, named)
         kind = _kind(known)
@@ -155,7 +155,7 @@ def _holds(schema: Any, named: dict[str, Any], names: tuple[str, ...]) -> bool:
 
 
 def _maker(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> tuple[Callable[[Any], Any], pa.DataType]:
-    """Return how a value of an Avro type becomes one for Arrow, and of which type; it agrees with `_type_of`."""
+    """Return the conversion of an Avro value for Arrow, and the Arrow type; it agrees with `_type_of`."""
     import pyarrow as pa
 
     from waterclock.connectors.values import arrow_type
@@ -186,7 +186,7 @@ def _maker(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> tuple
 
 
 def _text(value: Any) -> str:
-    """Return a value as text: what is nested as JSON, bytes within it as hexadecimal."""
+    """Return a value as text: nested values as JSON, with bytes in them as hexadecimal."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict | list | bool | int | float):

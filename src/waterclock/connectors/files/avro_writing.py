@@ -1,4 +1,4 @@
-"""Writes one Avro file from Arrow batches by fastavro, block by block."""
+"""Writes one Avro file from Arrow batches with fastavro, block by block."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def write_avro(file: IO[bytes], schema: pa.Schema, batches: Iterator[pa.RecordBatch], codec: str) -> int:
-    """Write rows, all of whose columns may be null; give their number.
+    """Write rows, in which all columns are nullable; return their number.
 
     Instants are timestamp-micros, times without a zone local-timestamp-micros.
-    Raises  E888 without the library; E889 for a column that Avro has no name or no type for
+    Raises  E888 without the library; E889 for a column name or type that Avro does not support
     """
     try:
         import fastavro

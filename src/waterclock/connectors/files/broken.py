@@ -1,6 +1,6 @@
-"""Finds where a file is broken that Spark stumbled over.
+"""Finds the position of an error in a file that Spark failed to read.
 
-Spark names the file. The line and the column are found by reading that one file again, here.
+Spark names only the file. Line and column are found by reading that file once more, in this process.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _INTEGERS = {"tinyint": 7, "smallint": 15, "int": 31, "integer": 31, "bigint": 6
 
 
 def explain(error: BaseException, reading: Reading, columns: Columns) -> WaterclockError | None:
-    """Return the error of a broken file with its line and what is wrong there; None where no file is to blame.
+    """Return the error of a broken file, with the line and the reason; None if no file caused the error.
 
-    Where the object store stopped answering during the read, it is E609, which is tried again.
+    If the object store stopped responding during the read, the error is E609, which is retried.
 
     Raises  nothing
-    Cost    one reading of the broken file
+    Cost    the broken file is read once
     """
     text = str(error)
     if (by_worker := _REFUSED.search(text)) is not None:
@@ -64,12 +64,12 @@ def explain(error: BaseException, reading: Reading, columns: Columns) -> Watercl
         return None
     path = unquote(match_file[1])
     path = path if is_remote(path) else "/" + path.lstrip("/")
-    away = refusal_by_spark(text, path) if is_remote(path) else None  # its rows may all be right
+    away = refusal_by_spark(text, path) if is_remote(path) else None  # the rows themselves may all be valid
     return away or _error_of_file(path, text, reading, columns)
 
 
 def _error_of_file(path: str, text: str, reading: Reading, columns: Columns) -> WaterclockError:
-    """Return the error of a file that Spark could not read, by reading it once more."""
+    """Build the error of a file that Spark could not read, by reading it once more."""
     if not is_there(path):
         return unreadable(path, FileNotFoundError())
     try:
@@ -101,7 +101,7 @@ def _place(path: str) -> str:
 
 @dataclass(slots=True)
 class _Broken:
-    """The broken rows of a file: their lines, what is wrong with the first, and whether these are all."""
+    """The broken rows of a file: their lines, the reason for the first, and whether the list is complete."""
 
     lines: list[int] = field(default_factory=list)
     why: str = ""
@@ -115,7 +115,7 @@ class _Broken:
 
 
 def _found_in(rows: Iterable[tuple[int, str | None]]) -> _Broken:
-    """Return what is broken of a file's rows, of which `_FURTHER` are looked at beyond the first broken one."""
+    """Return the broken rows of a file. After the first one, at most `_FURTHER` further rows are checked."""
     broken = _Broken()
     further = 0
     try:
@@ -143,7 +143,7 @@ def _what_spark_says(text: str) -> str:
 
 
 def _looked_at(path: str, reading: Reading, columns: Columns) -> Iterator[tuple[int, str | None]]:
-    """Yield each row of a file by its line with what is wrong there; nothing for formats that have no lines."""
+    """Yield the line of each row of a file, and the error in it or None; no rows for formats without lines."""
     reading = replace(reading, keeps_unread=keeps_unread(columns))
     (shape,) = shapes_of([path], reading, columns)
     types = {taken.source: taken.type for taken in match(columns, shape.found, where=path).taken if taken.is_typed}
@@ -254,7 +254,7 @@ def _fits(value: str, type_name: str) -> bool:
 
 
 def _is_decimal(number: Decimal, digits: int, places: int) -> bool:
-    """Tell whether a number is held by a DECIMAL of so many digits, without rounding."""
+    """Return whether a DECIMAL of so many digits can represent a number without rounding."""
     exponent = number.normalize(_ALL_DIGITS).as_tuple().exponent
     return isinstance(exponent, int) and -exponent <= places and abs(number) < 10 ** (digits - places)
 

@@ -1,7 +1,7 @@
-"""Finds the files of a unit in an object store: by one listing of all that lies below its folder.
+"""Finds the files of a unit in an object store, by one listing of all objects below its folder.
 
-A listing tells sizes and times, so that no file is asked for alone. An object cannot be given the time of another: of
-an archived one whose name holds no stamp, its arrival stands in the name of an empty mark beside it.
+A listing contains sizes and times, so that no request per file is needed. The time of an object cannot be set. So the
+arrival of an archived object without a stamp in its name is stored in the name of an empty marker object next to it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def find_in_bucket(
 ) -> Finds:
     """Find a unit's files below a folder of an object store, as `landed_names.find` does.
 
-    Cost: a request for each thousand of all objects below what the unit's path says up to its first wildcard
+    Cost: a request for each thousand objects below the part of the unit's path before its first wildcard
     """
     finds = Finds()
     folder = text_of(root)
@@ -40,7 +40,7 @@ def find_in_bucket(
 
 
 def mark_arrival(target: Path, arrived: datetime) -> None:
-    """Keep the time at which a file arrived beside the place that it is to have."""
+    """Store the arrival time of a file in a marker next to its place in the archive."""
     put_if_absent(target.with_name(f".{target.name}.{arrived.astimezone(UTC):{_ARRIVED}}.arrived"), "")
 
 
@@ -54,7 +54,7 @@ def _landed(root: str, names: Names, finds: Finds) -> Iterator[tuple[str, str, F
         depth = next((depth for depth, part in enumerate(inner, 1) if not is_date_folder(part)), None)
         if depth is not None:
             strange.add("/".join(inner[:depth]))
-        elif found.size or not is_date_folder(name):  # else it is the mark of a folder
+        elif found.size or not is_date_folder(name):  # else it is the placeholder object of a folder
             yield f"{folder}/{found.path}", name, found
     detail = "a subfolder here is part of a date, such as 2017/08"
     finds.reports.extend(Report(f"{root}/{folder}/{path}", "misnamed", detail) for path in sorted(strange))
@@ -65,7 +65,7 @@ def _matched(root: str, names: Names) -> Iterator[tuple[str, str, Found]]:
     head = f"{inner}/" if inner else ""
     pattern = _parts_of(names.path)
     folder = at(root, inner)
-    marks = files_below(folder, f".{begin}") if begin else ()  # else they are among the others
+    marks = files_below(folder, f".{begin}") if begin else ()  # else the second listing contains them
     arrived: dict[str, datetime] = {}
     matching: list[tuple[str, Found]] = []
     for found in chain(marks, files_below(folder, begin)):
@@ -82,7 +82,7 @@ def _matched(root: str, names: Names) -> Iterator[tuple[str, str, Found]]:
 
 
 def _fixed_part_of(path: str) -> tuple[str, str]:
-    """Return the folders of a glob up to the first with a wildcard, and how the name after these begins."""
+    """Return the folders of a glob before the first wildcard, and the fixed prefix of the name after these."""
     parts = PurePosixPath(path).parts
     fixed = list(takewhile(lambda part: not WILDCARD.search(part), parts[:-1]))
     return "/".join(fixed), WILDCARD.split(parts[len(fixed)])[0]
@@ -90,7 +90,7 @@ def _fixed_part_of(path: str) -> tuple[str, str]:
 
 @lru_cache
 def _parts_of(path: str) -> tuple[re.Pattern[str] | None, ...]:
-    """Return a glob's parts between slashes as patterns; None for `**`."""
+    """Return the path segments of a glob as patterns; None for `**`."""
     return tuple(None if part == "**" else re.compile(translate(part)) for part in PurePosixPath(path).parts)
 
 

@@ -1,4 +1,4 @@
-"""Has Spark's Python workers read files that Spark has no reader for, each file as a stream of Arrow batches."""
+"""Reads file formats without a Spark reader in Spark's Python workers, each file as a stream of Arrow batches."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _MOST_OF_A_BUCKET = 512 << 20
 _MOST_AT_ONCE = 200
 
 Reader = Callable[[IO[bytes]], "Iterator[pa.RecordBatch]"]
-"""Reads one open file into batches, whose last column is `NUMBER`: where in the file each row is, from 1."""
+"""Reads one open file into batches, whose last column is `NUMBER`: the position of each row in the file, from 1."""
 
 
 def read_by_python(spark: SparkSession, paths: Sequence[str], read: Reader, ddl: str) -> DataFrame:
-    """Return the rows of files with `NUMBER` and `PATH`; `ddl` says the columns before these.
+    """Return the rows of files with `NUMBER` and `PATH`; `ddl` declares the columns before these.
 
-    On this machine's and on shared folders files are opened where they lie, and read in a stream. From a bucket Spark
-    brings them whole: its workers know the way there.
+    Files on this machine and on shared folders are opened in place, and read as a stream. Files of a bucket are loaded
+    whole by Spark, whose workers have access to it.
     Raises  E886 for a file of a bucket that is too large for that
     """
     schema = f"{ddl}, {NUMBER} BIGINT, {PATH} STRING"
@@ -77,7 +77,7 @@ def _with_path(batches: Iterator[pa.RecordBatch], uri: str) -> Iterator[pa.Recor
 
 @contextmanager
 def _telling(uri: str) -> Iterator[None]:
-    """Name the file in whatever its reading raises, so that the driver can tell it."""
+    """Add the file to any error from reading it, so that the driver can report it."""
     try:
         yield
     except WaterclockError as error:

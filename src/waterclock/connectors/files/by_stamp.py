@@ -1,7 +1,7 @@
-"""The files of a source in the order of their stamps: a few of many are found by their names alone.
+"""Iterates over the files of a source in the order of their stamps, without checking all of them.
 
-A supplier's names hold their stamps in a form that sorts as local time does: of a folder's names only those near what
-is asked for are looked at. Local time goes back at times: neighbours within two days are put in order by instants.
+A supplier's file names contain stamps in a form that sorts as local time does. Of a folder's names only those near the
+requested time are checked. Local time can go back, so neighbours within two days are sorted by their instants.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from waterclock.filesystem import Found, at, files_below, text_of
 from waterclock.object_stores import is_remote
 from waterclock.timelabel.zone import nominal_zone
 
-_DISORDER = timedelta(days=2)  # more than a zone's clock was ever set
+_DISORDER = timedelta(days=2)  # more than any zone's clock was ever set back
 stamp_of = attrgetter("stamp")
 
 
 class ByStamp:
-    """The files of a `supplier.source` below one folder by their stamps; what is misnamed is left out.
+    """The files of a `supplier.source` below one folder, by stamp; misnamed files are left out.
 
-    A file that has moved since the folder was listed is given all the same: who looks at it finds where it went.
-    Cost: a listing of the folder and a sort of its names, and a look at each file stamped within two days of what is
-    asked for
+    A file that was moved since the listing is returned all the same; the caller finds out where it is now.
+    Cost: a listing of the folder and a sort of its names, and a check of each file stamped within two days of the
+    requested time
     """
 
     def __init__(self, root: Path, names: Names, zone: str) -> None:
@@ -53,7 +53,7 @@ class ByStamp:
         return list(takewhile(lambda one: one.stamp < high, self.oldest_first(low)))
 
     def oldest_first(self, low: datetime) -> Iterator[Candidate]:
-        """Give the files stamped at `low` or later, oldest first."""
+        """Yield the files stamped at `low` or later, oldest first."""
         begin = self._name(low, -_DISORDER)
         found = [
             _put_in_order(self._looked_at(folder, names, range(bisect_left(names, begin), len(names))), sign=1)
@@ -62,7 +62,7 @@ class ByStamp:
         return (one for one in merge(*found, key=stamp_of) if one.stamp >= low)
 
     def newest_first(self, until: datetime | None = None) -> Iterator[Candidate]:
-        """Give the files stamped at `until` or before, newest first; all of them where none is said."""
+        """Yield the files stamped at `until` or before, newest first; all files without `until`."""
         end = None if until is None else self._name(until, _DISORDER)
         found = []
         for folder, names in self._folders:
@@ -98,7 +98,7 @@ class ByStamp:
                 yield one
 
     def _name(self, instant: datetime, margin: timedelta) -> str:
-        """Return what names of files stamped at an instant begin with."""
+        """Return the prefix of file names that are stamped at an instant."""
         try:
             local = instant.astimezone(nominal_zone(self._zone)) + margin
         except OverflowError:
@@ -108,7 +108,7 @@ class ByStamp:
 
 
 def _put_in_order(candidates: Iterator[Candidate], *, sign: int) -> Iterator[Candidate]:
-    """Order by stamps, ascending (1) or descending (-1), what is so already but for neighbours within `_DISORDER`."""
+    """Sort by stamp, ascending (1) or descending (-1); the input is sorted except for neighbours within `_DISORDER`."""
     waiting: list[tuple[float, int, Candidate]] = []
     for place, one in enumerate(candidates):
         heapq.heappush(waiting, (sign * one.stamp.timestamp(), place, one))

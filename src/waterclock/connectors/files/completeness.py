@@ -1,7 +1,7 @@
-"""Tells whether a file is whole, as far as can be seen without parsing it.
+"""Checks whether a file is complete, as far as possible without parsing it.
 
-Plain CSV says nothing of its end: whoever writes such files should write under another name and rename, or the
-connection declares `settle`. Compressed files are read through once (up to a size), Parquet has its end marked.
+Plain CSV has no end marker. So its sender should write under another name and rename the file, or the connection
+declares `settle`. Compressed files are read completely once (up to a size); Parquet has an end marker.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from waterclock.connectors.files.landed_names import FORMATS
 from waterclock.filesystem import opened
 
 DAMAGED = "damaged"
-"""The problem of a file that no waiting makes whole."""
+"""The problem of a file that waiting cannot fix."""
 _CHUNK = 1 << 20
 _READ_THROUGH = {"gz": 64 << 20, "bz2": 8 << 20}
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "zst": b"\x28\xb5\x2f\xfd"}
 _PARQUET = b"PAR1"
 _AVRO = b"Obj\x01"
-_BLANK = b" \t\r\n\0"  # UTF-16 may end with zeros
+_BLANK = b" \t\r\n\0"  # UTF-16 text may end with zeros
 
 
 @lru_cache(maxsize=1 << 16)
 def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> tuple[str, str] | None:
-    """Say what is wrong with a file, as (problem, detail); None where nothing is. `changed` keeps the memory true.
+    """Return the problem of a file as (problem, detail), or None. `changed` is a part of the cache key.
 
-    Cost    Parquet, plain JSON: its last bytes. Compressed: one pass, up to 64 MB of gzip and 8 MB of bzip2; beyond,
-            and for zstd, the first bytes, and the reading itself finds out.
+    Cost    Parquet, plain JSON: its last bytes. Compressed: one pass, up to 64 MB of gzip and 8 MB of bzip2. Larger
+            files and zstd: the first bytes; the scan itself finds other problems.
     """
     del changed
     ending, compression = kind
@@ -112,7 +112,7 @@ def _avro_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
 
 
 def _mark_of(head: bytes) -> bytes:
-    """Return the mark that each block of an Avro file ends with, and its head; nothing where the head is longer."""
+    """Return the sync marker that ends each block of an Avro file, from its header; empty if the header is longer."""
     at = len(_AVRO)
 
     def number() -> int:

@@ -1,14 +1,14 @@
-"""The connection type `files`: what lands in folders, and what is written into them.
+"""The connection type `files`: collects files that arrive in folders, and writes files into folders.
 
-Connection      `path`: the landing folder (collect) or the folder to write to (publish); `archive`: where originals
-                go, by default the storage's `archive/<connection>`. Both may be URLs of an object store.
+Connection      `path`: the landing folder (collect) or the destination folder (publish); `archive`: where originals are
+                moved, by default the storage's `archive/<connection>`. Both may be URLs of an object store.
 Unit            `supplier.source` or a glob (see `landing`).
-Arrival time    An item is a file, its arrival the stamp in its name.
-Data time       A file's stamp says up to which second it holds rows. A window [s, e) is read from the files stamped
-                from s to e + slack, and the first one after; of files whose stamp is the time of their last change,
-                from all after s. The source's clock is the second after the newest complete file's stamp.
-Snapshot        The files of the newest stamp at or before the run's now; where the names of a glob hold no stamps,
-                all its files.
+Arrival time    An item is a file; its arrival is the stamp in its name.
+Data time       A file's stamp is the last second of its rows. A window [s, e) is read from the files stamped from s to
+                e + slack, and the first one after. If stamps are times of the last modification, all files after s are
+                read. The source's clock is the second after the newest complete file's stamp.
+Snapshot        The files of the newest stamp at or before the run's now; all files of a glob whose names have no
+                stamps.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ _STORE_OPTIONS = {
 
 
 def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
-    """Return what does not go together in the options of a unit."""
+    """Return invalid or contradictory options of a unit."""
     if what == "collect":
         wrong = wrong_raw(options) if options.get("format") == RAW else wrong_reading(options, path)
         return chain(wrong, wrong_numbers(options), _wrong_stamp(options, path))
@@ -165,7 +165,7 @@ CAPABILITIES = Capabilities(
 
 @dataclass(frozen=True, slots=True)
 class FilesConnector:
-    """Opens folders."""
+    """Opens folders as sources and destinations."""
 
     capabilities: Capabilities = CAPABILITIES
 
@@ -175,7 +175,7 @@ class FilesConnector:
         return FilesCollector(setting)
 
     def deliverer(self, setting: Setting) -> Deliverer:
-        """Open a folder to write to."""
+        """Open a destination folder."""
         from waterclock.connectors.files.delivery import FilesDeliverer
 
         reach(setting)
@@ -192,19 +192,19 @@ class FilesCollector:
     setting: Setting
 
     def clock(self, unit: Unit) -> datetime | None:
-        """The second after the newest complete file's stamp: up to there the source has told everything.
+        """Return the second after the newest complete file's stamp: all rows before it have arrived.
 
-        Raises  E804 where there is no file, and the unit's name is that of one
+        Raises  E804 if there is no file, and the unit's name is that of one file
         """
         newest = land.newest_stamp(self._landing(unit), _names_of(unit), now=datetime.now(UTC))
         if newest is None and landed_names.ends_as_files_do(_names_of(unit)):
-            raise _no_such_file(unit)  # without a clock its labels would be made, empty
+            raise _no_such_file(unit)  # without a clock its labels would be made without rows
         return newest + CLOCK_AFTER_STAMP if newest else None
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Tell whether the window's marker is there, or, for NEXT, a file stamped at or after its end.
+        """Return whether the window's marker exists, or, for NEXT, a file stamped at or after the window's end.
 
-        A marker whose name says no window counts for those that end before it was written last.
+        A marker whose name does not depend on the window counts for windows that end before its last modification.
         """
         if awaits.sign is Sign.NEXT:
             newest = land.newest_stamp(self._landing(unit), _names_of(unit), now=datetime.now(UTC))
@@ -212,7 +212,7 @@ class FilesCollector:
         return has_marker(self._landing(unit).folder, awaits.text, window, zone)
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Columns of the newest complete file; None where there is none, or where it is no CSV."""
+        """Return the columns of raw rows, or else of the newest complete CSV file; None without one."""
         if _is_raw(unit):
             return dict(RAW_TYPES)
         from waterclock.connectors.files.file_schemas import shapes_of
@@ -225,31 +225,31 @@ class FilesCollector:
         return {found.name: found.type or "STRING" for shape in shapes for found in shape.found}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Name the file, line and column that Spark stumbled over."""
+        """Return an error that names the file, the line and the column that Spark failed to read."""
         from waterclock.connectors.files.broken import explain
 
         found = explain(error, self._reading(unit), told_apart(columns)[0])
         return None if found is None else name_as_landed(found, self._reading(unit))
 
     def value_of_text(self, unit: Unit, text: str, type_text: str, zone: str) -> str:
-        """Return the SQL of the value that a text has by the unit's options, such as `date_format`; NULL for none."""
+        """Return the SQL that parses a text by the unit's options, such as `date_format`; NULL if it is invalid."""
         from waterclock.connectors.files.scanning import value_of_text
 
         return value_of_text(text, type_text, zone, self._reading(unit))
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
-        """All complete files of the unit, new and archived, oldest first; and what is left alone."""
+        """List all complete files of the unit, new and archived, oldest first; report the skipped ones."""
         names = _names_of(unit)
         return land.list_items(self._landing(unit), names, now=datetime.now(UTC), taken=taken)
 
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
-        """Files by their names, archived or not; see `landing.find_items`."""
+        """Return files by name, archived or not; see `landing.find_items`."""
         return land.find_items(self._landing(unit), _names_of(unit), names)
 
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read files into one frame, each row with the label its file was taken by."""
+        """Read files into one frame, each row with the label that took its file."""
         from waterclock.connectors.files.unchanged import require_unchanged
 
         read = [item for taken in items.values() for item in taken]
@@ -293,7 +293,7 @@ class FilesCollector:
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Read the files that may hold rows of the windows, and sort the rows into them."""
+        """Read the files that may contain rows of the windows, and assign the rows to windows."""
         from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import sorted_into_windows
 
@@ -323,7 +323,7 @@ class FilesCollector:
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> Looked:
-        """Tell of which windows files have come; see `looks`."""
+        """Return the windows for which new files have arrived; see `looks`."""
         from waterclock.connectors.files.looks import look
 
         span = (request.windows[0].start, request.windows[-1].end + request.slack)
@@ -333,7 +333,7 @@ class FilesCollector:
     def read_snapshot(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, *, now: datetime | None = None
     ) -> Collected:
-        """Read the files of the newest stamp that is not later than `now`, or all where names of a glob hold none."""
+        """Read the files of the newest stamp that is not later than `now`, or all of a glob without stamps."""
         from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import FILE_KEY
 
@@ -363,7 +363,7 @@ class FilesCollector:
         items: Mapping[datetime, Sequence[Item]] | Mapping[None, Sequence[Item]],
         columns: Columns,
     ) -> Collected:
-        """Return a row for each file, by the label that takes it; of a snapshot without labels."""
+        """Return a row for each file, with the label that takes it; without labels for a snapshot."""
         by_label: dict[datetime | None, Sequence[Item]] = {label: taken for label, taken in items.items()}  # noqa: C416
         landing = self._landing(unit)
         has_times = keeps_times(landing.folder, landing.archive)
@@ -373,7 +373,7 @@ class FilesCollector:
         return replace(collected, source={"items": positions.get(None, source)})
 
     def _of_one_stamp(self, unit: Unit, now: datetime | None) -> Sequence[Item]:
-        """Return the files of the newest stamp that is not later than `now`; all where names of a glob hold none."""
+        """Return the files of the newest stamp that is not later than `now`; all of a glob without stamps."""
         names = _names_of(unit)
         if not names.supplier:
             items = self.arrivals(unit).items
@@ -386,7 +386,7 @@ class FilesCollector:
         return land.newest_first(self._landing(unit), names, now=datetime.now(UTC), until=until)
 
     def _no_rows(self, spark: SparkSession, unit: Unit, columns: Columns, zone: str) -> Collected:
-        """Return a frame without rows, with the columns of the newest file, or those declared where there is none."""
+        """Return a frame without rows, with the columns of the newest file, or the declared ones without a file."""
         from pyspark.sql import functions as sf
 
         from waterclock.connectors.files.scanning import scan

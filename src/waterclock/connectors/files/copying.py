@@ -1,9 +1,9 @@
-"""Copies files as they are to where a PUBLISH with `format 'raw'` sends them, each checked against its checksum.
+"""Copies original files unchanged to the destination of a PUBLISH with `format 'raw'`, and verifies each checksum.
 
-A copy is written aside first, below `_waterclock/parts`, and read back: what is not what was collected is never put in
-its place. Its name there is made of its place and its checksum, so an attempt that was stopped leaves what it had
-copied to the next one, whichever runner and claim that is. Names say for ever what they hold, for the archive never
-takes another content under a name; so what stands in its place already, unharmed, is not copied again.
+A copy is first written below `_waterclock/parts`, and read back. A copy that differs from the collected file is never
+put in its place. The name of the part is derived from its place and its checksum. So the next attempt, by any runner
+or claim, reuses the copies of an interrupted one. The archive never replaces content under a name. So a file that is
+already in its place and intact is not copied again.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A file that a label brings: its place and its part below the connection's folder, and what it holds.
+    """A file of a label to deliver: its place and its part below the connection's folder, size and checksum.
 
-    `part` is empty where the place held the file already. `changed`: when the original was changed last, in ISO 8601;
-    None where that is not known, or is not kept.
+    `part` is empty if the file was already in its place. `changed`: the last modification of the original, in ISO
+    8601; None if it is unknown or not preserved.
     """
 
     target: str
@@ -44,7 +44,7 @@ class Copy:
     part: str = ""
 
     def problem(self, folder: Path) -> str | None:
-        """Say what is wrong with what stands in its place; None where it is the file. Cost: it is read."""
+        """Return the problem of the file in its place; None if it is intact. Cost: the file is read."""
         place = folder / self.target
         try:
             size = look(place).size
@@ -58,7 +58,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A file that was collected, as its row tells."""
+    """A collected file, as recorded in its row."""
 
     name: str
     stamp: datetime
@@ -78,7 +78,8 @@ def originals_of(delivery: Delivery) -> list[Original]:
 class Copier:
     """Copies the files of one claim into the folder of a connection.
 
-    `earlier` gives the places of all copies that this publish brought; it is asked where something else stands in one.
+    `earlier` returns the places of all copies that this publish delivered. It is called only if a place has another
+    file.
     """
 
     folder: Path
@@ -89,10 +90,10 @@ class Copier:
     earlier: Callable[[], Collection[str]]
 
     def copies(self, delivery: Delivery, inner: Path, places: Mapping[str, str]) -> Iterator[Copy]:
-        """Yield the files of a label, each copied aside and checked, or standing in its place already.
+        """Yield the files of a label: each is copied to a part and verified, or is already in its place.
 
-        Raises  E383 for an original that is gone, or is not what was collected
-                E820 for a place that holds a file of somebody else
+        Raises  E383 for an original that is missing, or differs from the collected file
+                E820 for a place with a file that this publish did not deliver
         """
         for one in originals_of(delivery):
             yield self._copied(delivery, one, inner, places)
@@ -115,7 +116,7 @@ class Copier:
         return Copy(copy.target, copy.size, copy.sha256, copy.changed, str(part))
 
     def _stands(self, copy: Copy, where: str) -> bool:
-        """Tell whether a file is in its place; E820 where another one is, that no delivery of this publish brought."""
+        """Return whether the file is in its place. Raise E820 for another file that this publish did not deliver."""
         place = self.folder / copy.target
         try:
             look(place)
@@ -141,12 +142,12 @@ class Copier:
             return False
 
     def _copy(self, source: str, one: Original, changed: datetime | None, part: Path, where: str) -> None:
-        """Write a file aside under a name of this attempt, read it back, and give it the name that others find."""
+        """Write a file under a name of this attempt, read it back, and rename it to the name that others find."""
         make_delivery_folder(part.parent)
         aside = part if is_remote(part) else part.with_name(f"{self.claim}.{part.name}.{uuid.uuid4().hex}.tmp")
         try:
             with opened(source) as reading, written(aside) as writing:
-                _send(one, source, (reading, writing), where)  # where that raises, an object is not there
+                _send(one, source, (reading, writing), where)  # if that raises, no object is created
             _read_back(one, aside, where)
         except BaseException:
             remove_file(aside)
@@ -160,18 +161,18 @@ class Copier:
 
 
 def tidy_parts(parts: Path, claim: int) -> None:
-    """Remove what attempts at a claim left half-written."""
+    """Remove partial files of attempts at a claim."""
     for name in names_in(parts, f"{claim}."):
         remove_file(parts / name)
 
 
 def of_record(entries: Iterable[Mapping[str, Any]]) -> tuple[Copy, ...]:
-    """Return what a record tells of the files of a label."""
+    """Return the copies of a label from the entries of a record."""
     return tuple(Copy(**entry) for entry in entries)
 
 
 def _send(one: Original, source: str, files: tuple[IO[bytes], IO[bytes]], where: str) -> None:
-    """Write what a file holds into another; raises where that is not what was collected."""
+    """Copy the content of a file to another one. Raise an error if it differs from the collected file."""
     reading, writing = files
     found = hashlib.sha256()
     while chunk := reading.read(_CHUNK):

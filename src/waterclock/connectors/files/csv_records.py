@@ -1,8 +1,8 @@
-"""Splits CSV into records as RFC 4180 does: a line break within quotes belongs to its field.
+"""Splits CSV into records according to RFC 4180: a line break within quotes belongs to its field.
 
 A quote that opens a field must be closed: before the end of the file, within `MOST_OF_A_RECORD`, and by a quote that
-ends its field. Where a record over several lines breaks that, its first line is a broken row, and the next line begins
-a record of its own. Pure functions, in bounded memory.
+ends its field. If a record over several lines breaks this rule, its first line is a broken row, and the next line
+starts a record of its own. Pure functions, in bounded memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BLANK = "".join(map(chr, range(0x21)))
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record without its line end, and the line on which it begins, from 1. `is_open`: its quotes are not closed."""
+    """A record without its line end, and its first line number, from 1. `is_open`: its quotes are not closed."""
 
     line: int
     text: str
@@ -39,14 +39,14 @@ class Record:
 
 @dataclass(frozen=True)
 class Quotes:
-    """What encloses fields. `escape` is empty where a quote within quotes is doubled."""
+    """The quoting of fields. `escape` is empty if a quote within quotes is doubled."""
 
     delimiter: str
     quote: str
     escape: str = ""
 
     def is_open_after(self, text: str, *, is_open: bool = False) -> bool | None:
-        """Return whether a field is open at the end of a line; None where a field that was open before it ends badly.
+        """Return whether a field is open at the end of a line; None if a field opened on an earlier line ends badly.
 
         `is_open`: the line begins within quotes.
         """
@@ -70,7 +70,7 @@ class Quotes:
 
     @property
     def open_in_sql(self) -> str:
-        """SQL over the line `value`: whether a field may be open at its end; never false where one is."""
+        """SQL on the line `value`: whether a field may be open at its end. It is never false if one is open."""
         of = re.escape
         escaped = sql_text(f"{of(self.escape)}.") if self.escape else sql_text(of(self.quote * 2))
         edge, quote = of(self.delimiter), of(self.quote)
@@ -81,7 +81,7 @@ class Quotes:
         return f"CASE WHEN contains(value, {sql_text(self.quote)}) THEN {is_open} ELSE FALSE END"
 
     def _closing(self, text: str, at: int) -> int:
-        """Return the place behind the quote that closes a field; -1 where none does."""
+        """Return the index after the quote that closes a field; -1 without one."""
         if self.escape:
             found = next((each for each in self._signs.finditer(text, at) if each[0] == self.quote), None)
             return found.end() if found else -1
@@ -97,12 +97,12 @@ class Quotes:
 
 
 def quotes_of(reading: Reading, delimiter: str) -> Quotes:
-    """Return how fields are enclosed, as a unit's options declare it."""
+    """Return the quoting of fields that a unit's options declare."""
     return Quotes(delimiter, reading.quote, "" if reading.escape == reading.quote else reading.escape)
 
 
 def records(lines: Iterable[str], quotes: Quotes) -> Iterator[Record]:
-    """Split lines, which have their ends, into records; blank lines between records are skipped, as Spark does."""
+    """Split lines, including their line ends, into records. Blank lines between records are skipped, as Spark does."""
     numbered = enumerate(lines, 1)
     again: deque[tuple[int, str]] = deque()
 
@@ -135,14 +135,14 @@ def _bare(line: str) -> str:
 
 
 def has_open_lines(lines: Iterable[str], quotes: Quotes) -> bool:
-    """Tell whether a field is open at the end of any line: else each line is a record."""
+    """Return whether a field is open at the end of any line; if not, each line is a record."""
     if not quotes.quote:
         return False
     return any(quotes.quote in line and quotes.is_open_after(_bare(line)) for line in lines)
 
 
 def reader_of(reading: Reading, delimiter: str, compression: str) -> Reader:
-    """Return what reads a file into batches of records, each with its text, whether it is open, and its line."""
+    """Return a function that reads a file into batches of records: text, whether quotes are open, and line number."""
     quotes = quotes_of(reading, delimiter)
 
     def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:

@@ -1,19 +1,19 @@
 """Delivers a sealed slice as a file, all or nothing, once a claim.
 
-From a partitioned table (and by APPEND) each label has its file, `<unit>/<unit>_<label>.<ext>`, in which `timelabel` is
-the last column, as in a database; of a state that replaces another there is one, `<unit>/<unit>.<ext>`. A unit `a.b` is
-the folder `a/b` and the name `a_b`. An empty slice is a file too.
+From a partitioned table (and by APPEND) each label has its file, `<unit>/<unit>_<label>.<ext>`, with `timelabel` as the
+last column, as in a database. A state that replaces the previous one has one file, `<unit>/<unit>.<ext>`. A unit `a.b`
+is the folder `a/b` and the name `a_b`. An empty slice is delivered as a file too.
 
-1. The file is written beside its place, as `.<name>.<claim>.<attempt>.part`, and flushed to the disk.
+1. The file is written next to its place, as `.<name>.<claim>.<attempt>.part`, and flushed to the disk.
 2. The claim's record `_waterclock/deliveries/<project>/<publish>/<claim>.json` is created put-if-absent: the latch. It
-   names the part of the attempt that made it.
-3. That part is renamed to its place, in an object store copied: readers see the old file or the new one, never a part.
+   names the part of the attempt that created it.
+3. That part is renamed to its place (in an object store copied). Readers see the old file or the new one, never a part.
 
-With `format 'raw'` a label brings copies of the files that it was collected from, each with its own part (`copying`).
+With `format 'raw'` a label delivers copies of the files that it was collected from, each with its own part (`copying`).
 
-So a runner that comes late to a claim has a part of its own that no record names, and puts nothing over a newer file.
+A runner that is late for a claim has its own part, which no record names. So it never overwrites a newer file.
 
-A crash between 2 and 3 is mended by whoever delivers that claim again, or looks at what stands under it.
+A crash between 2 and 3 is repaired by the next delivery of that claim, or by the next check of its outcome.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ from waterclock.timelabel.label import TIMELABEL
 
 RECORDS = Path("_waterclock") / "deliveries"
 PARTS = Path("_waterclock") / "parts"
-_LAST_CLAIMS = 8  # as many as runners may have left behind at once, and then some
+_LAST_CLAIMS = 8  # more than the number of runners that may crash at once
 _PART = re.compile(r"\.(\d+)\.[0-9a-f]{32}\.part$")
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What became of one label of a claim, where its file belongs (empty for none), how many bytes that has.
+    """The outcome of one label of a claim, the place of its file (empty for none), and the file's size in bytes.
 
-    `part` is the path at which the attempt that made the record wrote the file; empty in records of older versions.
-    `copies` are the files that a label brings as they were collected.
+    `part` is the path where the attempt that created the record wrote the file; empty in records of older versions.
+    `copies` are the original files that a label delivers.
     """
 
     delivered: Delivered
@@ -81,8 +81,8 @@ class FilesDeliverer:
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Write the files of a claim's slices and put them in their places.
 
-        Raises  E821 when the folder cannot be written, E820 for a place that another project publishes to; nothing
-                has changed then
+        Raises  E821 if the folder cannot be written, E820 for a place that another project publishes to; nothing has
+                changed then
         """
         one = deliveries[0]
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
@@ -112,14 +112,14 @@ class FilesDeliverer:
                 stands = self._stands(records, one.claim)
                 if not stands:
                     raise
-                # another runner has settled the claim meanwhile, and removed the part that was too late
+                # another runner has completed the claim in the meantime, and removed this part as superseded
             finally:
                 self._remove_unnamed(records, one.claim, parts)
         fault("deliver.done")
         return stands
 
     def _copied(self, unit: Unit, deliveries: Sequence[Delivery], records: Path) -> tuple[Delivered, ...]:
-        """Copy the files of a claim's labels aside, each checked, and put them in their places in their order."""
+        """Copy the files of a claim's labels to parts, verify each, and put them in their places in order."""
         one = deliveries[0]
         self._finish_copies(records)
         newest = self.last(unit, one.project, one.publish)
@@ -144,7 +144,7 @@ class FilesDeliverer:
         return stands
 
     def _finish_copies(self, records: Path) -> None:
-        """Put copies in place that a crash has left aside, in order: those of the newest claims that are recorded."""
+        """Put copies in place that a crash left as parts: those of the newest recorded claims, oldest first."""
         for claim in _claims_in(records)[:_LAST_CLAIMS][::-1]:
             self._finish(records, claim)
 
@@ -164,7 +164,7 @@ class FilesDeliverer:
         return _Entry(delivered, str(target), look(place).size, str(part))
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Create the claim's record without a file, unless it is there."""
+        """Create the claim's record without a file, unless it exists."""
         records = self._records(project, publish)
         with _telling(self.folder, str(unit)):
             if stands := self._stands(records, claim):
@@ -179,13 +179,13 @@ class FilesDeliverer:
             return stands[-1]
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """What stands under a claim; puts its files in place where a crash has left that undone."""
+        """Return the outcome of a claim. If a crash left its files as parts, put them in place."""
         with _telling(self.folder, str(unit)):
             stands = self._stands(self._records(project, publish), claim)
         return stands[-1] if stands else None
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
-        """The newest label's newest delivery: each record names the newest delivery as of itself."""
+        """Return the newest delivery of the newest label; each record names it as of its own creation."""
         del unit
         records = self._records(project, publish)
         for claim in _claims_in(records):
@@ -195,20 +195,20 @@ class FilesDeliverer:
         return None
 
     def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Look for the claim's record and for its newest label's file, which nobody but us changes."""
+        """Check the claim's record and its newest label's file, which only our deliveries may change."""
         records = self._records(project, publish)
         with _telling(self.folder, str(unit)):
-            stands = self._stands(records, claim)  # puts files in place that a crash has left aside
+            stands = self._stands(records, claim)  # puts files in place that a crash left as parts
             if not stands or stands[-1].outcome is Outcome.KILLED:
                 return f"{RECORDS / project / publish} has no record of claim {claim}"
             record = _read(records / f"{claim}.json") or {"deliveries": []}
-            # an older label of the claim may have been delivered again, by another one
+            # another claim may have delivered an older label of this one again
             entry = max(_entries(record), key=lambda one: one.delivered.label_text, default=None)
             changed = _changed(self.folder / entry.target, entry) if entry and entry.target else None
             for copy in entry.copies if entry else ():
                 changed = changed or copy.problem(self.folder)
         newest = self.last(unit, project, publish) if changed else None
-        is_newer = newest is not None and newest.claim > claim  # of a runner that has not recorded it yet
+        is_newer = newest is not None and newest.claim > claim  # from a runner whose ledger entry is not written yet
         return None if is_newer else changed
 
     def _records(self, project: str, publish: str) -> Path:
@@ -234,18 +234,18 @@ class FilesDeliverer:
         return tuple(replace(entry.delivered, is_repeat=True) for entry in _entries(record))
 
     def _finish_earlier(self, records: Path, targets: Sequence[Path]) -> None:
-        """Put earlier files in place that a crash has left aside, in order, so that none comes after a newer one."""
+        """Put earlier files in place that a crash left as parts, in order, so that none replaces a newer one."""
         found: dict[int, list[Path]] = {}
         for target in targets:
             for claim, parts in self._parts_in(target.parent, f".{target.name}.").items():
                 found.setdefault(claim, []).extend(parts)
         for claim, parts in sorted(found.items()):
             self._finish(records, claim)
-            if is_there(records / f"{claim}.json"):  # else it may still be at work
+            if is_there(records / f"{claim}.json"):  # else its runner may still be active
                 self._remove_unnamed(records, claim, parts)
 
     def _parts_in(self, folder: Path, begin: str) -> dict[int, list[Path]]:
-        """Return the parts in a folder whose names begin with a text, by claim, as paths below the connection's."""
+        """Return the parts in a folder with a name prefix, by claim, as paths below the connection's folder."""
         found: dict[int, list[Path]] = {}
         for name in names_in(self.folder / str(folder), begin):
             if told := _PART.search(name):
@@ -253,7 +253,7 @@ class FilesDeliverer:
         return found
 
     def _remove_unnamed(self, records: Path, claim: int, parts: Iterable[Path]) -> None:
-        """Remove parts of a claim that its record does not name: nobody will put them in place."""
+        """Remove parts of a claim that its record does not name, and that will never be put in place."""
         record = _read(records / f"{claim}.json")
         named = {entry.part for entry in _entries(record)} if record else set()
         for part in parts:
@@ -263,7 +263,7 @@ class FilesDeliverer:
     def _latch(
         self, records: Path, project: str, claim: int, entries: Sequence[_Entry], newest: Delivered | None
     ) -> tuple[Delivered, ...]:
-        """Create the claim's record unless it has one; give what stands then."""
+        """Create the claim's record unless it has one; return the outcomes that are then recorded."""
         brought = [entry.delivered for entry in entries if entry.delivered.outcome is Outcome.DELIVERED]
         tops = sorted([*([newest] if newest else []), *brought], key=lambda one: (one.label_text, one.claim))
         record = {
@@ -282,7 +282,7 @@ class FilesDeliverer:
         return tuple(entry.delivered for entry in entries)
 
     def _finish(self, records: Path, claim: int) -> None:
-        """Move the files of a delivered claim to their places, if that is still to be done."""
+        """Move the files of a delivered claim to their places, unless that is done already."""
         record = _read(records / f"{claim}.json")
         for entry in _entries(record) if record else ():
             if entry.part:
@@ -296,13 +296,13 @@ class FilesDeliverer:
 
     def _put_in_place(self, part: str, place: str) -> None:
         target = self.folder / place
-        with suppress(FileNotFoundError):  # it is done, by this runner or by another
+        with suppress(FileNotFoundError):  # this runner or another one has done it
             move_file(self.folder / part, target)
             flush_folder(target.parent)
 
 
 def writing_of(unit: Unit) -> Writing:
-    """Return what a unit's options say of its files."""
+    """Parse a unit's options about writing files."""
     options = unit.options
     return Writing(
         format=str(options.get("format", "csv")),
@@ -355,7 +355,7 @@ def _claims_in(records: Path) -> list[int]:
 
 
 def _told_places(records: Path) -> frozenset[str]:
-    """Return all places to which copies were brought. Cost: each record is read."""
+    """Return the places of all delivered copies. Cost: each record is read."""
     told = (_read(records / f"{claim}.json") for claim in _claims_in(records))
     entries = (entry for record in told if record for entry in _entries(record))
     return frozenset(copy.target for entry in entries for copy in entry.copies)

@@ -19,12 +19,12 @@ _UTF8 = frozenset(("UTF-8", "UTF8", "UTF-8-SIG"))
 
 
 def text_of(path: str, encoding: str, *, errors: str = "strict") -> IO[str]:
-    """Open a file as text, whatever its compression; line ends stay as they are."""
+    """Open a file as text and decompress it; line ends are preserved."""
     return decoded(bytes_of(path), encoding, errors=errors)
 
 
 def bytes_of(path: str) -> IO[bytes]:
-    """Open a file for its bytes, whatever its compression; they are read in a stream."""
+    """Open a file as a stream of bytes and decompress it."""
     kind = format_of(Path(path).name)
     compression = kind[1] if kind else ""
     if not compression:
@@ -33,7 +33,7 @@ def bytes_of(path: str) -> IO[bytes]:
 
 
 def decompressed(file: IO[bytes] | str, compression: str) -> IO[bytes]:
-    """Return the content of an open file, or of one on this machine by its path, in a stream."""
+    """Return the decompressed stream of an open file, or of a file on this machine by its path."""
     if not compression:
         return cast("IO[bytes]", file)
     if compression == "gz":
@@ -46,9 +46,9 @@ def decompressed(file: IO[bytes] | str, compression: str) -> IO[bytes]:
 
 
 def decoded(file: IO[bytes], encoding: str, *, errors: str | None = None) -> IO[str]:
-    """Return an open file as text. A byte order mark is left out, and decides the byte order where it is there.
+    """Return an open file as text. A byte order mark is removed, and determines the byte order if there is one.
 
-    Without `errors`, bytes that are no UTF-8 become U+FFFD, as in Spark's own reader; other encodings are strict.
+    Without `errors`, bytes that are not UTF-8 become U+FFFD, as in Spark's own reader; other encodings are strict.
     """
     buffered = io.BufferedReader(cast("io.RawIOBase", file))
     if errors is None:
@@ -57,7 +57,7 @@ def decoded(file: IO[bytes], encoding: str, *, errors: str | None = None) -> IO[
 
 
 def codec_of(encoding: str, head: bytes) -> str:
-    """Return Python's codec for an encoding as it is declared, by the first bytes of a file."""
+    """Return the Python codec for a declared encoding, given the first bytes of a file."""
     name = encoding.upper().replace("_", "-")
     if name in _UTF8:
         return "utf-8-sig"

@@ -1,4 +1,4 @@
-"""Reads a sheet of a workbook by calamine: its columns from the header, its rows as texts with their numbers."""
+"""Reads a sheet of a workbook with calamine: columns from its header, rows as texts with their row numbers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _BATCH = 10_000
 _MOST_BYTES = 512 << 20
 _MOST_RATIO = 250
 _SMALL = 16 << 20
-_MOST_NOISE = 4  # units of the last place of a double, which sums and products of cells leave behind
+_MOST_NOISE = 4  # units in the last place of a double, which sums and products of cells may add
 _NO_TIME, _MINUTE, _HOUR = timedelta(0), timedelta(minutes=1), timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A sheet's columns and where its rows are: `top` and `left` are counted from 0, `top` is the first row of data."""
+    """A sheet's columns and the position of its rows. `top`, the first data row, and `left` are counted from 0."""
 
     names: tuple[str, ...]
     cells: Cells
@@ -39,17 +39,17 @@ class Sheet:
 
 
 def columns_of(file: IO[bytes], reading: Reading, declared: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of the sheet that is read; it parses the workbook. Raises  as `_sheet`."""
+    """Return the columns of the sheet that is read. The workbook is parsed. Raises  as `_sheet`."""
     return _sheet(file, reading, declared).names
 
 
 def reader_of(
     reading: Reading, names: tuple[str, ...], near: AbstractSet[str] = frozenset()
 ) -> Callable[[IO[bytes]], Iterator[pa.RecordBatch]]:
-    """Return what reads the sheet of a workbook into batches of texts, without the rows that hold nothing.
+    """Return a function that reads the sheet of a workbook into batches of texts, without empty rows.
 
-    A number is written with the 15 digits that spreadsheets show, where the others come of reckoning: 0.1 + 0.2 is 0.3.
-    Columns that are `near` keep them all.
+    A number is written with the 15 digits that spreadsheets show, if further digits are rounding noise: 0.1 + 0.2 is
+    0.3. Columns in `near` keep all digits.
     """
     near_at = frozenset(at for at, name in enumerate(names) if name in near)
 
@@ -78,7 +78,7 @@ def _batch(held: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _data(sheet: Sheet, reading: Reading, near: AbstractSet[int]) -> Iterator[tuple[int, list[str | None]]]:
-    """Yield the rows of a sheet by their numbers there, from 1."""
+    """Yield the rows of a sheet with their row numbers, from 1."""
     width = len(sheet.names)
     for at, row in enumerate(sheet.rows(sheet.cells.top), sheet.cells.top):
         if sheet.cells.bottom is not None and at > sheet.cells.bottom:
@@ -99,10 +99,10 @@ def _data(sheet: Sheet, reading: Reading, near: AbstractSet[int]) -> Iterator[tu
 
 
 def _sheet(file: IO[bytes], reading: Reading, declared: Sequence[str]) -> Sheet:
-    """Find the sheet, its header and its rows.
+    """Return the sheet with its header and its rows.
 
-    Raises  E882 for a workbook that would grow too large; E884 for a sheet that is not there, or has no header;
-            E885 for merged cells among the data; E888 without the library; ValueError for what is no workbook
+    Raises  E882 for a workbook that is too large unpacked; E884 for a sheet that does not exist, or has no header;
+            E885 for merged cells in the data; E888 without the library; ValueError for a file that is no workbook
     """
     refuse_growth(file)
     library = _library()
@@ -148,15 +148,15 @@ def _sheet(file: IO[bytes], reading: Reading, declared: Sequence[str]) -> Sheet:
 
 
 def _shown_first(book: Any, library: Any) -> list[str]:
-    """Return the names of sheets: a hidden one is read only where it is named, or where all are hidden."""
+    """Return the sheet names, visible ones first: a hidden sheet is read only by name, or if all are hidden."""
     hidden = {one.name for one in book.sheets_metadata if one.visible != library.SheetVisibleEnum.Visible}
     return sorted(book.sheet_names, key=lambda name: name in hidden)
 
 
 def _errors(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
-    """Return the texts of cells that hold an error, as #N/A, by row and column: the library has them empty.
+    """Return the texts of error cells, such as #N/A, by row and column; calamine returns these cells as empty.
 
-    Raises  E884 for a formula that has no value: it would be read as empty
+    Raises  E884 for a formula without a stored value, which would be read as empty
     """
     file.seek(0)
     found = left_out(file, name)
@@ -181,7 +181,7 @@ def _first_row(found: Any) -> int:
 def _fills(
     found: Any, reading: Reading, errors: Mapping[int, Mapping[int, str]]
 ) -> dict[int, list[tuple[int, int, Any]]]:
-    """Return, where merged cells are to be filled, for each row from which column to which what stands there."""
+    """Return by row the column ranges to fill for merged cells, with their value."""
     if reading.merged != "fill":
         return {}
     ranges = found.merged_cell_ranges or []
@@ -239,7 +239,7 @@ def _without_header(name: str, why: str) -> WaterclockError:
 
 
 def refuse_growth(file: IO[bytes]) -> None:
-    """Refuse a workbook that is a zip bomb, and one that does not fit into memory, by E882."""
+    """Check a workbook for zip bombs, and that it fits into memory. Raises E882."""
     if not zipfile.is_zipfile(file):
         file.seek(0)
         return
@@ -260,7 +260,7 @@ def refuse_growth(file: IO[bytes]) -> None:
 
 
 def _text(value: Any, *, is_near: bool = False) -> str | None:  # noqa: PLR0911 - a return a type
-    """Return a cell as the text that its typed column is read from: whole numbers without a point, times as ISO."""
+    """Return a cell as the text from which its type is parsed: whole numbers without a point, times as ISO."""
     if value is None or value == "":
         return None
     if isinstance(value, str):

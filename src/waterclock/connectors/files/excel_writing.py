@@ -1,4 +1,4 @@
-"""Writes one Excel file from Arrow batches by openpyxl, row by row: no more than a row is held."""
+"""Writes one Excel file from Arrow batches with openpyxl, row by row: only one row is kept in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 1_048_576
 _MOST_SIGNS = 32_767
-_EXACT = 15  # digits that a number of Excel keeps
+_EXACT = 15  # digits of a number that Excel preserves
 _FIRST_YEAR = 1900
 _LARGEST = 1e307
 
@@ -25,11 +25,11 @@ _LARGEST = 1e307
 def write_workbook(
     file: IO[bytes], names: Sequence[str], batches: Iterator[pa.RecordBatch], *, has_header: bool
 ) -> int:
-    """Write a workbook of one sheet; give its number of rows. Instants are UTC, as Excel has no zones.
+    """Write a workbook of one sheet; return its number of rows. Instants are UTC, as Excel has no zones.
 
-    A number of more digits than Excel keeps is a text, as is a date before 1900; bytes are base64 and what is
-    nested is JSON. A text is never a formula, whatever it begins with.
-    Raises  E888 without the library; E889 for more rows or longer texts than Excel takes, and signs that it does not
+    A number with more digits than Excel preserves is written as text, as is a date before 1900. Bytes are base64, and
+    nested values are JSON. A text is never a formula, whatever it begins with.
+    Raises  E888 without the library; E889 for more rows or longer texts than Excel allows, and for control characters
     """
     try:
         from openpyxl import Workbook
@@ -79,7 +79,7 @@ def _told(value: Any) -> Any:  # noqa: PLR0911 - a return a type
     if isinstance(value, int):
         return value if len(str(abs(value))) <= _EXACT else str(value)
     if isinstance(value, float):
-        return value if abs(value) < _LARGEST else str(value)  # NaN is not, either
+        return value if abs(value) < _LARGEST else str(value)  # NaN becomes text as well
     if isinstance(value, Decimal):
         return value if len(value.as_tuple().digits) <= _EXACT else str(value)
     if isinstance(value, datetime):

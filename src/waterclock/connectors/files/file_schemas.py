@@ -1,7 +1,7 @@
-"""Reads the columns of files from their heads, without Spark, and groups files that can share a scan.
+"""Reads the columns of files from their headers, without Spark, and groups files that can share a scan.
 
-CSV is read by position in Spark, so the header of each file is looked at here first: files whose headers agree share a
-scan, and columns are put together by name.
+Spark reads CSV by position, so the header of each file is read here first. Files with equal headers share a scan, and
+columns are combined by name.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _HEAD, _HEADS = 64 << 10, 100
 class Shape:
     """Files that one scan reads: all of one format, with the same columns at the same places.
 
-    `is_whole`: these are all columns that they have. `is_by_record`: CSV that is read record by record, for lines do
-    not part its rows, or Spark does not know its encoding; `compression` is that of such files.
+    `is_whole`: the columns are complete. `is_by_record`: CSV that is read record by record, because its rows may span
+    lines, or Spark does not support its encoding; `compression` is that of such files.
     """
 
     format: str
@@ -57,13 +57,13 @@ def shapes_of(
     keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None = None,
     by_record: Callable[[Sequence[str]], AbstractSet[str]] | None = None,
 ) -> Mapping[Shape, list[str]]:
-    """Put files together that one scan can read, in the order given.
+    """Group files that one scan can read, in the given order.
 
-    JSON has no head: up to 8 MB of files are read through for their keys; beyond, `keys_of_many` is asked if the list
-    is open, or if it does not show at once that all its columns are spelt as they are declared: Spark would find no
-    other spelling. Else what a closed list leaves out is not known. `by_record` returns the files of CSV that are to be
-    read so.
-    Raises  E807 for a file whose head cannot be read, E809 for formats that do not go together
+    JSON has no header: up to 8 MB of files are read completely for their keys. For larger inputs `keys_of_many` is
+    called if the list is open. It is also called if the beginnings of the files do not show all columns in their
+    declared spelling, as Spark finds no other spelling. Otherwise the keys that a closed list leaves out are unknown.
+    `by_record` returns the CSV files that must be read record by record.
+    Raises  E807 for a file whose header cannot be read, E809 for formats that cannot be combined
     """
     formats = {FORMATS[kind[0]] for path in paths if (kind := format_of(Path(path).name))}
     if len(formats) != 1:
@@ -105,7 +105,7 @@ def shapes_of(
 
 
 def unreadable(path: str, error: BaseException) -> WaterclockError:
-    """Return the error for a file that turned out not to be whole; a passing one where it has moved away."""
+    """Build the error for a file that is not complete; a transient one if it was moved away."""
     if isinstance(error, FileNotFoundError):
         return WaterclockError(
             "E807",
@@ -140,12 +140,12 @@ def _csv_shape(path: str, reading: Reading, columns: Columns) -> Shape:
 
 
 def _lines(file: IO[str]) -> Iterator[str]:
-    """Yield the lines that Spark sees: it skips empty ones."""
+    """Yield the lines that Spark reads: it skips empty ones."""
     return (line for line in file if line.strip())
 
 
 def _looked_into(path: str, look_at: Callable[[IO[bytes]], tuple[Found, ...]]) -> tuple[Found, ...]:
-    """Return the columns of a file; what its library says against it names the file."""
+    """Return the columns of a file; errors of its library become errors that name the file."""
     try:
         with opened(path) as file:
             return look_at(file)
@@ -189,7 +189,7 @@ def _json_shape(
 
 
 def _are_spelt_so(paths: Sequence[str], reading: Reading, declared: Sequence[str]) -> bool:
-    """Tell whether each declared column is a key as it is declared, as far as files show where they begin."""
+    """Return whether each declared column is a key in its exact spelling, in the beginnings of the first files."""
     lacking = set(declared)
     for path in paths[:_HEADS]:
         try:
@@ -204,9 +204,9 @@ def _are_spelt_so(paths: Sequence[str], reading: Reading, declared: Sequence[str
 
 
 def _apart(keys: Iterable[str], declared: Iterable[str]) -> set[str]:
-    """Leave out keys that no column list asks for and that would clash: any row may spell a key in its own way.
+    """Keep one spelling of each undeclared key, since any row may use its own: columns in several cases would clash.
 
-    Of `userId` and `userid` the one stays that is declared so; where none is declared exactly so, both do, and clash.
+    Of `userId` and `userid` the one that is declared exactly so remains. If neither is, both remain, and clash.
     """
     spelt, asked = set(declared), {name.lower() for name in declared}
     alike: dict[str, set[str]] = {}
@@ -224,7 +224,10 @@ def _xml_shape(
     columns: Columns,
     keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None,
 ) -> Shape:
-    """Return the columns of XML: those declared, and of an open list what Spark finds. E880 as `refuse_entities`."""
+    """Return the columns of XML: declared ones, and for an open list those that Spark finds.
+
+    Raises  E880 as `refuse_entities`
+    """
     if not reading.rows:
         raise WaterclockError(
             "E338",
@@ -297,7 +300,7 @@ def _no_records(path: str, reading: Reading) -> WaterclockError:
 
 
 def json_documents(path: str, reading: Reading) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON file, in order; what is no object is left out, for Spark to refuse."""
+    """Yield the objects of a JSON file, in order. Other values are skipped; Spark refuses them."""
     try:
         with text_of(path, reading.encoding) as file:
             texts: Iterable[str] = [file.read()] if reading.is_multiline else file

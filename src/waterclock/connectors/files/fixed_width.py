@@ -1,4 +1,4 @@
-"""Cuts lines into fields of fixed width, natively in Spark."""
+"""Splits lines into fields of fixed width, natively in Spark."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LINE = "value"
 
 
 def fields(lines: DataFrame, reading: Reading) -> DataFrame:
-    """Return lines as fields `c0`, `c1`, … without blanks around them, beside the frame's other columns.
+    """Return lines as trimmed fields `c0`, `c1`, …, next to the frame's other columns.
 
-    Blank lines are passed over; a field that is blank, or the `null` text, is NULL, and one that a line is too short
-    for. A line that goes on behind the last field is refused.
+    Blank lines are skipped. A field is NULL if it is blank, equals the `null` text, or is beyond the end of its line.
+    A line with text after the last field is refused.
     """
     others = [name for name in lines.columns if name != LINE]
     text = LINE if reading.is_utf8 else f"decode(CAST({LINE} AS BINARY), {sql_text(reading.encoding)})"
@@ -38,6 +38,6 @@ def fields(lines: DataFrame, reading: Reading) -> DataFrame:
 
 
 def width_of(reading: Reading) -> int | None:
-    """Return the last character of the last field; None where one goes on to the line's end."""
+    """Return the last character of the last field; None if a field extends to the line's end."""
     ends = [position.last for position in reading.positions]
     return None if None in ends else max(end for end in ends if end is not None)

@@ -1,6 +1,6 @@
-"""Finds what a library leaves out of a sheet's cells: errors such as #N/A, and formulas that nobody has reckoned.
+"""Finds cells of a sheet that calamine reads as empty: errors such as #N/A, and formulas without a stored value.
 
-A workbook that a program wrote may hold formulas without what they come to.
+A workbook that was written by a program may contain formulas without their results.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from xml.parsers import expat
 
 _CHUNK = 1 << 20
 _BOOK, _TARGETS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
-# a formula that comes to an empty text says so by its cell's type
+# a formula with an empty text as its result is recognized by its cell's type
 _UNRECKONED = re.compile(
     rb"<c\b((?:(?!\bt=\"str\")[^>])*)>\s*<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>"
 )
 _ERROR = re.compile(rb"<c\b([^>]*\bt=\"e\"[^>]*)>\s*(?:<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*)?<v>\s*([^<]*?)\s*</v>")
 _PLACE = re.compile(rb"\br=\"([A-Z]+)([0-9]+)\"")
-_LONGEST = 1 << 14  # of a formula Excel takes 8192 signs
+_LONGEST = 1 << 14  # a formula of Excel has at most 8192 characters
 
 
 @dataclass(slots=True)
 class Cells:
-    """The first cell with a formula without a value, None where each has one; and errors by row and column, from 0."""
+    """The first cell with a formula without a value, None if there is none; and errors by row and column, from 0."""
 
     unreckoned: str | None = None
     errors: dict[int, dict[int, str]] = field(default_factory=dict)
 
 
 def left_out(file: IO[bytes], sheet: str) -> Cells:
-    """Look at the cells of a sheet; of what is no .xlsx nothing is found.
+    """Check the cells of a sheet; the result is empty for files that are not .xlsx.
 
-    Cost: one unpacking of the sheet, in bounded memory but for its errors
+    Cost: the sheet is unpacked once, in bounded memory except for its errors
     """
     found = Cells()
     if not zipfile.is_zipfile(file):
@@ -89,5 +89,5 @@ def _elements(content: bytes, tag: str) -> list[dict[str, str]]:
     try:
         parser.Parse(content, True)  # noqa: FBT003 - expat's own
     except expat.ExpatError:
-        return []  # the library says what is wrong with it
+        return []  # the library reports the error
     return found

@@ -1,7 +1,7 @@
-"""Finds the records of JSON documents along a path, natively in Spark: lists on the way are gone through.
+"""Extracts the records of JSON documents at a path, natively in Spark. Lists on the path are expanded.
 
-Spark makes the text of a number by way of a double, but where its reader takes it from a file in UTF-8. A VARIANT keeps
-the digits, and sorts the keys of objects; so what holds a number that a double would round goes by way of that one.
+Spark converts a number to text by way of a double, except when its reader reads a file in UTF-8. A VARIANT preserves
+the digits, but sorts the keys of objects. So only values with a number that a double would round are read as VARIANT.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _MAY_BE_ROUNDED = "RLIKE '[0-9][0-9.]{15}'"
 def records(read: Callable[[str], DataFrame], reading: Reading, types: Mapping[str, str]) -> DataFrame:
     """Return the records at `reading.rows`, each as the struct `RECORD`, with the file's path as `PATH`.
 
-    `read` reads documents by a schema. A record that is no object has its value as `VALUE`. Fields of what encloses
-    the records are in the struct as well; of `WHOLE` it has the records' keys alone. A document without the path has no
-    records.
+    `read` reads documents by a schema. A record that is not an object has its value as `VALUE`. The struct also has
+    the fields of enclosing objects. With `WHOLE` in `types` it has only the records' keys. A document without the path
+    has no records.
     """
     first = dict.fromkeys([reading.rows[0], *(outer.rest[0] for outer in reading.outer if outer.depth == 0)])
     kept = [f"_waterclock_outer_{at}" for at in range(len(reading.outer))]
@@ -67,9 +67,9 @@ def records(read: Callable[[str], DataFrame], reading: Reading, types: Mapping[s
 
 
 def _listed(text: str) -> str:
-    """Write the elements of a list as texts, or the text itself: it may begin as a list does, and be none.
+    """Return the SQL of a list's elements as texts, or of the text itself if it only begins like a list.
 
-    Within another list it has to end where that goes on: Spark passes over what stands behind a list.
+    The text is wrapped in another list to detect trailing text, which Spark would otherwise ignore.
     """
     within = f"concat('[', {text}, ']')"
     plain = f"from_json({within}, 'ARRAY<ARRAY<STRING>>')"
@@ -87,7 +87,7 @@ def _read_as(value: str, types: Mapping[str, str]) -> str:
 
 
 def _step(frame: DataFrame, reading: Reading, depth: int, kept: list[str]) -> DataFrame:
-    """Go on from the objects at a depth to what they hold under the next step."""
+    """Descend from the objects at a depth to their values at the next step."""
     outer = {at: one for at, one in enumerate(reading.outer) if one.depth == depth}
     asked = dict.fromkeys([reading.rows[depth], *(one.rest[0] for one in outer.values())])
     plain, exact = (f"from_json({_AT}, {sql_text(ddl_of((name, kind) for name in asked))})" for kind in _KINDS)
@@ -118,7 +118,7 @@ def _text_at(text: str, rest: tuple[str, ...]) -> str:
 
 
 def found_in(document: Mapping[str, Any], reading: Reading) -> Iterator[dict[str, Any] | None]:
-    """Yield the records of a parsed document as Spark finds them; None once where the document has no such path."""
+    """Yield the records of a parsed document as Spark finds them; None for an object without the path."""
     yield from _below([document], reading.rows, {outer.name: None for outer in reading.outer})
 
 

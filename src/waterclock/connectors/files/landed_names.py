@@ -1,16 +1,16 @@
-"""Finds the files of a unit by name: their names and stamps, and which are misnamed.
+"""Finds the files of a unit by name: their names and stamps, and misnamed files.
 
-Two ways to name a unit's files, both below the connection's `path` (the landing folder):
+A unit's files can be named in two ways, both below the connection's `path` (the landing folder):
 
-`supplier.source`   `<supplier>/<source>/<supplier>_<source>_<YYYY_MM_DD_HH_MM_SS>.<ext>`, in date subfolders or not
-                    (`2017/08`, `year=2017/month=08`). An item's name is the file's, wherever it lies. Every other file
-                    there is misnamed.
-a glob              `web/click/*.json.gz`, `**` crosses folders. An item's name is its path below the landing folder;
-                    its stamp is what the option `stamp` says, one in the name (`2017_08_18_05_33_44`,
-                    `20170818053344`, `20170818T053344`), or else the time of its last change.
+`supplier.source`   `<supplier>/<source>/<supplier>_<source>_<YYYY_MM_DD_HH_MM_SS>.<ext>`, optionally in date subfolders
+                    (`2017/08`, `year=2017/month=08`). An item's name is the file's, in whichever subfolder it is. Every
+                    other file there is misnamed.
+a glob              `web/click/*.json.gz`, `**` matches across folders. An item's name is its path below the landing
+                    folder. Its stamp is the one that the option `stamp` declares, one in the name
+                    (`2017_08_18_05_33_44`, `20170818053344`, `20170818T053344`), or else its last modification.
 
-Names that begin with `.` or `_` are not looked at. An archive of years is walked at every run: a file that is not
-wanted costs its name alone, so paths here are texts. `bucket_listing` does the same in an object store.
+Names that begin with `.` or `_` are ignored. An archive of years is walked at every run. A file that is not wanted
+costs only its name, so paths are plain texts here. `bucket_listing` does the same in an object store.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ _DATE_FOLDER = re.compile(r"(?:[a-z]+=)?[0-9]{1,4}(?:[-_][0-9]{2}){0,2}", re.IGN
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How the files of a unit are named. `supplier` and `source` are empty for a glob.
+    """The naming of a unit's files. `supplier` and `source` are empty for a glob.
 
-    `has_positions`: the unit says where the fields of lines of fixed width are, so it may have such files. `takes_all`:
-    nothing is read of its files, so they may have any ending. `stamp`: the option of that name.
+    `has_positions`: the unit declares the fields of fixed-width lines, so it may have such files. `takes_all`: the
+    files are not parsed, so they may have any ending. `stamp`: the option of that name.
     """
 
     path: str
@@ -71,7 +71,7 @@ class Names:
     stamp: str = ""
 
     def takes(self, name: str) -> bool:
-        """Whether a file's ending tells a format; of lines of fixed width only where their positions are declared."""
+        """Return whether a file's ending is a known format. Fixed-width files need declared positions."""
         kind = format_of(name)
         if self.takes_all:
             return True
@@ -80,7 +80,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file that is named as it should be. `found` is what its listing told of it: on this machine nothing."""
+    """A correctly named file. `found` is its entry in a listing of an object store; None on this machine."""
 
     path: str
     relative: str
@@ -89,19 +89,19 @@ class Candidate:
     found: Found | None = None
 
     def look(self) -> Found:
-        """Return the file's bytes and last change. Raises  FileNotFoundError where it is seen to be gone."""
+        """Return the file's size and last modification. Raises  FileNotFoundError if it is known to be gone."""
         return self.found or look(self.path)
 
 
 @dataclass(slots=True)
 class Finds:
-    """What was found below a folder: files named as they should be, and what is said of the others."""
+    """The files found below a folder: correctly named ones, and reports about the others."""
 
     candidates: list[Candidate] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
 
     def add(self, one: Candidate | Report) -> None:
-        """Put a file to those that are named as they should be, or what is said of it to the rest."""
+        """Add a file, or a report about one."""
         if isinstance(one, Report):
             self.reports.append(one)
         else:
@@ -109,7 +109,7 @@ class Finds:
 
 
 def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False, stamp: str = "") -> Names:
-    """Tell a `supplier.source` from a glob: a glob has a slash, a wildcard or a known ending.
+    """Parse a unit's path as `supplier.source` or as a glob: a glob has a slash, a wildcard or a known ending.
 
     Raises  E803 for a path that leads out of the landing folder or has neither form
     """
@@ -128,12 +128,12 @@ def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False,
 
 
 def ends_as_files_do(names: Names) -> bool:
-    """Tell whether a unit looks like supplier.source and is the name of one file, for it ends as files do: web.json."""
+    """Return whether a unit has the form supplier.source but is the name of one file, such as web.json."""
     return not names.supplier and _SUPPLIER_SOURCE.fullmatch(names.path) is not None
 
 
 def format_of(name: str) -> tuple[str, str] | None:
-    """Return a file's format and compression by its ending: ('csv', 'gz'); None for an ending that is not known."""
+    """Return a file's format and compression by its ending: ('csv', 'gz'); None for an unknown ending."""
     parts = name.lower().split(".")
     compression = parts.pop() if len(parts) > 2 and parts[-1] in COMPRESSIONS else ""
     ending = parts[-1] if len(parts) > 1 else ""
@@ -144,14 +144,14 @@ def format_of(name: str) -> tuple[str, str] | None:
 def find(
     root: Path, names: Names, zone: str, *, without: Collection[str] = (), only: Collection[str] | None = None
 ) -> Finds:
-    """Find a unit's files below a folder: those whose names are not among `without`, and are among `only`."""
+    """Find a unit's files below a folder, except names in `without`; with `only`, just the names in it."""
     if is_remote(root):
         from waterclock.connectors.files.bucket_listing import find_in_bucket
 
         return find_in_bucket(root, names, zone, without=without, only=only)
     finds = Finds()
     for path, name in _paths(root, names, finds, without, only):
-        with suppress(FileNotFoundError):  # it has moved to the archive since the folder was listed
+        with suppress(FileNotFoundError):  # it was moved to the archive since the folder was listed
             finds.add(named_at(path, name, root, names, zone))
     return finds
 
@@ -159,7 +159,7 @@ def find(
 def _paths(
     root: Path, names: Names, finds: Finds, without: Collection[str], only: Collection[str] | None
 ) -> Iterator[tuple[str, str]]:
-    """Give what may be of the unit, each with the name that its item would have."""
+    """Yield the files that may belong to the unit, each with the name that its item would have."""
     if names.supplier:
         folder = root / names.supplier / names.source
         links = [each for each in (folder.parent, folder) if each.is_symlink()]
@@ -182,7 +182,7 @@ def _paths(
 
 
 def _matching(root: Path, pattern: str) -> list[str]:
-    """Return the paths below a folder that match a glob, sorted, from there and with slashes."""
+    """Return the relative paths below a folder that match a glob, sorted, with slashes."""
     if "**" in pattern or PurePosixPath(pattern).as_posix() != pattern:
         found = root.glob(pattern) if root.is_dir() else ()
         return [each.relative_to(root).as_posix() for each in sorted(found)]
@@ -214,7 +214,7 @@ def _walk(
 
 
 def mode_of(path: str) -> int:
-    """Return the mode of a file, a folder or a link itself; 0 where it is gone."""
+    """Return the mode of a file, a folder or a link itself; 0 if it does not exist."""
     try:
         return os.lstat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -222,7 +222,7 @@ def mode_of(path: str) -> int:
 
 
 def _is_plain(root: Path, folder: str, known: dict[str, bool]) -> bool:
-    """Return whether no part of a folder's path below `root` is a link; `known` keeps what was found."""
+    """Return whether no part of a folder's path below `root` is a link; `known` caches results."""
     if folder not in known:
         is_link = stat.S_ISLNK(mode_of(f"{root}{os.sep}{folder}"))
         known[folder] = not is_link and _is_plain(root, folder.rpartition("/")[0], known)
@@ -236,9 +236,9 @@ def _link(path: str) -> Report:
 
 
 def listed(folder: Path | str) -> list[str]:
-    """Return the names in a folder, in no order; none where it is not there.
+    """Return the names in a folder, in no order; none if it does not exist.
 
-    Raises  E804 for one whose rights do not let it be listed
+    Raises  E804 without permission to list it
     """
     try:
         return os.listdir(folder)  # noqa: PTH208 - tens of thousands of Paths
@@ -257,7 +257,7 @@ def listed(folder: Path | str) -> list[str]:
 
 
 def is_date_folder(name: str) -> bool:
-    """Tell whether a name may be that of a subfolder with the files of a year, a month or a day."""
+    """Return whether a name may be that of a subfolder with the files of a year, a month or a day."""
     return _DATE_FOLDER.fullmatch(name) is not None
 
 
@@ -269,9 +269,9 @@ def _pattern(names: Names) -> re.Pattern[str]:
 def named_at(
     path: str, name: str, root: str | Path, names: Names, zone: str, found: Found | None = None
 ) -> Candidate | Report:
-    """Read the name of one file; what is misnamed or unfinished is reported.
+    """Parse the name of one file; return a report for a misnamed or unfinished one.
 
-    Raises  FileNotFoundError for a file of a glob that is gone, and whose stamp is the time of its last change
+    Raises  FileNotFoundError for a missing file of a glob, if its stamp is its last modification
     """
     return _landed(path, name, root, names, zone, found) if names.supplier else _matched(path, name, names, zone, found)
 
@@ -310,27 +310,27 @@ def _endings() -> str:
 
 
 def find_named(root: Path, names: Names, zone: str, wanted: Collection[str]) -> list[Candidate]:
-    """Find files below a folder by their names; free where none is wanted."""
+    """Find files below a folder by their names. No cost if `wanted` is empty."""
     return find(root, names, zone, only=wanted).candidates if wanted else []
 
 
 def has_stamp(names: Names, name: str) -> bool:
-    """Whether the stamp of an item is in its name; where not, it is the time of its last change."""
+    """Return whether the stamp of an item is in its name; if not, it is the last modification."""
     return bool(names.supplier) or stamp_in(name, names.stamp, "UTC") is not None
 
 
 def has_stamps(names: Names, items: Iterable[Item]) -> bool:
-    """Whether the stamps of all these items are in their names."""
+    """Return whether the stamps of all these items are in their names."""
     return all(has_stamp(names, item.name) for item in items)
 
 
 def is_stamped(name: str) -> bool:
-    """Tell whether a file's name says when it arrived."""
+    """Return whether a file's name contains the time of its arrival."""
     return stamp_in(name, "", "UTC") is not None
 
 
 def names_below(root: Path, names: Names) -> list[str]:
-    """Return the names of the items of a glob in a folder of this machine. Cost: a listing; no file is looked at."""
+    """Return the item names of a glob in a folder of this machine. Cost: a listing; no file is checked."""
     if names.supplier or is_remote(root) or not root.is_dir():
         return []
     return [each for each in _matching(root, names.path) if names.takes(each.rpartition("/")[2])]

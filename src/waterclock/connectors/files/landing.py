@@ -1,9 +1,10 @@
-"""Lists a landing folder and its archive: which files are complete, which are new.
+"""Lists a landing folder and its archive: complete files, new or archived.
 
-The archive mirrors the landing folder; `landed_names` tells how files are named.
+The archive mirrors the landing folder; `landed_names` defines how files are named.
 
-Several tables may collect from one folder, so that a file moves to the archive while another table looks at it. A file
-only moves that way: the landing folder is walked before the archive, and what vanishes from the one lies in the other.
+Several tables may collect from one folder. So a file may be moved to the archive by one table while another table
+checks it. Files move only in that direction: the landing folder is walked before the archive, so a file that has
+disappeared from the landing folder is found in the archive.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _GONE = Report("", "gone", "it has moved to the archive since the folder was lis
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """A landing folder with its archive. A file is left alone until it has not changed for `settle_seconds`."""
+    """A landing folder with its archive. A file is skipped until it has not changed for `settle_seconds`."""
 
     folder: Path
     archive: Path
@@ -37,13 +38,13 @@ class Landing:
 
 
 def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collection[str] = ()) -> Listing:
-    """List the complete files of a unit, new and archived, oldest first, and report what is left alone.
+    """List the complete files of a unit, new and archived, oldest first, and report skipped ones.
 
-    Archived files named in `taken` are left out. `now` is the real clock, for `settle_seconds`. A name whose archived
-    file has other content is reported: what was taken under that name stays as it is.
-    Raises  E804 when the landing folder is not there
-    Cost    one walk, in which an archived file that is left out costs its name alone; files that are new are read once
-            in a process to see that they are whole (see `completeness`)
+    Archived files named in `taken` are left out. `now` is the real clock, for `settle_seconds`. A new file with the
+    name of an archived one but other content is reported, and the collected content remains.
+    Raises  E804 if the landing folder does not exist
+    Cost    one walk, in which an archived file that is left out costs only its name; new files are read once in a
+            process to check that they are complete (see `completeness`)
     """
     fresh = find(existing(landing.folder), names, landing.stamp_zone)
     archived = find(landing.archive, names, landing.stamp_zone, without=taken).candidates
@@ -55,10 +56,10 @@ def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collecti
 def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime], *, now: datetime) -> tuple[Item, ...]:
     """List the complete files stamped in `[low, high)` of `span`, and those of the first stamp after, oldest first.
 
-    The first stamp after tells that the window is over. The time of a last change does not: a file without a stamp in
-    its name may hold rows of any time before it, so all such files after the span are listed too.
-    Raises  E804 when the landing folder is not there
-    Cost    the names of both folders, and a look at each file stamped within two days of these; of a glob at every file
+    The first stamp after the span shows that the window is over. A last modification does not: a file without a stamp
+    in its name may contain rows of any time before it, so all such files after the span are listed too.
+    Raises  E804 if the landing folder does not exist
+    Cost    the names of both folders, and a check of each file stamped within two days of these; for a glob, every file
     """
     if not names.supplier:
         items = list_items(landing, names, now=now).items
@@ -83,11 +84,11 @@ def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime]
 def newest_first(
     landing: Landing, names: Names, *, now: datetime, until: datetime | None = None
 ) -> Iterator[tuple[Item, ...]]:
-    """Give the complete files stamp by stamp, from the newest, or from `until`, back.
+    """Yield the complete files stamp by stamp, in descending order, from the newest or from `until`.
 
-    Raises  E804 when the landing folder is not there
-    Cost    the names of both folders, and for each stamp that is taken from the iterator a look at the files stamped
-            within two days of it; of a glob at every file
+    Raises  E804 if the landing folder does not exist
+    Cost    the names of both folders, and for each stamp that is consumed a check of the files stamped within two days
+            of it; for a glob, of every file
     """
     if not names.supplier:
         items = list_items(landing, names, now=now).items
@@ -127,7 +128,7 @@ def _looked_at(
     now: datetime,
     taken: Collection[str] = (),
 ) -> Listing:
-    """Tell which of new files and archived ones are complete, oldest first, and why others are not."""
+    """Check which new and archived files are complete. Return them, oldest first, with reports about the others."""
     fresh, archive = found
     archived = {one.name: one for one in sorted(archive, key=lambda one: one.relative)}
     reports: list[Report] = []
@@ -157,7 +158,7 @@ def _looked_at(
 
 
 def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple[Item, ...]:
-    """Find files by their names, those of the archive before those that still lie where they arrived.
+    """Find files by their names, those of the archive before those that are still in the landing folder.
 
     Cost: a walk of the landing folder and one of the archive
     """
@@ -173,13 +174,13 @@ def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple
 
 
 def newest_stamp(landing: Landing, names: Names, *, now: datetime) -> datetime | None:
-    """Return the stamp of the newest complete file, archived or not; None where there is none."""
+    """Return the stamp of the newest complete file, archived or not; None without one."""
     newest = next(newest_first(landing, names, now=now), None)
     return newest[0].stamp if newest else None
 
 
 def existing(folder: Path) -> Path:
-    """Return the folder back; E804 when it is not there. In an object store one that is not there is an empty one."""
+    """Return the folder, or raise E804 if it does not exist. In an object store a missing folder is an empty one."""
     if not is_remote(folder) and not folder.is_dir():
         raise WaterclockError(
             "E804",
@@ -220,7 +221,7 @@ def _unfit(one: Candidate, names: Names, landing: Landing, now: datetime) -> Rep
             raise
         return Report(one.path, "unreadable", error.why or error.what)
     if problem is None or (names.takes_all and problem[0] == DAMAGED):
-        return None  # where nothing is read, an ending promises nothing; what is cut off may be on its way still
+        return None  # a raw file is not parsed, so its ending promises no format; an incomplete one is still skipped
     return Report(one.path, *problem)
 
 

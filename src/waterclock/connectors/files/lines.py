@@ -1,7 +1,7 @@
-"""Tells at which line of its file each row begins, though Spark reads a file in parts and beside others.
+"""Adds the line number of each row in its file, although Spark splits files and reads several in one task.
 
-Of each row Spark knows the part of the file that it was read from, and how many rows its task had read before. One more
-pass counts the lines of each part; that pass and the reading cut files alike, for both read the same files by lines.
+For each row Spark knows the split of the file, and how many rows its task had read before. One more pass counts the
+lines of each split. That pass and the scan split files alike, because both read the same files by lines.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ LINE = f"""CASE WHEN {_ID} - {_COUNTED}.first BETWEEN 0 AND {_COUNTED}.rows - 1
 UNKNOWN = f"CAST(NULL AS {TYPES['row']})"
 SAME_LINES = frozenset(("UTF-8", "UTF8", "ISO-8859-1", "US-ASCII"))
 _BLANK = r"value RLIKE '^[\\x00-\\x20]*$'"
-_PART = 33  # an id is the number of the task, and below these bits that of the row in it
+_PART = 33  # an id is the number of the task, shifted by so many bits, plus the number of the row in it
 _MOST_SKIPPED = 10_000
 _FIELDS = "STRUCT<first: BIGINT, before: BIGINT, rows: BIGINT, skipped: ARRAY<BIGINT>>"
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a file, as one task reads it: its lines, and what of them are no rows."""
+    """A split of a file, as one task reads it: its lines, and the number of those that are no rows."""
 
     path: str
     block: int
@@ -50,17 +50,17 @@ class _Part:
 
 
 def has_lines(reading: Reading) -> bool:
-    """Tell whether lines can be counted: a row is a line, and its end is the same byte in the files' encoding."""
+    """Return whether lines can be counted: each row is a line, and line ends are one byte in the files' encoding."""
     return not reading.is_multiline and reading.encoding.upper() in SAME_LINES
 
 
 def counted(
     spark: SparkSession, rows: DataFrame, paths: Sequence[str], *, skips: bool, header: bool = False
 ) -> DataFrame:
-    """Add to rows that have `BESIDE` what `LINE` needs. `skips`: their reader passes over blank lines, and the header.
+    """Add the columns that `LINE` needs to rows with `BESIDE`. `skips`: the reader skips blank lines, and the header.
 
-    Lines of a file are not known, and NULL, where so many are blank that they cannot be kept in mind, or where one
-    holds a list of several rows. Cost: one pass over the files that counts their lines, and a small join.
+    Line numbers of a file are NULL if it has too many blank lines to keep in memory, or if a line contains a list of
+    several rows. Cost: one pass over the files that counts their lines, and a small join.
     """
     text = spark.read.text(list(paths)).selectExpr("value", *BESIDE)
     parts = _parts(text)
@@ -92,7 +92,7 @@ def _columns(*texts: str) -> list[Column]:
 
 
 def _skipped(text: DataFrame, parts: Iterable[_Part]) -> dict[tuple[str, int], list[int]]:
-    """Return the ids of blank lines of each part; of a part with too many none."""
+    """Return the ids of blank lines of each split; none for a split with too many of them."""
     few = {(part.path, part.block) for part in parts if 0 < part.blank <= _MOST_SKIPPED}
     if not few:
         return {}
@@ -103,7 +103,7 @@ def _skipped(text: DataFrame, parts: Iterable[_Part]) -> dict[tuple[str, int], l
 def _told(
     parts: Sequence[_Part], skipped: dict[tuple[str, int], list[int]], *, skips: bool, header: bool
 ) -> Iterable[tuple[_Part, tuple[int, int, int, list[int]]]]:
-    """Return of each part at which id its rows begin, how many lines are before it, its rows, and what is skipped."""
+    """Yield for each split the id of its first row, the lines before it, its row count, and the skipped positions."""
     gone: dict[_Part, list[int]] = {}
     for part in parts:
         ids = list(skipped.get((part.path, part.block), []))

@@ -1,4 +1,4 @@
-"""Tells which windows of a landing folder changed: those of which a file holds rows that was not there before."""
+"""Finds the windows of a landing folder that changed: those with rows in a file that is new since the last scan."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def look(
     columns: Columns,
     zone: str,
 ) -> Looked:
-    """Note which files may hold rows of the windows, and find those windows of which a new one holds any.
+    """List the files that may contain rows of the windows, and find the windows with rows in a new file.
 
-    A file is new to a window where the look before did not find it, or with another size. New files alone are read,
-    and of them the times: what comes to the driver is which file has rows of which window.
+    A file is new for a window if the last scan did not find it, or found it with another size. Only new files are
+    read, and only their times. The driver receives only pairs of file and window.
     """
     seen = {start: mark.of_all.get("items", {}) for start, mark in request.marks.items()}
     new = [item for item in items if any(known.get(item.name) != item.size for known in seen.values())]
@@ -56,7 +56,7 @@ def _held(
     columns: Columns,
     zone: str,
 ) -> list[tuple[str, datetime]]:
-    """Return which of the files hold rows of which windows."""
+    """Return pairs of a file and the start of a window that has rows in it."""
     windows = request.windows
     by_label: Mapping[str, Window] = {window.label: window for window in windows}
     stamps = {item.path: item.stamp for item in items}

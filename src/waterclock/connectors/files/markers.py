@@ -1,4 +1,4 @@
-"""Finds the file by which a sender says that a window's files are all there."""
+"""Finds the marker file with which a sender declares that a window's files are complete."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _CODE = re.compile(r"%[YmdHMj%]")
 
 
 def has_marker(folder: Path, name: str, window: Window, zone: str) -> bool:
-    """Tell whether a window's marker is there.
+    """Return whether a window's marker exists.
 
-    `name` may hold %Y, %m, %d, %H, %M and %j of the window's start in `zone`. One that holds none is written again and
-    again: it counts for the windows that end before it was written last.
-    Raises  E804 where the landing folder is not there
+    `name` may contain %Y, %m, %d, %H, %M and %j of the window's start in `zone`. A name without any of them is written
+    repeatedly: it counts for the windows that end before its last modification.
+    Raises  E804 if the landing folder does not exist
     """
     of_window = named(name, window.start, zone)
     try:

@@ -1,4 +1,4 @@
-"""How a value that does not fit is told by Spark's error, so that the file can be named."""
+"""Encodes a type mismatch in Spark's error message, from which the driver finds the file and the value."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ PATH = "_waterclock_path"
 
 
 def refused(path: str, what: str, value: str) -> str:
-    """Return SQL that raises: the file (SQL), what is wrong there (a text), and the value (SQL)."""
+    """Return SQL that raises an error: with the file (SQL), the column or problem (a text), and the value (SQL)."""
     return f"raise_error(concat_ws('|', '{MISFIT}', {path}, {sql_text(what)}, {value}))"

@@ -1,6 +1,6 @@
-"""Reads the stamp of a file from its name: by the option `stamp`, else by the known forms of date and time.
+"""Parses the stamp of a file from its name: by the option `stamp`, or else by the known forms of date and time.
 
-A stamp is the last second that its file holds. A pattern whose finest unit is a day, an hour or a minute stands for the
+A stamp is the last second of the rows in its file. A pattern whose finest unit is a day, an hour or a minute means the
 last second of that unit. Pure functions.
 """
 
@@ -18,8 +18,8 @@ from waterclock.timelabel.zone import resolve_local
 
 STAMP = r"[0-9]{4}_[0-9]{2}_[0-9]{2}_[0-9]{2}_[0-9]{2}_[0-9]{2}"
 CHANGED = "changed"
-"""The value of the option `stamp` that declares the time of a file's last change."""
-# a source's clock stands behind the second of its newest file's stamp: up to there it has told everything
+"""The value of the option `stamp` that selects the time of a file's last modification."""
+# a source's clock is one second after its newest file's stamp: all rows before it have arrived
 CLOCK_AFTER_STAMP = timedelta(seconds=1)
 
 _ANY_STAMP = re.compile(rf"(?<![0-9])({STAMP}|[0-9]{{8}}T?[0-9]{{6}})(?![0-9])")
@@ -35,9 +35,9 @@ _DATE = re.compile(
 
 
 def stamp_in(name: str, pattern: str, zone: str) -> datetime | None:
-    """Return the stamp in a file's name, below its landing folder; None where there is none.
+    """Return the stamp in a file's name, below its landing folder; None without one.
 
-    Without a `pattern` the file's own name is searched for a date with a time of day.
+    Without a `pattern` the last part of the name is searched for a date with a time of day.
     """
     if pattern == CHANGED:
         return None
@@ -49,14 +49,14 @@ def stamp_in(name: str, pattern: str, zone: str) -> datetime | None:
 
 
 def exact_stamp(text: str, zone: str) -> datetime | None:
-    """Return the instant of a stamp with all its parts, such as 2017_08_18_05_33_44; None where it is no time."""
+    """Return the instant of a complete stamp, such as 2017_08_18_05_33_44; None if it is no valid time."""
     digits = text.replace("_", "").replace("T", "")
     parts = {code: digits[at : at + 2] for code, at in zip("mdHMS", range(4, 14, 2), strict=True)}
     return _end_of({"Y": digits[:4], **parts}, zone)
 
 
 def undeclared_date(name: str) -> str | None:
-    """Return the pattern of a date in a name that no known form covers; None where there is none."""
+    """Return the pattern of a date in a name that no known form covers; None without such a date."""
     if stamp_in(name, "", "UTC") is not None or (found := _DATE.search(name)) is None:
         return None
     sign, text = found["date"], found[0]
@@ -69,7 +69,7 @@ def undeclared_date(name: str) -> str | None:
 
 
 def wrong_stamp(options: Mapping[str, Any], *, is_glob: bool) -> Iterator[Wrong]:
-    """Yield what is wrong with the option `stamp`: no pattern, or beside names that say their stamps."""
+    """Yield errors of the option `stamp`: no valid pattern, or used with names that contain their stamps."""
     pattern = str(options.get("stamp") or "")
     if not pattern or pattern == CHANGED:
         if pattern and not is_glob:
@@ -112,7 +112,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _end_of(parts: Mapping[str, str], zone: str) -> datetime | None:
-    """Return the last second of the finest unit that is given, in UTC; None where it is no time."""
+    """Return the last second of the finest unit that is given, in UTC; None if it is no valid time."""
     known = {code: int(text) for code, text in parts.items()}
     try:
         day = datetime(known["Y"], known.get("m", 1), known.get("d", 1))  # noqa: DTZ001 (resolved below)
@@ -122,7 +122,7 @@ def _end_of(parts: Mapping[str, str], zone: str) -> datetime | None:
         local = day.replace(hour=known.get("H", 0), minute=known.get("M", 0), second=known.get("S", 0))
         is_exact = "S" in known
         stamp = resolve_local(local, zone) if is_exact else resolve_local(_next(local, known), zone) - CLOCK_AFTER_STAMP
-        stamp + CLOCK_AFTER_STAMP  # behind the last second of all no source's clock can stand
+        stamp + CLOCK_AFTER_STAMP  # raises an error at the end of the calendar, where no clock can follow
     except (ValueError, OverflowError):
         return None
     except WaterclockError as beyond:

@@ -1,4 +1,4 @@
-"""Reads numbers as a unit's options write them: with another decimal sign, and a sign between thousands."""
+"""Parses numbers as a unit's options declare them: with another decimal sign, and a thousands separator."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _NUMBERS = frozenset(
 
 
 def is_number(type_text: str) -> bool:
-    """Tell whether a type is one of numbers."""
+    """Return whether a type is numeric."""
     return type_text.strip().lower().partition("(")[0].strip() in _NUMBERS
 
 
 def is_of_sql(reading: Reading) -> bool:
-    """Tell whether numbers are written as SQL writes them: a point before the fraction, nothing between thousands."""
+    """Return whether numbers are written as in SQL: with a decimal point, and without a thousands separator."""
     return reading.decimal == "." and not reading.thousands
 
 
 def as_of_sql(text: str, reading: Reading) -> str:
-    """Return the SQL that writes the number in a text (SQL) as SQL does; NULL where it is written otherwise."""
+    """Return the SQL that converts a number in a text (SQL) to SQL's notation; NULL if it has another format."""
     if is_of_sql(reading):
         return text
     plain = text if not reading.thousands else f"regexp_replace({text}, {sql_text(_sign(reading.thousands))}, '')"
@@ -38,7 +38,7 @@ def as_of_sql(text: str, reading: Reading) -> str:
 
 
 def as_of_python(text: str, reading: Reading) -> str | None:
-    """Return what `as_of_sql` writes in Spark."""
+    """Return the same result as the SQL of `as_of_sql` does in Spark."""
     if is_of_sql(reading):
         return text
     if re.fullmatch(_pattern(reading), text, re.ASCII) is None:
@@ -48,7 +48,7 @@ def as_of_python(text: str, reading: Reading) -> str | None:
 
 
 def wrong_numbers(options: Mapping[str, Any]) -> Iterator[Wrong]:
-    """Yield what is wrong with the options `decimal` and `thousands`: each is one sign, and they differ."""
+    """Yield errors of the options `decimal` and `thousands`: each is one character, and they differ."""
     decimal, thousands = (str(options.get(name) or "") for name in ("decimal", "thousands"))
     for name, sign in (("decimal", decimal), ("thousands", thousands)):
         if sign and (len(sign) > 1 or sign.isalnum() or sign in '+-"\r\n'):

@@ -1,7 +1,7 @@
-"""Collects files as they are (`format 'raw'`): a row for each, whose bytes stay in the archive.
+"""Collects files unchanged (`format 'raw'`): one row for each file, whose content remains in the archive.
 
-A row has the file's name, its arrival, the time of its last change, its bytes and their SHA-256. Nothing that a file
-holds is read into Spark: a publish with `format 'raw'` copies it from where it lies (see `copying`).
+A row has the file's name, its arrival, its last modification, its size and its SHA-256. The content is not read into
+Spark: a publish with `format 'raw'` copies the file itself (see `copying`).
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def rows_of_files(
     *,
     has_times: bool,
 ) -> Collected:
-    """Return a row for each file of each label, without labels where their key is None.
+    """Return a row for each file of each label; without labels if their key is None.
 
-    `has_times`: the time of the last change outlives the way into the archive, which it does on this machine alone;
-    else `changed` is NULL, so that a label that is made again comes out as it was.
-    Cost: each file is read once, here, for its checksum; several at once where they lie in a store
+    `has_times`: the last modification survives the move to the archive, which is so only on this machine. Otherwise
+    `changed` is NULL, so that a label that is made again has the same rows.
+    Cost: each file is read once, here, for its checksum; files in an object store are read in parallel
     """
     own, tells = told_apart(columns)
     pairs = [(label, item) for label, taken in items.items() for item in taken]
@@ -70,13 +70,13 @@ def rows_of_files(
 
 
 def digest_of(path: str | Path) -> str:
-    """Return the SHA-256 of what a file holds, in hexadecimal. Cost: it is read in a stream."""
+    """Return the SHA-256 of a file's content, in hexadecimal. Cost: the file is read as a stream."""
     with opened(path) as file:
         return _digest(file)
 
 
 def _digest_below(path: str, landing: Path) -> str:
-    """Return the digest of a file; of one in the landing folder without following a link that took its place."""
+    """Return the digest of a file. In the landing folder, do not follow a link that replaced it."""
     relative = None if is_remote(landing) else path_below(path, landing)
     if relative is None:
         return digest_of(path)
@@ -92,5 +92,5 @@ def _digest(file: IO[bytes]) -> str:
 
 
 def keeps_times(landing: Path, archive: Path) -> bool:
-    """Tell whether files keep the time of their last change on their way into the archive."""
+    """Return whether files keep the time of their last modification when they are moved to the archive."""
     return not is_remote(landing) and not is_remote(archive)

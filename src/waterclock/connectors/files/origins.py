@@ -1,4 +1,4 @@
-"""Tells of each row of a file from which it came, by the name that manifests list: it stays where the file moves."""
+"""Adds to each row the file it came from, by the name in the manifest, which stays the same when the file is moved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FOUND = "_waterclock_of_file"
 
 
 def told_apart(columns: Columns) -> tuple[Columns, frozenset[str]]:
-    """Part a column list into what files hold, and what is asked of where their rows came from."""
+    """Split a column list into the columns of the files, and the origin columns that are requested."""
     tells = frozenset(column.tells for column in columns.named if column.tells is not None)
     if not tells:
         return columns, tells
@@ -28,13 +28,13 @@ def told_apart(columns: Columns) -> tuple[Columns, frozenset[str]]:
 
 
 def with_file_names(spark: SparkSession, frame: DataFrame, items: Sequence[Item]) -> DataFrame:
-    """Add to rows, which have `FILE_KEY`, the name of their file. Cost: an expression; of more files a small join."""
+    """Add to rows with `FILE_KEY` the name of their file. Cost: an expression; for many files a small join."""
     frame, found = by_file(spark, frame, {item.path: item.name for item in items})
     return frame.selectExpr("*", f"{found} AS {IN_ROWS['file']}").drop(_FOUND)
 
 
 def by_file(spark: SparkSession, frame: DataFrame, of: Mapping[str, str]) -> tuple[DataFrame, str]:
-    """Return rows, which have `FILE_KEY`, and the SQL that gives what is known of their file's path; NULL of others."""
+    """Return rows with `FILE_KEY`, and the SQL of the value that `of` has for their file's path, or else NULL."""
     by_key = {file_key_of(path): value for path, value in of.items()}
     if len(by_key) <= _FEW:
         pairs = ", ".join(sql_text(part) for pair in by_key.items() for part in pair)

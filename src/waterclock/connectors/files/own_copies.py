@@ -1,8 +1,8 @@
-"""Copies files that another user can change, so that Spark reads what was checked.
+"""Copies files that another user can change, so that Spark reads the same files that were checked.
 
-Spark opens files by their names, and follows links. Whoever can write to a file or to its folder could exchange it for
-a link, after it was listed, to a file that only this user may read. Such files are opened here without following links
-and copied into a folder of this user; all other files are read where they are.
+Spark opens files by name, and follows links. After the listing, another user who can write to a file or its folder
+could replace it by a link to a file that only this user may read. Files that others can change are therefore opened
+here without following links, and copied into a folder of this user. All other files are read in place.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _CHUNK = 1 << 20
 
 
 def changeable(paths: Sequence[str], landing: Path | None) -> dict[str, str]:
-    """Return the files that another user can change, by their paths, with their paths below the landing folder.
+    """Return the files that another user can change: their paths, with their paths below the landing folder.
 
-    Cost: a look at each file and folder of this machine
+    Cost: a check of each file and folder of this machine
     """
     if landing is None or is_remote(landing):
         return {}
@@ -56,7 +56,7 @@ def copy_all(files: Mapping[str, str], landing: Path | None, folder: Path) -> di
 def open_landed(path: str, landing: Path, relative: str) -> IO[bytes]:
     """Open a file below a landing folder without following links.
 
-    Raises  E807 where it is gone, cannot be read, or was exchanged for a link
+    Raises  E807 if it is gone, cannot be read, or was replaced by a link
     """
     try:
         return os.fdopen(open_below(landing, relative), "rb")
@@ -65,7 +65,7 @@ def open_landed(path: str, landing: Path, relative: str) -> IO[bytes]:
 
 
 def name_as_landed(error: WaterclockError, reading: Reading) -> WaterclockError:
-    """Have an error about a copy name the file that was copied."""
+    """Replace the path of a copy in an error by that of the original file."""
     if reading.room is None or reading.landing is None:
         return error
     pattern = re.compile(rf"{re.escape(str(reading.room))}/[^/]+/{COPIES}/")
@@ -82,7 +82,7 @@ def _is_changeable(landing: Path, relative: Path, known: dict[Path, bool]) -> bo
         try:
             status = path.stat() if relative == Path() else path.lstat()
             is_here = foreign_writer(status, str(path)) is not None
-        except FileNotFoundError:  # whoever opens it reports that
+        except FileNotFoundError:  # reported when the file is opened
             is_here = True
         known[relative] = is_here or (relative != Path() and _is_changeable(landing, relative.parent, known))
     return known[relative]

@@ -1,4 +1,4 @@
-"""Where a connection's files lie: in folders of this machine, or below URLs of object stores."""
+"""Resolves the locations of a connection's files: folders of this machine, or URLs of object stores."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from waterclock.object_stores import OPTIONS, is_remote, reach_by, store_of
 
 
 def folder_of(setting: Setting) -> Path:
-    """Return the connection's folder; a relative path is below the project's folder.
+    """Return the connection's folder; a relative path starts at the project's folder.
 
-    Raises  E803 where there is no path; E607 for a URL that is no known store's
+    Raises  E803 without a path; E607 for a URL of an unknown store
     """
     path = str(setting.options.get("path") or "")
     if not path:
@@ -41,16 +41,16 @@ def landing_of(setting: Setting, unit: Unit) -> Landing:
 
 
 def reach(setting: Setting) -> None:
-    """Have the connection's buckets be known, and be reached by the options that it says; touches nothing.
+    """Register the connection's buckets with the options to access them. No request is sent.
 
-    Raises  E607 for a URL that is no known store's; E609 for an endpoint that is no address
+    Raises  E607 for a URL of an unknown store; E609 for an endpoint that is not an address
     """
     said = {name: _text(setting.options[name]) for name in OPTIONS if setting.options.get(name) is not None}
     for url in (str(setting.options.get(name) or "") for name in ("path", "archive")):
         if is_remote(url) and said:
             reach_by(url, said)
         else:
-            store_of(url)  # as it is known already, or the environment says
+            store_of(url)  # with the options that are known already, or those of the environment
 
 
 def _text(value: object) -> str:
@@ -58,7 +58,7 @@ def _text(value: object) -> str:
 
 
 def _placed(setting: Setting, path: str) -> Path:
-    """Return the folder a path means; one with `..` without it, for Spark tells of a file by another name there."""
+    """Resolve a path to a folder. Resolve `..` too, as Spark would report its files under another name."""
     if is_remote(path):
         return at(path)
     folder = setting.folder / path

@@ -1,4 +1,4 @@
-"""Reads files of one shape into a frame of raw columns, by Spark's own readers where it has one."""
+"""Reads files of one shape into a frame of raw columns, by Spark's own readers if it has one for the format."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _NESTED = ("struct", "array", "map")
 
 @dataclass(frozen=True, slots=True)
 class RawRows:
-    """Rows as a reader gives them: under which name each column of the files is found, and of which type it is.
+    """Rows as a reader returns them: the frame's name and type of each column of the files.
 
-    `seen` are the columns of the files with the types that these themselves say; `by_text` those that are texts and
-    came as VARIANT, which keeps the digits of numbers. `path`, `row` and `unread` are SQL: the file of a row, its
-    number there, and its line where that is no row of its format.
+    `seen` are the columns of the files with the types that the files declare. `by_text` are the text columns that were
+    read as VARIANT, which preserves the digits of numbers. `path`, `row` and `unread` are SQL: the file of a row, its
+    number there, and its line if it is not valid in its format.
     """
 
     frame: DataFrame
@@ -50,7 +50,7 @@ class RawRows:
     unread: str = "CAST(NULL AS STRING)"
 
     def value_of(self, source: str) -> str:
-        """The SQL of a column of the files: one of the frame's, or a field of its struct `within`."""
+        """Return the SQL of a column of the files: a column of the frame, or a field of its struct `within`."""
         if source in self.by_text:
             return f"CAST({quoted(self.names[source])} AS STRING)"
         return f"{self.within}.{quoted(self.names[source])}" if self.within else quoted(self.names[source])
@@ -58,7 +58,7 @@ class RawRows:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Files of one shape, and what is asked of them: `by_source` are the columns that are taken, by their own names."""
+    """A request to read files of one shape. `by_source` are the columns to take, by their names in the files."""
 
     spark: SparkSession
     shape: Shape
@@ -70,22 +70,22 @@ class Asked:
 
     @property
     def places(self) -> list[str]:
-        """The files as Spark takes their paths."""
+        """The paths in the form that Spark expects."""
         return literal(self.paths)
 
     @property
     def seen(self) -> Mapping[str, str]:
-        """The columns of the files with the types that these themselves say."""
+        """The columns of the files with the types that the files declare."""
         return seen_of(self.shape.found)
 
     @property
     def by_place(self) -> Mapping[str, str]:
-        """The columns' names in a frame that is read by place, in which two may be of one name."""
+        """The column names in a frame that is read by position, in which two columns may have the same name."""
         return {found.name: f"c{at}" for at, found in enumerate(self.shape.found)}
 
     @property
     def by_name(self) -> Mapping[str, str]:
-        """The columns' names in a frame that is read by name."""
+        """The column names in a frame that is read by name."""
         return {found.name: found.name for found in self.shape.found}
 
 
@@ -105,7 +105,7 @@ def raw_rows(asked: Asked) -> RawRows:
 
 def _parquet(asked: Asked) -> RawRows:
     said = asked.spark.read.parquet(*asked.places).schema
-    # a file's metadata may hold defaults of columns as SQL, which Spark would evaluate
+    # a file's metadata may contain column defaults as SQL, which Spark would evaluate
     frame = asked.spark.read.schema(_without_metadata(said)).parquet(*asked.places)
     types = {field.name: field.dataType.simpleString() for field in frame.schema}
     return RawRows(frame, asked.by_name, types, types, row="_metadata.row_index + 1")
@@ -139,11 +139,11 @@ def _csv(asked: Asked) -> RawRows:
 
 
 def _csv_by_record(asked: Asked, names: Mapping[str, str], types: Mapping[str, str]) -> RawRows:
-    """Have workers split files into records, and Spark's own reader of CSV read each of these."""
+    """Split files into records in Python workers, and parse each record with Spark's own CSV reader."""
     shape = asked.shape
     split = csv_records.reader_of(asked.reading, shape.delimiter, shape.compression)
     frame = read_by_python(asked.spark, asked.paths, split, f"{TEXT} STRING, {IS_OPEN} BOOLEAN")
-    reading = replace(asked.reading, keeps_unread=True, encoding="UTF-8")  # a record is text already
+    reading = replace(asked.reading, keeps_unread=True, encoding="UTF-8")  # a record is already decoded
     options = _options("csv", reading, asked.zone, shape.delimiter) | {"multiLine": True}
     read = _from_text("csv", f"CASE WHEN NOT {IS_OPEN} THEN {TEXT} END", _ddl_of_lines(names, types, reading), options)
     wrong = f"{IS_OPEN} OR {_READ}.{UNREAD} IS NOT NULL"
@@ -166,7 +166,7 @@ def _csv_by_record(asked: Asked, names: Mapping[str, str], types: Mapping[str, s
 
 
 def _from_text(format_name: str, text: str, schema: str, options: Mapping[str, Value]) -> str:
-    """Return the SQL that reads a text (SQL) as a row of a format."""
+    """Return the SQL that parses a text (SQL) as a row of a format."""
     pairs = ", ".join(f"{sql_text(name)}, {sql_text(_said(value))}" for name, value in options.items())
     return f"from_{format_name}({text}, {sql_text(schema)}, map({pairs}))"
 
@@ -212,7 +212,7 @@ def _fixed(asked: Asked) -> RawRows:
 
 
 def _with_lines(asked: Asked, raw: RawRows, *, header: bool = False) -> RawRows:
-    """Have rows of lines tell at which line they begin, where that is asked and can be known."""
+    """Add the line number of each row, if it is requested and can be determined."""
     if not (asked.has_rows and has_lines(asked.reading)):
         return raw
     rows = raw.frame.selectExpr("*", *BESIDE)
@@ -221,10 +221,10 @@ def _with_lines(asked: Asked, raw: RawRows, *, header: bool = False) -> RawRows:
 
 
 def _with_unread(asked: Asked, raw: RawRows) -> RawRows:
-    """Have rows tell the line of one that is not of its format; fail for one that is and holds a value of another type.
+    """Add the line of a row that is invalid in its format; fail for a valid row with a type mismatch.
 
-    Spark's reader keeps the line of both. What tells them apart is to read it anew as text alone, which is done of such
-    lines only.
+    Spark's reader returns the line in both cases. To distinguish them, such lines, and only these, are parsed again
+    with all columns as text.
     """
     if not asked.reading.keeps_unread:
         return raw
@@ -260,9 +260,9 @@ def _by_python(asked: Asked, read: Reader) -> RawRows:
 def reader_of(
     spark: SparkSession, format_name: str, reading: Reading, zone: str, *, delimiter: str = ","
 ) -> DataFrameReader:
-    """Return Spark's reader with what a unit's options say of a format.
+    """Return Spark's reader with a unit's options for a format.
 
-    It fails at a row that it cannot read, or keeps such a line in `UNREAD`, where its rows are lines.
+    It fails at a row that it cannot parse, or, for formats with one row per line, returns such a line in `UNREAD`.
     """
     return spark.read.options(**_options(format_name, reading, zone, delimiter))
 
@@ -274,14 +274,14 @@ def _options(format_name: str, reading: Reading, zone: str, delimiter: str) -> d
         "mode": "PERMISSIVE" if keeps_unread else "FAILFAST",
         "columnNameOfCorruptRecord": UNREAD if keeps_unread else None,
         "columnPruning": False,
-        # told how JSON is encoded, Spark makes text of its numbers by way of a double, which loses digits (a VARIANT
-        # keeps them); untold it takes their own signs. Of a whole document it finds out itself which Unicode it is, and
-        # passes over its mark
+        # with an encoding, Spark converts JSON numbers to text by way of a double, which loses digits (a VARIANT keeps
+        # them); without one it keeps the original characters. For a whole document it detects the Unicode encoding
+        # itself, and skips its byte order mark
         "encoding": None if format_name == "json" and reading.is_utf8 else reading.encoding,
-        # untold it where lines end, Spark refuses lines of JSON in any encoding that it is told
+        # without a lineSep, Spark refuses lines of JSON if an encoding is set
         "lineSep": None if format_name != "json" or reading.is_utf8 or is_whole else "\n",
         "timeZone": zone,
-        "multiLine": is_whole if format_name != "xml" else None,  # told anything, Spark forgets the tag of rows
+        "multiLine": is_whole if format_name != "xml" else None,  # with any value, Spark ignores rowTag
         "timestampFormat": reading.timestamp_format,
         "dateFormat": reading.date_format,
     }
@@ -304,7 +304,7 @@ def _options(format_name: str, reading: Reading, zone: str, delimiter: str) -> d
 
 
 def literal(paths: Sequence[str]) -> list[str]:
-    """Return paths as Spark takes them, which would see wildcards in them."""
+    """Return paths in the form that Spark expects: with wildcard characters escaped."""
     return [literal_path(path) for path in paths]
 
 
@@ -318,9 +318,9 @@ def _ddl_of_lines(names: Mapping[str, str], types: Mapping[str, str], reading: R
 
 
 def _type_to_read(taken: Taken | None) -> str:
-    """Return the type that Spark's reader is asked for. A number of JSON may stand in quotes: it is read as text.
+    """Return the type for Spark's JSON reader. Numbers are read as text, because a JSON number may be in quotes.
 
-    So are bytes, which are base64: what is none is a value of another type, and no broken line.
+    Base64 bytes are read as text too, so that invalid base64 is a type mismatch and not a broken line.
     """
     if taken is None or is_number(taken.type) or taken.type.lower() == "binary":
         return "STRING"
@@ -328,9 +328,9 @@ def _type_to_read(taken: Taken | None) -> str:
 
 
 def _exact(type_text: str, reading: Reading) -> str:
-    """Return the type that Spark's reader is asked for: it would round a DECIMAL, and take 7,125 for 7125.
+    """Return the type for Spark's reader, which would round a DECIMAL, and parse 7,125 as 7125.
 
-    Of BINARY it would give the bytes of the text, not those that the text means. It knows one way to write numbers.
+    For BINARY it would return the bytes of the text instead of decoding it. It supports only one number format.
     """
     is_text = decimal_of(type_text) is not None or type_text.upper() == "BINARY"
     is_text = is_text or (is_number(type_text) and not is_of_sql(reading))
@@ -338,5 +338,5 @@ def _exact(type_text: str, reading: Reading) -> str:
 
 
 def _nested_type(taken: Taken | None) -> str:
-    """Return the type that a record's field is read as: text, but for what cannot come as text."""
+    """Return the type as which a record's field is read: text, except for nested types."""
     return read_within(taken.type) if taken is not None and taken.type.lower().startswith(_NESTED) else "STRING"

@@ -1,4 +1,4 @@
-"""How the files of a unit are to be understood: its options, as values. It loads nothing: `check` reads them too."""
+"""Parses the options of a unit about reading its files into values. It imports nothing heavy: `check` uses it too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OUTER = re.compile(r"\s*([^\s,]+)(?:\s+AS\s+([^\s,]+))?\s*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A field of fixed width: its characters from `first` to `last`, counted from 1; to the line's end where None."""
+    """A field of fixed width: its characters from `first` to `last`, counted from 1; to the line's end if None."""
 
     name: str
     first: int
@@ -32,7 +32,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """A field of what encloses the records: below the first `depth` steps of their path, the field at `rest`."""
+    """A field of an object that encloses the records: at `rest`, below the first `depth` steps of their path."""
 
     name: str
     depth: int
@@ -41,7 +41,7 @@ class Outer:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """A part of a sheet, counted from 0, both ends within; an end that is None is the sheet's own."""
+    """A part of a sheet, counted from 0, both ends inclusive; an end that is None is the sheet's own."""
 
     top: int
     left: int
@@ -51,10 +51,10 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the files of a unit are to be understood.
+    """How the files of a unit are read.
 
     `room` is a folder for unpacked zips and for copies of files below `landing` that another user can change.
-    `keeps_unread`: a line that cannot be read is a row of its own, and no reason to refuse its file.
+    `keeps_unread`: a line that cannot be parsed becomes a row of its own, instead of making its file fail.
     """
 
     has_header: bool = True
@@ -82,25 +82,25 @@ class Reading:
 
     @property
     def dialect(self) -> dict[str, Any]:
-        """How Python's own reader of CSV is to take quotes, as Spark's does."""
+        """The options of Python's CSV reader for the same quoting as Spark's."""
         if not self.quote:
             return {"quoting": csv.QUOTE_NONE}
         escape = None if self.escape == self.quote else self.escape or None
         return {"quotechar": self.quote, "doublequote": escape is None, "escapechar": escape}
 
     def delimiter_of(self, path: str) -> str:
-        """The declared delimiter, else a tab in .tsv files and a comma in others."""
+        """Return the declared delimiter, else a tab for .tsv files and a comma for others."""
         kind = format_of(path)
         return self.delimiter or ("\t" if kind and kind[0] == "tsv" else ",")
 
     @property
     def is_utf8(self) -> bool:
-        """Whether the files' encoding is UTF-8."""
+        """True if the files' encoding is UTF-8."""
         return self.encoding.upper() in ("UTF-8", "UTF8")
 
 
 def reading_of(options: Mapping[str, Any]) -> Reading:
-    """Return how a unit's files are read by its options. Raises  E335 for one that does not say what it should."""
+    """Parse the options of a unit into a `Reading`. Raises  E335 for an invalid option."""
 
     def text(name: str, otherwise: str = "") -> str:
         value = options.get(name)
@@ -111,7 +111,7 @@ def reading_of(options: Mapping[str, Any]) -> Reading:
         has_header=bool(options.get("header", True)),
         delimiter=text("delimiter") or None,
         quote=text("quote", '"'),
-        escape=text("escape", text("quote", '"')),  # a quote within quotes is said twice (RFC 4180)
+        escape=text("escape", text("quote", '"')),  # a quote within quotes is doubled (RFC 4180)
         encoding=text("encoding", "UTF-8"),
         null=text("null"),
         timestamp_format=text("timestamp_format") or None,
@@ -139,9 +139,9 @@ def path_of(text: str) -> tuple[str, ...]:
 
 
 def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
-    """Return the fields that records take along from what encloses them: `orders.id AS order_id, exported_at`.
+    """Parse the fields that records copy from enclosing objects: `orders.id AS order_id, exported_at`.
 
-    Raises  E335 for what is no such list, or leads into the records themselves
+    Raises  E335 for an invalid list, or for a path into the records themselves
     """
     found: list[Outer] = []
     for part in text.split(","):
@@ -159,9 +159,9 @@ def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
 
 
 def positions_of(text: str) -> tuple[Position, ...]:
-    """Return the fields of lines of fixed width: `id 1-6, name 7-30, note 31-`.
+    """Parse the fields of fixed-width lines: `id 1-6, name 7-30, note 31-`.
 
-    Raises  E335 for a part that is no field, or ends before it begins
+    Raises  E335 for an invalid field, or one that ends before it begins
     """
     found: list[Position] = []
     for part in text.split(","):
@@ -176,7 +176,7 @@ def positions_of(text: str) -> tuple[Position, ...]:
 
 
 def cells_of(text: str) -> Cells:
-    """Return a part of a sheet: `B3`, `B3:F` or `B3:F100`. Raises  E335 for what is none."""
+    """Parse a part of a sheet: `B3`, `B3:F` or `B3:F100`. Raises  E335 for an invalid range."""
     match = _RANGE.fullmatch(text.strip())
     cells = None
     if match is not None:
@@ -199,7 +199,7 @@ def _column(letters: str) -> int:
 
 
 def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
-    """Yield what is wrong with the options of a COLLECT from files, as far as it shows before any file is there."""
+    """Yield errors in the options of a COLLECT from files, as far as they can be found without a file."""
     if options.get("outer") and not options.get("rows"):
         yield Wrong(
             "E336",
@@ -245,7 +245,7 @@ _OF_RAW = frozenset({"format", "stamp", "stamp_zone", "settle"})
 
 
 def wrong_raw(options: Mapping[str, Any]) -> Iterator[Wrong]:
-    """Yield the options that say how files are read, where they are taken as they are."""
+    """Yield the options for parsing files that are set although `format 'raw'` takes files unchanged."""
     for name in sorted(options.keys() - _OF_RAW):
         yield Wrong(
             "E334", name, f"{name} beside format 'raw'", "nothing is read of a file that is taken as it is",
@@ -261,7 +261,7 @@ _NEEDS = {
 
 
 def wrong_of_xml(reading: Reading) -> WaterclockError | None:
-    """Say what of a reading XML does not know: its rows are elements of one name, wherever they stand."""
+    """Return an error for options that XML does not support: its rows are elements of one name, at any depth."""
     text = ".".join(reading.rows)
     if len(reading.rows) > 1:
         why = "in XML the elements of one name are the rows, wherever they stand"

@@ -1,9 +1,9 @@
-"""Reads many files into one frame, by one scan, with the columns that were declared.
+"""Reads many files into one frame, by one scan, with the declared columns.
 
-A column is text unless it is typed. Malformed rows are refused: Spark reads FAILFAST and without pruning, or a row of
-the wrong width would pass unseen when its columns are not asked for. Where EXPECT parsed() says what becomes of them,
-Spark reads PERMISSIVE, and such a row comes with its line in `UNREAD`. Expressions are SQL text, one call to the JVM
-for all: on small files the calls would cost more than the reading.
+A column is text unless it is typed. Malformed rows are refused: Spark reads FAILFAST and without column pruning.
+Otherwise a row of the wrong width would stay undetected if its columns are not requested. If EXPECT parsed() declares
+how they are handled, Spark reads PERMISSIVE, and returns the line of such a row in `UNREAD`. Expressions are SQL text,
+one call to the JVM for all of them: for small files the calls would cost more than the scan.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _ROW = IN_ROWS["row"]
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """The frame of all files, with `FILE_KEY`, which `file_key_of` gives for a path, and `TIME` where it was asked for.
+    """The frame of all files, with `FILE_KEY`, the `file_key_of` of each row's path, and `TIME` if it was requested.
 
-    What is not used of both costs nothing. `UNREAD` is there where lines that cannot be read are kept. `seen` are
-    columns with their types, and the files that have them. `close` removes what was unpacked for the reading.
+    Both cost nothing if they are not used. `UNREAD` exists if unreadable lines are kept. `seen` are columns with their
+    types, and the files that have them. `close` removes the files that were unpacked for the scan.
     """
 
     frame: DataFrame
@@ -56,7 +56,7 @@ class Scanned:
     close: Callable[[], None] = nothing_held
 
     def seen_in(self, paths: AbstractSet[str] | None = None) -> dict[str, str]:
-        """Return the columns that some of the files have, all of them if not said, with types that hold all values."""
+        """Return the columns that any of the files have, of all files by default, with types that fit all values."""
         together: dict[str, str] = {}
         for columns, members in self.seen:
             if paths is None or not paths.isdisjoint(members):
@@ -64,7 +64,7 @@ class Scanned:
         return together
 
 
-def scan(  # noqa: PLR0913 - each is a part of what is read
+def scan(  # noqa: PLR0913 - each is an independent input
     spark: SparkSession,
     paths: Sequence[str],
     reading: Reading,
@@ -75,15 +75,15 @@ def scan(  # noqa: PLR0913 - each is a part of what is read
     stamps: Mapping[str, datetime] | None = None,
     has_rows: bool = False,
 ) -> Scanned:
-    """Read files into one frame: the columns taken, `FILE_KEY` and, where `time` names a column, the instant `TIME`.
+    """Read files into one frame: the columns taken, `FILE_KEY` and, if `time` names a column, the instant `TIME`.
 
-    A line that cannot be read has no time of its own: where such lines are kept, it has the stamp of its file.
-    `has_rows`: it has each row's number in its file as well, from 1: of text the line on which it begins, of a sheet
-    the row there; NULL where that is not known, as of whole documents.
+    A line that cannot be parsed has no time of its own: if such lines are kept, it gets the stamp of its file.
+    `has_rows`: the frame also has each row's number in its file, from 1: for text its first line, for a sheet its row
+    there; NULL if it is unknown, as for whole documents.
 
     Raises  E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`;
             E881 to E883 as `zips.unpacked`
-    Cost    one look at each file's head; Spark is asked for a schema for Parquet, and for the keys of much JSON
+    Cost    the header of each file is read; Spark infers a schema for Parquet, and for the keys of large JSON
     """
     reading = replace(reading, keeps_unread=keeps_unread(columns))
     found = unpacked(paths, reading)
@@ -146,20 +146,20 @@ def _at_stamps(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datet
 
 
 def _inferred(spark: SparkSession, reading: Reading, format_name: str, paths: Sequence[str]) -> Mapping[str, str]:
-    """Return the columns that Spark finds in files; those of XML that are repeated as lists."""
+    """Return the columns that Spark finds in files; XML elements that are repeated are lists."""
     reader = reader_of(spark, format_name, reading, "UTC")
     if format_name == "xml":
         kinds = {field.name: field.dataType.simpleString() for field in reader.xml(literal(paths)).schema}
         return {name: "ARRAY<STRING>" if kind.startswith("array<") else "STRING" for name, kind in kinds.items()}
     if not reading.rows:
         inferred = reader.options(primitivesAsString=True).json(literal(paths)).columns
-        return {key: "STRING" for key in inferred if key != UNREAD}  # which Spark names where a line is none
+        return {key: "STRING" for key in inferred if key != UNREAD}  # Spark adds UNREAD for a malformed line
     read = records(lambda ddl: reader.schema(ddl).json(literal(paths)), reading, {WHOLE: "STRING"})
     keys = read.selectExpr(f"explode({RECORD}.{WHOLE}) AS key").distinct().collect()
     return dict.fromkeys((row["key"] for row in keys), "STRING")
 
 
-def _scan_shape(  # noqa: PLR0913 - each is a part of what is read
+def _scan_shape(  # noqa: PLR0913 - each is an independent input
     spark: SparkSession,
     shape: Shape,
     paths: Sequence[str],
@@ -170,7 +170,7 @@ def _scan_shape(  # noqa: PLR0913 - each is a part of what is read
     *,
     has_rows: bool,
 ) -> tuple[DataFrame, Mapping[str, str]]:
-    """Return the rows of files of one shape, and the columns that the files themselves say they have."""
+    """Return the rows of files of one shape, and the columns that the files themselves declare."""
     by_source = {taken.source: taken for taken in matched.taken}
     raw = raw_rows(Asked(spark, shape, paths, reading, by_source, zone, has_rows))
     values = [f"{_as_type(raw, taken, zone, reading)} AS {quoted(taken.name)}" for taken in matched.taken]
@@ -202,7 +202,7 @@ def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where:
 
 
 def _as_type(raw: RawRows, taken: Taken, zone: str, reading: Reading) -> str:
-    """Return a column as the type it is to have; a value that is none is refused, naming its file."""
+    """Return the SQL of a column as its target type; a type mismatch raises an error that names the file."""
     found, value = raw.types[taken.source], raw.value_of(taken.source)
     if not taken.is_typed or found.lower() == taken.type.lower():
         return value
@@ -221,7 +221,7 @@ def _as_type(raw: RawRows, taken: Taken, zone: str, reading: Reading) -> str:
 
 
 def value_of_text(value: str, type_name: str, zone: str, reading: Reading) -> str:
-    """Return the SQL of what a text means as a type; NULL where it means nothing."""
+    """Return the SQL that parses a text as a type; NULL if it is invalid."""
     kind = type_name.upper()
     if is_number(type_name):
         return parsed(as_of_sql(value, reading), type_name)

@@ -1,4 +1,4 @@
-"""Finds the files of CSV that lines do not part into rows: a quoted field of theirs may span lines."""
+"""Finds CSV files in which a row may span several lines, because a quoted field contains a line break."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ _LOOKED_THROUGH = 8 << 20
 
 
 def read_by_record(spark: SparkSession, reading: Reading, paths: Sequence[str]) -> AbstractSet[str]:
-    """Return the files that are to be read record by record, of one delimiter or several.
+    """Return the files that must be read record by record, with one delimiter or several.
 
-    Those are all where lines of the encoding do not end by one byte or Spark does not know it; else those with a quoted
-    field that is open at the end of a line. A file that cannot be read is none of them: its reading reports that.
-    Cost    up to 8 MB of files are looked through here; beyond, one pass by Spark, which reads lines side by side
+    Those are all files if lines of the encoding do not end in one byte, or Spark does not support it. Otherwise those
+    with a quoted field that is open at the end of a line. A file that cannot be read is not returned: the scan reports
+    it.
+    Cost    up to 8 MB of files are read here; for more, one pass by Spark, which reads lines in parallel
     """
     if reading.encoding.upper() not in SAME_LINES:
         return frozenset(paths)

@@ -1,4 +1,4 @@
-"""Reports files whose stamp is the time of their last change, and those of them that have a date in their names."""
+"""Reports files whose stamp is their last modification, and those of them that have a date in their names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waterclock.object_stores import is_remote
 
 
 def note_of(names: Names, found: Sequence[str]) -> str | None:
-    """Return a note for a run that reads these items of a glob; None where the stamps are declared or in the names."""
+    """Return a note for a run that reads these items of a glob; None if the stamps are declared or in the names."""
     by_change = _by_change(names, found)
     if not by_change:
         return None
@@ -24,7 +24,7 @@ def note_of(names: Names, found: Sequence[str]) -> str | None:
 
 
 def warning_of(folder: Path, connection: Mapping[str, Any], names: Names) -> Wrong | None:
-    """Return a warning where files of this machine have a date in their names that nothing declares.
+    """Return a warning if files of this machine have dates in their names that no option declares.
 
     `folder` is the project's. Cost: a listing of the folders that a glob names
     """

@@ -1,4 +1,4 @@
-"""Checks that files are, after they were read, what they were when they were listed."""
+"""Checks that files, after they were read, are still the same as when they were listed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from waterclock.object_stores import is_remote
 
 
 def require_unchanged(landing: Landing, names: Names, items: Collection[Item]) -> None:
-    """Refuse a batch that read a file which has another size or time of last change now: it may have read a part of it.
+    """Raise an error if a file of the batch now has another size or last modification: its read may be incomplete.
 
-    A file that another table archived meanwhile is looked up there, by its size.
+    A file that another table archived in the meantime is checked in the archive, by its size.
     Raises  E807, transient
-    Cost    a look at each file that is not archived; in a bucket a request
+    Cost    a check of each file that is not archived; in a bucket one request each
     """
     fresh = [item for item in items if not item.is_archived]
     if not fresh:
@@ -49,7 +49,7 @@ def _now(item: Item) -> Found | None:
 def _is_same_time(landing: Landing, before: datetime | None, now: datetime) -> bool:
     if before is None or not is_remote(landing.folder):
         return before is None or before == now
-    return int(before.timestamp()) == int(now.timestamp())  # a listing of a store may tell more than an answer's head
+    return int(before.timestamp()) == int(now.timestamp())  # a listing may be more precise than response headers
 
 
 def _changed(item: Item, size: int | None) -> WaterclockError:

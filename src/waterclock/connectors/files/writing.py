@@ -29,9 +29,9 @@ ENDINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a file is to be written. `has_timelabel`: whether one of a single label bears it as a column.
+    """The options for writing a file. `has_timelabel`: a file of a single label has the label as a column.
 
-    `escapes_formulas`: texts that a spreadsheet takes for formulas have an apostrophe before them.
+    `escapes_formulas`: texts that a spreadsheet would treat as formulas are prefixed with an apostrophe.
     """
 
     format: str = "csv"
@@ -54,9 +54,9 @@ class Writing:
 def write_file(
     path: Path, batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
 ) -> int:
-    """Write a file and flush it to the disk; give its number of rows. A file that is there is overwritten.
+    """Write a file and flush it to the disk; return its number of rows. An existing file is overwritten.
 
-    In CSV and JSON instants are UTC with a Z, bytes are base64; CSV holds nested values as JSON.
+    In CSV and JSON instants are UTC with a Z, bytes are base64; CSV contains nested values as JSON.
     """
     write = _WRITERS[writing.format]
     with written(path) as file:
@@ -160,9 +160,9 @@ def _text(column: pa.Array, kind: str) -> pa.Array:
 
 
 def _escaped(text: pa.Array, column: pa.Array) -> pa.Array:
-    """Put an apostrophe before each text that a spreadsheet takes for a formula, and before each that begins with one.
+    """Prefix texts that a spreadsheet would treat as formulas, and texts with a leading apostrophe, by an apostrophe.
 
-    So one apostrophe less is the text as it was. Numbers and times are none: `-5` stays a number.
+    So removing one apostrophe restores the text. Numbers and times are not changed: `-5` remains a number.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -194,9 +194,9 @@ _WRITERS = {
 
 
 def wrong_writing(options: Mapping[str, Any]) -> Iterator[Wrong]:
-    """Yield what is wrong with the options of a PUBLISH into files: a compression that its format has not.
+    """Yield errors in the options of a PUBLISH into files: a compression that its format does not support.
 
-    And what is said of how files are written where they are copied, or kept of originals where they are not.
+    Also yield writing options for files that are copied, and `keep` for files that are not copied.
     """
     if options.get("format") == "raw":
         for name in sorted(options.keys() - {"format", "keep"}):

@@ -1,4 +1,4 @@
-"""Looks at XML before Spark reads it: a document that declares entities is refused, whoever reads it afterwards."""
+"""Checks XML before Spark reads it: a document that declares entities is refused, whichever parser would read it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _MOST_PROLOG = 1 << 20
 
 
 class _RootSeen(Exception):
-    """The prolog is over."""
+    """The parser has reached the root element."""
 
 
 def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
-    """Read a document's prolog, up to its first element, in bounded memory; nothing outside of it is ever opened.
+    """Read a document's prolog, up to its first element, in bounded memory. No other resource is ever opened.
 
-    Entities are what makes a small document grow beyond all bounds, and what reads files of the machine.
-    Raises  E880 for one that declares entities or refers to an external definition, or whose prolog has no end
+    Entities can make a small document grow without bounds, and can read files of the machine.
+    Raises  E880 for one that declares entities or refers to an external definition, or whose prolog is too long
     """
     parser = expat.ParserCreate(None if encoding.upper() in ("UTF-8", "UTF8") else encoding)
 
@@ -47,13 +47,13 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
     except _RootSeen:
         return
     except expat.ExpatError:
-        return  # Spark refuses it as well, and then the line is looked for
+        return  # Spark refuses it as well, and then the line is searched for
 
 
 def columns_in(file: IO[bytes], tag: str, encoding: str) -> dict[str, str]:
-    """Return the columns of the rows of a document, as Spark would find them: those that a row has twice are lists.
+    """Return the columns of a document's rows, as Spark would find them: elements that are repeated in a row are lists.
 
-    What is behind a fault is not looked at. Cost: one pass, in bounded memory.
+    Text after a syntax error is ignored. Cost: one pass, in bounded memory.
     """
     looked = _Rows(tag)
     parser = expat.ParserCreate(None if encoding.upper() in ("UTF-8", "UTF8") else encoding)
@@ -69,7 +69,7 @@ def columns_in(file: IO[bytes], tag: str, encoding: str) -> dict[str, str]:
 
 
 class _Rows:
-    """Gathers the attributes and elements of rows while a document goes by."""
+    """Collects the attributes and elements of rows from parser events."""
 
     def __init__(self, tag: str) -> None:
         self.columns: dict[str, str] = {}
@@ -104,7 +104,7 @@ class _Rows:
 
 
 def first_fault(file: IO[bytes], encoding: str) -> tuple[int, str] | None:
-    """Return the line at which a document is no XML, and why; None where it is. Cost: one pass, in bounded memory."""
+    """Return the line and the reason of the first XML syntax error, or None. Cost: one pass, in bounded memory."""
     parser = expat.ParserCreate(None if encoding.upper() in ("UTF-8", "UTF8") else encoding)
     try:
         while chunk := file.read(_CHUNK):

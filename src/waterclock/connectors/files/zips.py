@@ -1,8 +1,8 @@
-"""Unpacks zip files for a reading: their members are files like any other then, and go when the reading is over.
+"""Unpacks zip files for a scan: their members are then read like other files, and removed after the scan.
 
-A member is written under the last part of its name, into a folder of our own, so that none can land elsewhere; names
-that try to are refused all the same. How much comes out is bounded before anything is written, by what the zip says of
-itself; zipfile gives no more of a member than that, and of one that lies its checksum does not add up.
+A member is written under the last part of its name, into a folder of our own, so that it cannot be written elsewhere.
+Names that try to are refused all the same. The unpacked size is checked before any file is written, by the sizes that
+the zip declares. zipfile never returns more of a member than that, and a false size fails the checksum.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 20
 _MOST_MEMBERS = 10_000
 _MOST_RATIO = 250
-_SMALL = 16 << 20  # so much may be as dense as it likes
-# of other methods zipfile unpacks a whole block at once: 4 kB of bzip2 may be gigabytes, whatever the member says
+_SMALL = 16 << 20  # no limit of the compression ratio applies below this size
+# for other methods zipfile unpacks a whole block at once: 4 kB of bzip2 may be gigabytes, whatever the member declares
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_LEFT_BEHIND = timedelta(days=2)  # no reading takes so long
+_LEFT_BEHIND = timedelta(days=2)  # no scan takes so long
 _STAMP = "%Y%m%d%H%M%S"
 
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """The files to read in place of those that were asked for, and from which zip or original each came.
+    """The files to read instead of the requested ones, and the zip or original of each.
 
     `close` removes them.
     """
@@ -58,11 +58,11 @@ class Unpacked:
 def unpacked(paths: Sequence[str], reading: Reading) -> Unpacked:
     """Write the members of zips into a folder in `reading.room`, and copies of files that another user can change.
 
-    Other files are read where they are.
+    Other files are read in place.
 
-    Raises  E881 for members whose names lead elsewhere; E882 for zips that would grow too large; E883 for those with
-            members that cannot be read (of no known kind, locked, packed otherwise than by deflate); E807 for a damaged
-            zip, and one whose members are not as long as it says. Nothing is left behind then
+    Raises  E881 for members whose names lead elsewhere; E882 for zips that are too large unpacked; E883 for members
+            that cannot be read (of unknown format, encrypted, not packed by deflate); E807 for a damaged zip, and one
+            with wrong member sizes. Nothing is left behind then
     Cost    one pass over the zips, in bounded memory, and their members once on the storage
     """
     packed = [path for path in paths if _is_zip(path)]
@@ -92,7 +92,7 @@ def _is_zip(path: str) -> bool:
 
 
 def as_of_zips(spark: SparkSession, frame: DataFrame, found: Unpacked) -> DataFrame:
-    """Have the rows of members say the file that they came in."""
+    """Replace the file of unpacked members' rows by the zip that contains them."""
     if not found.zips:
         return frame
     keyed, of_zip = by_file(spark, frame, {member: file_key_of(path) for member, path in found.zips.items()})
@@ -101,13 +101,13 @@ def as_of_zips(spark: SparkSession, frame: DataFrame, found: Unpacked) -> DataFr
 
 
 def told_name(path: str) -> str:
-    """Return how a file is called to people: a member of a zip as `orders.zip/a.csv`."""
+    """Return a file's name for messages: a member of a zip as `orders.zip/a.csv`."""
     parts = PurePosixPath(path).parts
     return f"{parts[-2]}/{parts[-1]}" if len(parts) > 1 and is_member(path) else parts[-1]
 
 
 def is_member(path: str) -> bool:
-    """Tell whether a path is that of an unpacked member."""
+    """Return whether a path is that of an unpacked member."""
     return f"/{ROOM}/" in path and f"/{COPIES}/" not in path
 
 
@@ -120,7 +120,7 @@ def _members(path: str, place: Path, reading: Reading) -> list[str]:
             names: set[str] = set()
             for at, member in enumerate(chosen):
                 name = _plain_name(member.filename)
-                # a name twice in a zip is a file twice, each in a place of its own
+                # a name that a zip contains twice is two files, each in its own folder
                 inner = place / str(at) if name in names else place
                 names.add(name)
                 make_folder(inner)
@@ -192,7 +192,7 @@ def _plain_name(name: str) -> str:
 
 
 def _sweep(room: Path) -> None:
-    """Remove what readings left behind that were killed."""
+    """Remove the files of scans that were killed."""
     before = (datetime.now(UTC) - _LEFT_BEHIND).strftime(_STAMP)
     for name in folders_in(room):
         if name < before:

@@ -1,5 +1,6 @@
-"""Topics of a Kafka cluster: collected by positions, published in transactions.
+"""The connection type `kafka`: topics of a cluster, collected by positions and published in transactions.
 
-`connector` is asked by the engine, `cluster` connects. Collecting: `ranges` says which offsets are a label's (pure),
-`reading` makes Arrow of them, `collection` a Spark frame; `avro` has schemas. Publishing: `delivery`, of `messages`.
+The engine calls `connector`; `cluster` connects. Collecting: `ranges` computes the offset range of a label (pure),
+`reading` reads Arrow batches, `collection` builds a Spark frame; `avro` decodes values. Publishing: `delivery`, which
+sends `messages`.
 """

@@ -1,7 +1,7 @@
-"""Makes JSON of values in Avro: those of a registry's wire format, a zero byte and the schema's number before them.
+"""Converts Avro values to JSON: those in a registry's wire format, which starts with a zero byte and the schema's id.
 
-Where a schema is named by file, values may come bare. Records that were written with an older schema are read as the
-newest says: of the registry the latest of `<topic>-value`, or the file.
+If a schema is set by file, values may have no such prefix. Records that were written with an older schema are read
+with the newest one: the latest version of `<topic>-value` in the registry, or the file.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _LOGICAL = {
 }  # fmt: skip
 _MOST_DIGITS = 38
 _MOST_BYTES = 16 * 1024 * 1024
-"""Of one answer of a registry."""
+"""The limit of one response of a registry."""
 
 
 @dataclass(slots=True)
 class Decoder:
-    """Decodes the values of one topic. It is sent to Spark's workers, each of which asks the registry once a schema.
+    """Decodes the values of one topic. It is sent to Spark's workers, each of which fetches a schema only once.
 
-    `reader` is the schema that values are read as, as JSON; `registry` its address, user and password.
+    `reader` is the schema that values are read with, as JSON; `registry` its address, user and password.
     """
 
     topic: str
@@ -57,13 +57,13 @@ class Decoder:
     parsed: Any = field(default=None, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave parsed schemas behind when it is sent to a worker."""
+        """Omit parsed schemas when the decoder is sent to a worker."""
         return Decoder, (self.topic, self.where, self.reader, dict(self.registry))
 
     def json_of(self, value: bytes | None, partition: int, offset: int) -> bytes | None:
-        """Return a value as JSON; None of a tombstone.
+        """Decode a value to JSON; None for a tombstone.
 
-        Raises  E857 for bytes that are no such Avro, with their partition and offset
+        Raises  E857 for bytes that are not Avro of the schema, with their partition and offset
         """
         import fastavro
         from fastavro.read import SchemaResolutionError
@@ -99,9 +99,9 @@ class Decoder:
 
 
 def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path | None) -> Decoder:
-    """Return the decoder of a topic's values: by the registry's newest schema, or that of a file.
+    """Return the decoder of a topic's values, with the registry's newest schema or that of a file.
 
-    Raises  E857 where there is none
+    Raises  E857 if there is no schema
     """
     if file is not None:
         try:
@@ -115,7 +115,7 @@ def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path |
 
 
 def unreadable(where: str, topic: str, partition: int | str, offset: int | str, why: str) -> WaterclockError:
-    """Make the error for a record that cannot be read."""
+    """Build the error for a record that cannot be read."""
     return WaterclockError(
         "E857",
         f"a record of {topic} cannot be read",
@@ -155,7 +155,7 @@ def _asked(registry: Mapping[str, str], path: str, where: str) -> Mapping[str, A
 
 
 class _Staying(urllib.request.HTTPRedirectHandler):
-    """Follows nobody to another host: our login would go there too."""
+    """Refuses redirects to another host, which would receive our credentials too."""
 
     def redirect_request(self, req: Any, *rest: Any) -> Any:
         found = super().redirect_request(req, *rest)

@@ -1,4 +1,4 @@
-"""A Kafka cluster as it is reached, asked about its topics, and as its errors are told."""
+"""Connects to a Kafka cluster, describes its topics, and translates its errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 PATIENCE = 30.0
 _DAY_MINUTES = 24 * 60
 _KEPT_MINUTES = 7 * _DAY_MINUTES
-# an option of a connection, and what the client library calls it
+# options of a connection, and their names in the client library
 _SETTINGS = {
     "security": "security.protocol",
     "mechanism": "sasl.mechanism",
@@ -57,7 +57,7 @@ _ABSENT = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTIT
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster and how it is reached; `settings` may hold secrets."""
+    """A cluster and the settings of its clients; `settings` may contain secrets."""
 
     name: str
     servers: str
@@ -67,18 +67,18 @@ class Cluster:
     timeout: float = PATIENCE
 
     def consumer(self, heard: Heard, **more: Any) -> Consumer:
-        """Open a consumer that is in no group, reads what is committed, and leaves no offsets behind."""
+        """Open a consumer that joins no group, reads only committed records, and commits no offsets."""
         from confluent_kafka import Consumer
 
         own = {
             "group.id": "waterclock",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
-            "auto.offset.reset": "error",  # what is gone is told, never passed over
+            "auto.offset.reset": "error",  # missing offsets are reported, never skipped
             "enable.partition.eof": True,
             "queued.max.messages.kbytes": 32 * 1024,
-            "fetch.max.bytes": 16 * 1024 * 1024,  # in one answer, of all partitions
-            "fetch.wait.max.ms": 20,  # what is read is there: a request that waits for more holds up the next partition
+            "fetch.max.bytes": 16 * 1024 * 1024,  # in one response, of all partitions
+            "fetch.wait.max.ms": 20,  # the records exist: a request that waits for more delays the next partition
         }
         return Consumer(self._client(heard, {**own, **more}), logger=_silent())
 
@@ -89,13 +89,13 @@ class Cluster:
         return Producer(self._client(heard, more), logger=_silent())
 
     def admin(self, heard: Heard) -> AdminClient:
-        """Open a client that asks about topics. Keep it in a name: its answers go with it."""
+        """Open an admin client. Keep a reference to it: its pending responses are lost with it."""
         from confluent_kafka.admin import AdminClient
 
         return AdminClient(self._client(heard, {}), logger=_silent())
 
     def log_of(self, topic: str, where: str) -> Log:
-        """Look at a topic. Cost: three requests.
+        """Return the identity and the offsets of a topic. Cost: three requests.
 
         Raises  E854 to E856, E864
         """
@@ -122,9 +122,9 @@ class Cluster:
             return Log(topic, str(found.topic_id), starts, ends)
 
     def since(self, log: Log, at: datetime, where: str) -> dict[int, int]:
-        """Return by partition the offset of the first record with a time at or after `at`; its end without one.
+        """Return by partition the offset of the first record with a time at or after `at`, or the end without one.
 
-        Raises  E854 to E856 where a partition does not answer
+        Raises  E854 to E856 if a partition does not respond
         """
         from confluent_kafka import KafkaException, TopicPartition
 
@@ -133,13 +133,13 @@ class Cluster:
             asked = [TopicPartition(log.name, part, milliseconds) for part in log.ends]
             answers = consumer.offsets_for_times(asked, timeout=self.timeout)
             for answer in answers:
-                if answer.error is not None:  # its offset is still the time that was asked for
+                if answer.error is not None:  # its offset is still the requested time
                     raise KafkaException(answer.error)
             found = {answer.partition: answer.offset for answer in answers}
             return {part: found[part] if found[part] >= 0 else end for part, end in log.ends.items()}
 
     def kept_minutes(self) -> int:
-        """Return how long the cluster keeps the offsets of a group without members; 7 days where it does not say."""
+        """Return how long the cluster keeps the offsets of a group without members; 7 days if it is unknown."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
@@ -156,7 +156,7 @@ class Cluster:
             return _KEPT_MINUTES
 
     def kept_by(self, topic: str, log: Log, where: str) -> tuple[dict[str, str], dict[int, int]]:
-        """Return how a topic is configured, and its ends with what is not committed yet. Cost: two requests."""
+        """Return the configuration of a topic, and its ends including uncommitted records. Cost: two requests."""
         from confluent_kafka import TopicPartition
         from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 
@@ -176,7 +176,7 @@ class Cluster:
 
     @contextmanager
     def reading(self, **more: Any) -> Iterator[tuple[Consumer, Heard]]:
-        """Open a consumer, and close it; beside it what it hears."""
+        """Open a consumer, and close it at the end. Yield it with the errors that it receives."""
         from confluent_kafka import KafkaException
 
         heard = Heard()
@@ -190,7 +190,7 @@ class Cluster:
 
     @contextmanager
     def told(self, where: str, topic: str) -> Iterator[None]:
-        """Tell in our words what the cluster refuses."""
+        """Translate errors of the client library to ours."""
         from confluent_kafka import KafkaException
 
         try:
@@ -199,7 +199,7 @@ class Cluster:
             raise self.said(error.args[0], where, topic) from None
 
     def said(self, error: KafkaError, where: str, topic: str) -> WaterclockError:
-        """Say in our words what an error of the client library means; `transient` where waiting can help."""
+        """Translate an error of the client library; `transient` if a retry can help."""
         name, why = error.name(), f"{self.servers}: {error.str()}"
         if name in _ABSENT:
             return self._no_topic(topic, where)
@@ -252,20 +252,20 @@ class Cluster:
     def _client(self, heard: Heard, more: Mapping[str, Any]) -> dict[str, Any]:
         own = {"bootstrap.servers": self.servers, "client.id": "waterclock", "error_cb": heard, **self.settings, **more}
         if self.token_file:
-            self._token("")  # the client would wait, and say no more than that it has none
+            self._token("")  # the client would wait, and only report that it has no token
             own["oauth_cb"] = self._token
         return own
 
     def _token(self, _: str) -> tuple[str, float]:
-        """Return the token that the file holds now, and when it ends; one that does not say ends in five minutes.
+        """Read the current token from its file. Return it with its expiry time, by default in five minutes.
 
-        Raises  E855 without a file, a token in it, or one that has not ended yet
+        Raises  E855 without a file, or without a token in it that is valid now
         """
         try:
             token = Path(self.token_file).read_text(encoding="ascii").strip()
         except OSError:
             raise no_token(f"no file {self.token_file}", self.name) from None
-        except ValueError:  # whose words show some of it
+        except ValueError:  # its message contains part of the token
             token = ""
         if not token or any(sign.isspace() for sign in token):
             raise no_token(f"{self.token_file} holds none: a token is one word of ASCII", self.name)
@@ -281,7 +281,7 @@ class Cluster:
 
 
 def _answers(admin: AdminClient, heard: Heard, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
-    """Wait for answers, and no longer than it takes to hear that nobody lets us in."""
+    """Wait for responses, but stop as soon as all brokers are known to refuse us."""
     from confluent_kafka import KafkaException
 
     while wait(asked.values(), _LOOKS).not_done:
@@ -313,7 +313,7 @@ def _not_allowed(name: str, why: str, where: str, topic: str) -> WaterclockError
 
 
 def cluster_of(setting: Setting) -> Cluster:
-    """Return the connection's cluster.
+    """Build the cluster of a connection.
 
     Raises  E803 without an address
     """
@@ -340,12 +340,12 @@ def cluster_of(setting: Setting) -> Cluster:
 
 
 def topic_of(unit: Unit) -> str:
-    """Return the topic that a unit names."""
+    """Return the topic of a unit."""
     return unit.path
 
 
 def _silent() -> logging.Logger:
-    """Return a logger that says nothing: what the library notices on its way is no error, and errors are raised."""
+    """Return a silent logger: the library logs events that are no errors, and errors are raised."""
     logger = logging.getLogger("waterclock.kafka")
     logger.propagate = False
     if not logger.handlers:

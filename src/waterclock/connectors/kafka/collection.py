@@ -1,4 +1,4 @@
-"""Brings records of a topic into a Spark frame: few by this process, many by Spark's workers, some ranges each."""
+"""Reads records of a topic into a Spark frame: few by this process, many by Spark's workers, in bundles of ranges."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _RECORD = "waterclock-record:"
 _NESTED = ("STRUCT", "ARRAY", "MAP", "TIMESTAMP", "BINARY", "VARIANT")
 _EXACT = ("DECIMAL", "DEC", "NUMERIC")
 BESIDE = {f"kafka_{name}": name for name in RAW if name != "value"}
-"""The columns that `metadata` puts beside those of a value, and what they tell."""
+"""The columns that `metadata` adds to those of a value, with the record's columns they are copies of."""
 
 
 def collected(spark: SparkSession, extract: Extract, shape: Shape, columns: Columns, zone: str) -> Collected:
-    """Read what `extract` names, in the columns of its format."""
+    """Read the records of an extract into the columns of its format."""
     frame = _frame(spark, extract)
     found = shape.found(frame, extract, columns)
     matched = match(columns, found, where=extract.where)
@@ -42,7 +42,7 @@ def collected(spark: SparkSession, extract: Extract, shape: Shape, columns: Colu
 
 
 def carried(error: BaseException, where: str, topic: str) -> WaterclockError | None:
-    """Find in what Spark says the error that a worker met, or the record that cannot be read."""
+    """Return the error of a worker or of an unreadable record that is contained in an error of Spark; else None."""
     if told := worker_errors.carried(error):
         return told
     said = str(error)
@@ -52,16 +52,16 @@ def carried(error: BaseException, where: str, topic: str) -> WaterclockError | N
 
 
 class Shape:
-    """How records become columns: by themselves (`raw`), a text (`text`), or the fields of an object (`json`)."""
+    """Maps records to columns: their own columns (`raw`), one text (`text`), or the fields of an object."""
 
     def __init__(self, kind: str, *, has_metadata: bool, typed: Mapping[str, str] | None = None) -> None:
-        """Take the format; `typed` are the fields of a schema, where there is one."""
+        """Set the format; `typed` are the fields of a schema, if there is one."""
         self.kind = kind
         self.has_metadata = has_metadata
         self.typed = typed
 
     def fixed(self) -> dict[str, str] | None:
-        """Return the columns that are known without reading; None where the records say them."""
+        """Return the columns that are known without reading; None if they depend on the records."""
         beside = {name: RAW[of] for name, of in BESIDE.items()} if self.has_metadata else {}
         if self.kind == "raw":
             return dict(RAW)
@@ -70,9 +70,9 @@ class Shape:
         return None if self.typed is None else {**self.typed, **beside}
 
     def found(self, frame: DataFrame, extract: Extract, columns: Columns) -> list[Found]:
-        """Return the columns that the records have; of JSON those that are declared too, for an object may lack any.
+        """Return the columns that the records have. For JSON, add the declared ones, which every object may omit.
 
-        Cost: of JSON, one pass over the records, also where all columns are declared
+        Cost: for JSON, one pass over the records, even if all columns are declared
         """
         fixed = self.fixed()
         if fixed is not None:
@@ -89,7 +89,7 @@ class Shape:
         return [*(Found(name) for name in keys), *beside]
 
     def shown(self, frame: DataFrame, matched: Matched, zone: str) -> DataFrame:
-        """Return the frame in the columns that are taken, with their label."""
+        """Select the columns that are taken, and the label."""
         if self.kind in {"raw", "text"}:
             own = {"value": _text(is_object=False)} if self.kind == "text" else {}
             taken = [
@@ -112,9 +112,9 @@ class Shape:
 
 
 def _parsed_as(kind: str) -> str:
-    """Return as what a field is parsed: what has one text is taken as text, and cast as every column is.
+    """Return the type as which a field is parsed: scalar types as text, which is cast as every column is.
 
-    Spark makes the text of a number by way of a double; a VARIANT keeps the digits that a DECIMAL is declared for.
+    Spark converts numbers to text by way of a double; a VARIANT keeps the digits that a DECIMAL is declared for.
     """
     if kind.upper().startswith(_EXACT):
         return "VARIANT"
@@ -122,7 +122,7 @@ def _parsed_as(kind: str) -> str:
 
 
 def _cast(taken: Taken) -> str:
-    """Return SQL for a field; of the type that a schema says, where no declaration says another."""
+    """Return the SQL of a field, in the type of the schema if no other one is declared."""
     read = f"_waterclock_read.{quoted(taken.source)}"
     if taken.type.upper().startswith(_EXACT):
         read = f"CAST({read} AS STRING)"
@@ -131,7 +131,7 @@ def _cast(taken: Taken) -> str:
 
 
 def _text(*, is_object: bool) -> str:
-    """Return SQL for the value as text; a value that is none, or no JSON object, is told by its place."""
+    """Return the SQL of the value as text. It raises the position of a value that is not UTF-8 or no JSON object."""
     text = "CAST(value AS STRING)"
     checks = [(f"NOT is_valid_utf8({text})", "its value is no text in UTF-8")]
     if is_object:

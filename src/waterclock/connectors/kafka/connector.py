@@ -1,13 +1,13 @@
 """The connection type `kafka`: topics of a cluster, collected by positions and published to in transactions.
 
 Connection      `servers`; user and `password` as a secret, or certificates; a `registry` of schemas.
-Unit            a topic.
-Arrival         Each label owns a range of offsets by partition, up to the end of what is committed. See `ranges`.
+Unit            A topic.
+Arrival         Each label owns a range of offsets by partition, up to the last committed record. See `ranges`.
 Formats         `raw`: the record's own columns; `text`; `json`: the fields of an object; `avro`: those of a schema.
 Publish         One transaction a claim. See `delivery`.
 
-Records are read by the client library, not by Spark's source: it stops at the end of a range by itself, whatever lies
-there, and needs no jars (docs/decisions/kafka.md).
+Records are read by the client library, not by Spark's Kafka source. The library can stop at the end of a range even if
+no record is there, and needs no jars (docs/decisions/kafka.md).
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ CAPABILITIES = Capabilities(
 
 @dataclass(frozen=True, slots=True)
 class KafkaConnector:
-    """Opens clusters."""
+    """Opens clusters as sources and destinations."""
 
     capabilities: Capabilities = CAPABILITIES
 
     def collector(self, setting: Setting) -> KafkaCollector:
-        """Open a cluster to read."""
+        """Open a cluster as a source."""
         from waterclock.connectors.kafka.cluster import cluster_of
 
         return KafkaCollector(cluster_of(setting), setting.folder)
 
     def deliverer(self, setting: Setting) -> Deliverer:
-        """Open a cluster to write."""
+        """Open a cluster as a destination."""
         from waterclock.connectors.kafka.cluster import cluster_of
         from waterclock.connectors.kafka.delivery import KafkaDeliverer
 
@@ -78,24 +78,27 @@ class KafkaCollector:
     folder: Path
 
     def clock(self, unit: Unit) -> datetime | None:
-        """Tell no clock: a record's time is its producer's."""
+        """Return None: a topic has no clock, as a record's time is set by its producer."""
         del unit
         return None
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Columns of records with Spark types, where they are known without reading any."""
+        """Return the columns of records with Spark types, if they are known without reading a record; else None."""
         self.cluster.log_of(unit.path, str(unit))
         return self._shape(unit).fixed()
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Bring back what a worker of Spark met, and say which record cannot be read."""
+        """Return the error of a Spark worker, or one that names the record that cannot be read."""
         from waterclock.connectors.kafka.collection import carried
 
         del columns
         return carried(error, str(unit), unit.path)
 
     def next_range(self, unit: Unit, reached: Positions | None, first: datetime) -> Positions | None:
-        """Return the offsets behind those that were read; at first those from the beginning, START or the end on."""
+        """Return the next range of offsets to read.
+
+        The first range starts at the earliest offset, at START or at the end, as the option `from` declares.
+        """
         from waterclock.connectors.kafka.ranges import first_range, next_range
 
         where = str(unit)
@@ -110,9 +113,9 @@ class KafkaCollector:
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read the ranges that labels own.
+        """Read the ranges of labels.
 
-        Raises  E852 where records of them are gone, E853 where the topic is another one
+        Raises  E852 if records of them are gone, E853 if the topic was replaced by another one
         """
         from waterclock.connectors.kafka.collection import collected
         from waterclock.connectors.kafka.ranges import require_there, spans_of
@@ -129,7 +132,7 @@ class KafkaCollector:
         return collected(spark, Extract(self.cluster, unit.path, where, parts, decoder), shape, columns, zone)
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
-        """Leave the topic as it is: how far it was read stands with each label, and no group needs to know."""
+        """Do nothing: the positions are stored with each label, and no consumer group needs them."""
         del unit, items
         return ()
 

@@ -1,4 +1,4 @@
-"""The options of a connection, a collect and a publish, and what of them does not go together. Pure."""
+"""Defines the options of a connection, a collect and a publish, and finds contradictory ones. Pure functions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _PAIRS = {
 
 
 def wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
-    """Yield what contradicts itself in the options of a connection, a collect or a publish."""
+    """Yield contradictory options of a connection, a collect or a publish."""
     del path
     if what == "connection":
         yield from _wrong_login(options)

@@ -1,17 +1,17 @@
 """Delivers sealed slices to a topic, each claim in one transaction.
 
-1. `init_transactions` of `waterclock.<project>.<publish>` comes first: it fences every older runner, and ends what one
-   left open. Only then is the record asked.
+1. `init_transactions` of `waterclock.<project>.<publish>` comes first. It fences every older runner, and ends the
+   transaction that one left open. Only then is the record read.
 2. The record is the committed offset of the group of that name, at partition 0 of the topic: a claim's number, far
-   beyond the log's end. Its metadata tell of the newest claims. The first outcome of a claim stands.
+   beyond the log's end. Its metadata contain the newest claims. The first outcome of a claim is final.
 3. Messages and record are one transaction: a reader of committed messages sees all of a claim or nothing, once.
 
-A group without members is forgotten after some days. A claim that is older than that and has no record is looked for
-in the topic, by the header that its messages bear: see `looking_back`. Where the topic cannot tell, the outcome is
-unknown: that is told, and nothing sent.
+Kafka forgets a group without members after some days. A claim that is older than that and has no record is searched
+for in the topic, by the header of its messages: see `looking_back`. If the topic cannot show it, the outcome is
+unknown: this is reported, and no message is sent.
 
-With `ends`, each partition gets a record without a value behind a label's: with headers of the label, of its claim, and
-how many records came before it. So a reader knows a label that has no rows, or none any more.
+With `ends`, each partition gets a record without a value after the records of a label. Its headers are the label, its
+claim, and the number of records before it. So a reader can detect a label that has no rows, or none any more.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _QUEUE_KBYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What the record tells: of the newest claims, oldest first, which label came of each, and of the newest label."""
+    """The content of the record: the outcomes of the newest claims, oldest first, and the newest label's delivery."""
 
     topic_id: str
     claims: tuple[Delivered, ...] = ()
     last: Delivered | None = None
 
     def find(self, claim: int) -> Delivered | None:
-        """Return what became of a claim; of one that is older than all that is told, that it was settled."""
+        """Return the outcome of a claim. One that is older than all recorded claims counts as delivered."""
         for known in self.claims:
             if known.claim == claim:
                 return known
@@ -63,8 +63,8 @@ class Records:
         return None
 
     def with_claim(self, found: Delivered) -> Records:
-        """Put a claim to those that are told."""
-        others = (one for one in self.claims if one.claim != found.claim)  # of a claim its newest label is told
+        """Return the record with a claim added; the oldest claim beyond the limit is dropped."""
+        others = (one for one in self.claims if one.claim != found.claim)  # one entry per claim: its newest label
         claims = tuple(sorted((*others, replace(found, is_repeat=False)), key=lambda one: one.claim))[-_MOST_KEPT:]
         is_newest = found.outcome is Outcome.DELIVERED and (
             self.last is None or found.label_text >= self.last.label_text
@@ -72,20 +72,20 @@ class Records:
         return replace(self, claims=claims, last=found if is_newest else self.last)
 
     def to_text(self) -> str:
-        """Return it as the metadata of an offset."""
+        """Return the record as the metadata of an offset."""
         last = None if self.last is None else _listed(self.last)
         return json.dumps([self.topic_id, [_listed(one) for one in self.claims], last], separators=(",", ":"))
 
     @staticmethod
     def of_text(text: str) -> Records:
-        """Read the metadata of an offset."""
+        """Parse the metadata of an offset."""
         topic_id, claims, last = json.loads(text)
         return Records(topic_id, tuple(map(_of_listed, claims)), None if last is None else _of_listed(last))
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What a delivery holds: its topic as it was found, the producer that fences others, its record's group."""
+    """The resources of a delivery: the topic's log, the producer that fences others, and the record's group."""
 
     cluster: Cluster
     unit: Unit
@@ -94,11 +94,11 @@ class _Held:
     consumer: Consumer
 
     def records(self) -> Records:
-        """Ask the record: after the producer has fenced the others, so that nobody commits behind the answer."""
+        """Read the record. The producer has fenced other runners, so none of them can commit after this."""
         return _told(self.consumer, self.unit, self.cluster)
 
     def put(self, claim: int, records: Records, patience: float) -> None:
-        """Put the record into the transaction."""
+        """Add the record to the transaction."""
         from confluent_kafka import TopicPartition
 
         number = max(claim, *(one.claim for one in records.claims))
@@ -113,9 +113,9 @@ class KafkaDeliverer:
     cluster: Cluster
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Send the slices of one claim in one transaction, once. See the module's text.
+        """Send the slices of one claim in one transaction, once. See the module's docstring.
 
-        Raises  E854 to E856 as the cluster, E858 where another runner has taken over, E859 for an unknown outcome
+        Raises  E854 to E856 as the cluster, E858 if another runner has taken over, E859 for an unknown outcome
         """
         first = deliveries[0]
         with self._transacting(unit, first.project, first.publish, unit.options.get("in_flight")) as held:
@@ -142,7 +142,7 @@ class KafkaDeliverer:
             return tuple(answers)
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Take the claim's place by a record of its own, unless it was delivered."""
+        """Record the claim as killed, unless it was delivered."""
         with self._transacting(unit, project, publish, None) as held:
             producer, records = held.producer, held.records()
             stands = records.find(claim)
@@ -158,7 +158,7 @@ class KafkaDeliverer:
             return killed
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """Return what stands under a claim."""
+        """Return the outcome of a claim."""
         with self.cluster.told(str(unit), unit.path):
             return self._records(unit, project, publish).find(claim)
 
@@ -169,9 +169,9 @@ class KafkaDeliverer:
             return self._records(unit, project, publish).last
 
     def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Tell whether the topic is another one than that which was delivered to; messages are not looked at.
+        """Return a text if the topic was replaced, or has no record of the claim; else None. Messages are not checked.
 
-        A record that was forgotten for its age is no loss: a claim that comes is newer than all that were delivered.
+        A record that was forgotten for its age is no loss: a new claim is newer than all that were delivered.
         """
         log = self.cluster.log_of(unit.path, str(unit))
         with self.cluster.told(str(unit), unit.path):
@@ -185,7 +185,7 @@ class KafkaDeliverer:
         return f"there is no record of claim {claim}"
 
     def _sent(self, held: _Held, delivery: Delivery, records: Records) -> Delivered:
-        """Send one label's messages. A state that is older than what was delivered is passed over."""
+        """Send one label's messages. A state that is older than the delivered one is skipped."""
         last = records.last
         if not delivery.is_by_label and last is not None and last.label_text > delivery.label_text:
             return Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
@@ -225,7 +225,7 @@ class KafkaDeliverer:
                 producer.produce(
                     unit.path, message.value, message.key, headers=list(message.headers), on_delivery=heard, **more
                 )
-            except BufferError:  # the client's queue is full: wait until some are away
+            except BufferError:  # the client's queue is full: wait until some messages are sent
                 if time.monotonic() > end:
                     raise self._failed([]) from None
                 producer.poll(0.5)
@@ -253,7 +253,7 @@ class KafkaDeliverer:
 
         config: dict[str, Any] = {
             "transactional.id": name_of(project, publish),
-            "partitioner": "murmur2_random",  # as clients in Java choose
+            "partitioner": "murmur2_random",  # as Java clients do
             "linger.ms": 20,
             "queue.buffering.max.kbytes": _QUEUE_KBYTES,
         }
@@ -268,7 +268,7 @@ class KafkaDeliverer:
                 producer.init_transactions(self._patience)
                 yield _Held(self.cluster, unit, log, producer, consumer)
             except BaseException as error:
-                # readers wait at an open transaction; what cannot be aborted now whoever comes next ends
+                # an open transaction blocks readers; one that cannot be aborted now is ended by the next runner
                 producer.purge()
                 with suppress(KafkaException):
                     producer.abort_transaction(_ABORT_PATIENCE)
@@ -290,9 +290,9 @@ class KafkaDeliverer:
         return self.cluster.said(said, str(unit), unit.path)
 
     def _from_topic(self, held: _Held, records: Records, claim: int, labels: Sequence[str]) -> Delivered | None:
-        """Look into the topic for a claim whose record may have been forgotten; None where it was never sent.
+        """Search the topic for a claim whose record may have been forgotten; None if it was never sent.
 
-        Raises  E859 where the topic cannot tell
+        Raises  E859 if the topic cannot show it
         """
         if records.claims or not self._may_be_forgotten(claim):
             return None
@@ -311,12 +311,12 @@ class KafkaDeliverer:
         )
 
     def _may_be_forgotten(self, claim: int) -> bool:
-        """Tell whether a claim, whose number is its time, is older than what Kafka keeps of a group without members."""
+        """Return whether a claim, whose number is its time, is older than the cluster keeps a group's offsets."""
         return time.time() - claim / 1000 > self.cluster.kept_minutes() * 60
 
     @staticmethod
     def _require_partitions(unit: Unit, there: set[int], deliveries: Sequence[Delivery]) -> None:
-        """Refuse a destination that lacks partitions of the origin.
+        """Check that the destination has all partitions of the rows.
 
         Raises  E856
         """
@@ -350,7 +350,7 @@ def _told(consumer: Consumer, unit: Unit, cluster: Cluster) -> Records:
 
 
 def name_of(project: str, publish: str) -> str:
-    """Return the transactional id, and the group of the record."""
+    """Return the transactional id, which is also the group of the record."""
     return f"waterclock.{project}.{publish}"
 
 

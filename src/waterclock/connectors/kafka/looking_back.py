@@ -1,8 +1,8 @@
-"""Finds in a topic what became of an old claim, whose record Kafka has forgotten: by the header that messages bear.
+"""Finds the outcome of an old claim, whose record Kafka has forgotten, by the headers of messages in the topic.
 
-It is asked when nobody else can write under the claim's name any more. What is not there was never sent, if the topic
-still has all of that time: its policy is `delete`, nothing was dropped yet or it keeps records for longer, and no open
-transaction hides its end.
+This runs only when no other runner can write under the claim's name any more. A claim without messages was never sent
+if the topic still has all records of that time. This is so if its policy is `delete`, it has dropped no records yet or
+keeps them for longer, and no open transaction hides its end.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _EVER = -1
 
 
 def why_unknown(config: Mapping[str, str], log: Log, ends: Mapping[int, int], age: timedelta) -> str:
-    """Return why a topic cannot tell what came to it in the last `age`; empty where it can. Pure.
+    """Return why the records that a topic received in the last `age` may be incomplete; empty if they are not. Pure.
 
-    `ends` are those that count what is not committed yet.
+    `ends` are those that include uncommitted records.
     """
     if (policy := config.get("cleanup.policy", "")) != "delete":
         return f"the topic is cleaned by {policy or 'who knows what'}, so its records may be gone"
@@ -39,10 +39,10 @@ def why_unknown(config: Mapping[str, str], log: Log, ends: Mapping[int, int], ag
 
 
 def look_back(cluster: Cluster, unit: Unit, log: Log, claim: int, labels: Sequence[str]) -> Delivered | str | None:
-    """Return what a claim brought, None where it brought nothing, or in words why the topic cannot tell.
+    """Return the messages that a claim sent, None if it sent none, or a text why the topic cannot show it.
 
-    `labels` are those that the claim may have brought; all, where there are none.
-    Cost: one pass over what came to the topic since the claim, in bounded memory.
+    `labels` are those that the claim may have sent; empty for all labels.
+    Cost: one pass over the records since the claim, in bounded memory.
     Raises  E854 to E857 as `batches`
     """
     if unit.options.get("keep") == "all":

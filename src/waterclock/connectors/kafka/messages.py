@@ -1,4 +1,4 @@
-"""Makes the messages of a delivery's rows: in the order in which they were sealed."""
+"""Builds the messages of a delivery from its rows, in the order in which they were sealed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Header = tuple[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message: a `value` of None is a tombstone; without a `partition` the key's own, without a time the broker's."""
+    """A message. A `value` of None is a tombstone. Defaults: the key's `partition`, and the broker's time."""
 
     key: bytes | None
     value: bytes | None
@@ -37,7 +37,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How the rows of a publish become messages."""
+    """Converts the rows of a publish to messages."""
 
     kind: str
     key: tuple[str, ...]
@@ -84,14 +84,14 @@ class Writing:
 
 
 def ends_of(delivery: Delivery, arrived: Mapping[int, int]) -> Iterator[Sent]:
-    """Yield what tells each partition that a label ends, and how many of its records came there."""
+    """Yield a message for each partition that marks the end of a label, with the number of its records there."""
     for part, count in sorted(arrived.items()):
         headers = (*_own_headers(delivery), (ENDS, str(count).encode()))
         yield Sent(delivery.label_text.encode(), None, headers, part)
 
 
 def writing_of(unit: Unit, delivery: Delivery) -> Writing:
-    """Settle how a delivery's rows become messages.
+    """Resolve how a delivery's rows become messages.
 
     Raises  E856 for columns that its options name, or its format needs, and that it does not have
     """
@@ -115,7 +115,7 @@ def writing_of(unit: Unit, delivery: Delivery) -> Writing:
 
 
 def _by_offset(delivery: Delivery) -> Iterator[pa.RecordBatch]:
-    """Yield rows with those of each partition in the order of their offsets; files that are in order are not sorted."""
+    """Yield rows with the offsets of each partition in order. Files that are in order are not sorted."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -145,7 +145,7 @@ def _rows(batch: pa.RecordBatch, columns: Mapping[str, str], *, as_they_are: boo
 
 
 def _plain(column: pa.Array, kind: str) -> list[Any]:
-    """Return values as JSON has them: nested ones as they are, instants in UTC with a Z."""
+    """Return values as JSON types: nested ones as objects and arrays, instants in UTC with a Z."""
     import pyarrow as pa
 
     if kind == "binary":
@@ -157,7 +157,7 @@ def _plain(column: pa.Array, kind: str) -> list[Any]:
 
 
 def _own_headers(delivery: Delivery) -> tuple[Header, ...]:
-    """Tell whose rows these are, so that whoever reads a label again that was restated can tell."""
+    """Return the headers with label and claim, by which a reader recognizes a restated label."""
     return (LABEL, delivery.label_text.encode()), (CLAIM, str(delivery.claim).encode())
 
 

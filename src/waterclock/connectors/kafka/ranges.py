@@ -1,7 +1,7 @@
-"""Which offsets of a topic come next: behind those that were read, up to the end of what is committed. Pure.
+"""Computes the next offsets of a topic: from the last position read to the end of the committed records. Pure.
 
-Offsets count no records: markers of transactions, aborted records and compacted ones leave gaps between them. What
-ends a range is the last stable offset, so that no open transaction lies within.
+Offsets do not count records: transaction markers, aborted records and compacted ones leave gaps between them. A range
+ends at the last stable offset, so that it contains no open transaction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WITHOUT = "without"
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A topic at one moment: its identity, and by partition the first offset it holds and the last stable one."""
+    """A topic at one moment: its identity, and by partition the first available offset and the last stable one."""
 
     name: str
     id: str
@@ -26,7 +26,7 @@ class Log:
 
     @property
     def identity(self) -> str:
-        """What tells the topic from another one of its name."""
+        """The name and the id, which distinguishes the topic from another one of its name."""
         return f"{self.name} {self.id}"
 
 
@@ -39,7 +39,7 @@ class Span:
     high: int
 
     def __str__(self) -> str:
-        """Write it as errors and the option `without` do: 2:120-180."""
+        """Format the span as errors and the option `without` do: 2:120-180."""
         return f"{self.partition}:{self.low}-{self.high}"
 
 
@@ -50,11 +50,11 @@ def first_range(log: Log, begins: Mapping[int, int]) -> Positions:
 
 
 def next_range(log: Log, reached: Positions, *, where: str, without: str = "") -> Positions | None:
-    """Return what came behind `reached`; None where nothing did. A partition that is new is taken from offset 0.
+    """Return the range after `reached`; None if nothing was added. A new partition is read from offset 0.
 
-    What is gone is told, and passed over only where `without` names exactly that.
-    Raises  E852 where records are gone that were never read, with their offsets
-            E853 where the topic is another one, or lost what was read already
+    Missing offsets are reported. They are skipped only if `without` names exactly these.
+    Raises  E852 if records are gone that were never read, with their offsets
+            E853 if the topic was replaced by another one, or lost records that were already read
     """
     if log.identity != reached.of:
         if without.strip() != f"topic {reached.of.split()[-1]}":
@@ -77,7 +77,7 @@ def next_range(log: Log, reached: Positions, *, where: str, without: str = "") -
 
 
 def spans_of(positions: Positions) -> tuple[Span, ...]:
-    """Return what is to be read of a range, by partition: without what was gone when it was taken."""
+    """Return the spans to read of a range, by partition, without those that were gone when it was taken."""
     found = []
     for part, (low, high) in positions.parts.items():
         begins = positions.gone.get(part, (low, low))[1]
@@ -87,9 +87,9 @@ def spans_of(positions: Positions) -> tuple[Span, ...]:
 
 
 def require_there(log: Log, positions: Positions, *, where: str) -> None:
-    """See that a range that a label owns can be read.
+    """Check that the range of a label can still be read.
 
-    Raises  E852 where records of it are gone since, E853 where the topic is another one
+    Raises  E852 if records of it are gone now, E853 if the topic was replaced by another one
     """
     if log.identity != positions.of:
         raise _another(log, positions, where)
@@ -104,7 +104,7 @@ def require_there(log: Log, positions: Positions, *, where: str) -> None:
 
 
 def gone_error(topic: str, gone: list[Span], *, where: str, is_owned: bool = False) -> WaterclockError:
-    """Make the error for records that the brokers dropped."""
+    """Build the error for records that the brokers dropped."""
     named = ",".join(map(str, gone))
     fix = (
         "if it was made before, the label keeps its rows; else waterclock skip leaves it out"

@@ -1,8 +1,8 @@
-"""Reads ranges of offsets as Arrow batches: all that is committed in them, in bounded memory, and not one beyond.
+"""Reads ranges of offsets as Arrow batches: exactly the committed records in them, in bounded memory.
 
-A range ends where an offset at or behind its end is met: a record there, or the end of the log as the client tells it.
-So neither markers of transactions nor what compaction took leaves a reader waiting for an offset that never comes.
-All partitions are asked for at once, so that many of them take little longer than one.
+A range is complete when the client returns an offset at or after its end: a record, or the end of the log. So a reader
+never waits for an offset of a transaction marker or of a compacted record. All partitions are read concurrently, so
+that many of them take little longer than one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """What is read: spans of a topic, in their order. `decoder` makes JSON of values in Avro."""
+    """The records to read: spans of a topic, in order. `decoder` converts Avro values to JSON."""
 
     cluster: Cluster
     topic: str
@@ -63,11 +63,11 @@ class Extract:
 
     @property
     def most(self) -> int:
-        """How many records there are at most."""
+        """The maximum number of records."""
         return sum(part.span.high - part.span.low for part in self.parts)
 
     def bundled(self, most: int) -> list[Extract]:
-        """Return extracts of at most so many records, in the order of the spans; one of more is by itself."""
+        """Split into extracts of at most `most` records, in the order of the spans; a larger span is alone."""
         bundles: list[list[Part]] = []
         room = 0
         for part in self.parts:
@@ -94,8 +94,8 @@ def schema() -> pa.Schema:
 def batches(extract: Extract) -> Generator[pa.RecordBatch, None, None]:
     """Yield the committed records of the spans, those of each partition in the order of their offsets.
 
-    Raises  E852 where the brokers drop them meanwhile, E854 to E856 and E864 as the cluster, E857 for a value that is
-            no Avro
+    Raises  E852 if the brokers drop them in the meantime, E854 to E856 and E864 as the cluster, E857 for a value that
+            is not Avro
     """
     with extract.cluster.told(extract.where, extract.topic), extract.cluster.reading() as (consumer, heard):
         for parts in waves(extract.parts):
@@ -105,42 +105,42 @@ def batches(extract: Extract) -> Generator[pa.RecordBatch, None, None]:
 
 @dataclass(slots=True)
 class _Place:
-    """How far a span was read: all before `reached` is there."""
+    """The progress in a span: all records before `reached` are read."""
 
     part: Part
     reached: int
 
     @property
     def left(self) -> Span:
-        """What of the span is still to come."""
+        """The part of the span that is not read yet."""
         return replace(self.part.span, low=self.reached)
 
     @property
     def most(self) -> int:
-        """How many messages may still come, the word of the log's end among them."""
+        """The maximum number of further messages, including the one that reports the end of the log."""
         return max(1, self.part.span.high - self.reached)
 
 
 @dataclass(slots=True)
 class _Came:
-    """Records that came and were not handed on yet, each with its part; `size` is in bytes."""
+    """Records that were received and not yielded yet, each with its part; `size` is in bytes."""
 
     records: list[tuple[Part, Message]] = field(default_factory=list)
     size: int = 0
 
     @property
     def is_enough(self) -> bool:
-        """Whether a batch is made of them now."""
+        """True if they are enough for a batch."""
         return len(self.records) >= _AT_ONCE or self.size >= _BATCH_BYTES
 
     def add(self, part: Part, message: Message) -> None:
-        """Take a record."""
+        """Add a record."""
         self.records.append((part, message))
         self.size += len(message.value() or b"") + len(message.key() or b"")
 
 
 def waves(parts: Sequence[Part]) -> list[list[Part]]:
-    """Return parts in as few lists as hold each partition once, for a consumer is at one place of each."""
+    """Group parts into as few lists as possible with each partition once: a consumer has one position in each."""
     found: list[list[Part]] = []
     seen: Counter[int] = Counter()
     for part in parts:
@@ -161,7 +161,7 @@ def _side_by_side(
     _assign(consumer, extract, places)
     came, last, told = _Came(), time.monotonic(), ""
     while places:
-        # no more than may be left: for more the client would wait, at the end of each range
+        # no more than may remain: the client would wait for more, at the end of each range
         messages = consumer.consume(min(_AT_ONCE, sum(place.most for place in places.values())), _WAIT)
         done: list[TopicPartition] = []
         is_lost = False
@@ -176,12 +176,12 @@ def _side_by_side(
                 del places[place.part.span.partition]
                 done.append(TopicPartition(extract.topic, place.part.span.partition))
         if done and places:
-            consumer.pause(done)  # what comes behind the span is not asked for
+            consumer.pause(done)  # records after the span are not fetched
         if is_lost:
             _assign(consumer, extract, places)
         if came.records and (came.is_enough or not messages or not places):
             yield came.records
-            came, last = _Came(), time.monotonic()  # whoever takes them may take long
+            came, last = _Came(), time.monotonic()  # the caller may take long with them
         if time.monotonic() - last > extract.cluster.timeout:
             raise _stalled(extract, [place.left for place in places.values()], heard, told)
     consumer.unassign()
@@ -192,11 +192,11 @@ def _assign(consumer: Consumer, extract: Extract, places: Mapping[int, _Place]) 
 
     at = [TopicPartition(extract.topic, part, place.reached) for part, place in places.items()]
     consumer.assign(at)
-    consumer.resume(at)  # a partition that was paused stays so when it is assigned again
+    consumer.resume(at)  # a paused partition stays paused when it is assigned again
 
 
 def _takes(place: _Place, message: Message, came: _Came) -> bool:
-    """Take what is of the span, and tell whether that was all of it. What comes twice is passed by."""
+    """Add a record of the span, and return whether the span is complete. Repeated records are skipped."""
     span, offset = place.part.span, message.offset() or 0
     if message.error() is not None:
         return offset >= span.high
@@ -211,13 +211,13 @@ def _is_end(error: KafkaError) -> bool:
 
 
 def _unless_final(error: KafkaError, extract: Extract, span: Span | None, told: str) -> str:
-    """Raise what waiting does not mend; else return what is to be said if it goes on."""
+    """Raise an error that a retry cannot fix; else return the message for an error if it persists."""
     if error.code() in _LOST_PLACE and span is not None:
         log = extract.cluster.log_of(extract.topic, extract.where)
         if (begins := log.starts.get(span.partition, span.low)) > span.low:
             gone = Span(span.partition, span.low, min(begins, span.high))
             raise gone_error(extract.topic, [gone], where=extract.where, is_owned=True)
-        return error.str()  # a broker that has just begun to lead the partition may not know yet; it is asked again
+        return error.str()  # a broker that has just become the partition's leader may not know yet: it is retried
     said = extract.cluster.said(error, extract.where, extract.topic)
     if not said.transient:
         raise said

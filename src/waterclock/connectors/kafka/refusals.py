@@ -1,7 +1,8 @@
-"""What a cluster refuses, in our words: by what the client heard, and where TLS fails by a look of our own.
+"""Translates refusals of a cluster: from the errors that the client reports, and for TLS from a handshake of our own.
 
-A client waits out its time for a login that was refused at once, and tells of it aside. Of a certificate it only says
-that it does not verify: so the handshake is made once more by Python's own TLS, which knows why. No secret is shown.
+For a refused login the client waits until its timeout, and reports the refusal only to its error callback. For a
+certificate it only reports that verification failed. So the handshake is repeated by Python's own TLS, which knows the
+reason. No secret is shown.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ KEY_PASSWORD = "ssl.key.password"  # noqa: S105 - the name of a setting
 
 @dataclass(slots=True)
 class Heard:
-    """What a client is told beside its answers; the client calls it. `last` is no answer to anything asked."""
+    """Receives errors from the client's error callback. `last` is not the response to a request."""
 
     refusal: KafkaError | None = None
     last: KafkaError | None = None
     are_all_down: bool = False
 
     def __call__(self, error: KafkaError) -> None:
-        """Keep what is said."""
+        """Record an error."""
         if error.name() == "_ALL_BROKERS_DOWN":
             self.are_all_down = True
             return
@@ -46,14 +47,14 @@ class Heard:
             self.refusal = error
 
     def require_welcome(self) -> None:
-        """Raise where no broker is left that has not refused us: waiting does not mend it."""
+        """Raise the refusal if all brokers are down or refuse us: waiting would not help."""
         from confluent_kafka import KafkaException
 
         if self.refusal is not None and self.are_all_down:
             raise KafkaException(self.refusal)
 
     def better(self, error: KafkaException) -> KafkaException:
-        """Return what tells more: what was heard, where the error only says that time is over."""
+        """Return the more precise error: the recorded one, if this one only reports a timeout."""
         from confluent_kafka import KafkaException
 
         known = self.refusal or self.last
@@ -61,12 +62,15 @@ class Heard:
 
 
 def is_of_login(error: KafkaError) -> bool:
-    """Tell whether user, password, token or mechanism are refused."""
+    """Return whether user, password, token or mechanism are refused."""
     return error.name() in {"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
 
 
 def is_of_tls(error: KafkaError) -> bool:
-    """Tell whether a certificate is refused, theirs or ours. A handshake that broke off may be a broker that ends."""
+    """Return whether a certificate is refused, theirs or ours.
+
+    A handshake that only broke off does not count: the broker may be shutting down.
+    """
     said = error.str()
     is_of_files = error.name() in {"_INVALID_ARG", "_SSL"} and any(f"{name} failed" in said for name in _FILES.values())
     is_of_peers = error.name() in {"_SSL", "_TRANSPORT"} and (_ALERT in said or _UNVERIFIED in said)
@@ -74,7 +78,7 @@ def is_of_tls(error: KafkaError) -> bool:
 
 
 def login_refused(error: KafkaError, settings: Mapping[str, str], where: str) -> WaterclockError:
-    """Say why nobody is let in. A password may have changed: what is tried again takes the new one."""
+    """Build the error for a refused login. It is transient, because a retry reads a changed password."""
     at, said = _parted(error.str())
     mechanism = settings.get("sasl.mechanism", "")
     if "handshake failed" in said or error.name() == "UNSUPPORTED_SASL_MECHANISM":
@@ -101,7 +105,7 @@ def login_refused(error: KafkaError, settings: Mapping[str, str], where: str) ->
 
 
 def no_token(why: str, where: str) -> WaterclockError:
-    """Say that there is no token to show, and why."""
+    """Build the error for a missing token."""
     return WaterclockError(
         "E855",
         "there is no token for Kafka",
@@ -113,7 +117,7 @@ def no_token(why: str, where: str) -> WaterclockError:
 
 
 def tls_refused(error: KafkaError, settings: Mapping[str, str], where: str) -> WaterclockError:
-    """Say which certificate is wrong, and why. Cost: a handshake with the broker, and one with ourselves."""
+    """Build the error that names the wrong certificate. Cost: a handshake with the broker, and one with ourselves."""
     at, said = _parted(error.str())
     for option, name in _FILES.items():
         if f"{name} failed" in said:
@@ -123,7 +127,7 @@ def tls_refused(error: KafkaError, settings: Mapping[str, str], where: str) -> W
 
 
 def speaks_tls(server: str) -> bool:
-    """Tell whether a broker answers in TLS, whoever vouches for it. Cost: a handshake."""
+    """Return whether a broker responds in TLS, with any certificate. Cost: a handshake."""
     anyone = ssl.create_default_context()
     anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
     try:
@@ -179,7 +183,7 @@ def _ours(settings: Mapping[str, str]) -> tuple[str, str, str]:
 
 
 def _own_fault(settings: Mapping[str, str]) -> str:
-    """Return what is wrong with our certificate by itself, such as its time: as a peer finds that trusts just it."""
+    """Return the fault of our own certificate, such as its expiry, found by a peer that trusts only it; else empty."""
     certificate, key = settings[_FILES["certificate"]], settings.get(_FILES["key"])
     shown, seen = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     seen.check_hostname = False
@@ -232,6 +236,6 @@ def _shake(server: str, context: ssl.SSLContext) -> None:
 
 
 def _parted(said: str) -> tuple[str, str]:
-    """Return which broker says what; the client's own prefix and times are left out."""
+    """Split an error text into the broker and its message, without the client's own prefix and times."""
     found = _SAID.match(said)
     return (found["at"], found["said"]) if found else ("the client", said)

@@ -1,8 +1,9 @@
-"""Events that come over HTTP: kept on a disk of this machine before they are answered, and collected by arrival.
+"""Receives events over HTTP: written to a disk of this machine before the response, and collected by arrival time.
 
-`door` answers requests, `events` says what is let in, `writing` puts it into segments, each request a frame of bytes
-(`frames`). `spool` names what lies in a stream's folder. When a run asks, `sealing` makes files of closed segments, and
-`connector` collects these as the connector of files does. `cli/actions/receive` starts it all.
+`door` is the HTTP endpoint, `events` validates the events of a request, `writing` appends them to segments, each
+request as one frame of bytes (`frames`). `spool` defines the file names in a stream's folder. When a run asks for it,
+`sealing` converts closed segments to files, and `connector` collects these as the files connector does.
+`cli/actions/receive` starts the endpoint.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The connector of events: what `check` knows of it, and the collector of what `waterclock receive` took."""
+"""The connection type `receiver`: its capabilities, and the collector of events that `waterclock receive` stored."""
 
 from __future__ import annotations
 
@@ -72,16 +72,16 @@ CAPABILITIES = Capabilities(
 
 @dataclass(frozen=True, slots=True)
 class ReceiverConnector:
-    """Opens folders of events."""
+    """Opens folders of received events."""
 
     capabilities: Capabilities = CAPABILITIES
 
     def collector(self, setting: Setting) -> ReceiverCollector:
-        """Open a folder of events."""
+        """Open a folder of received events as a source."""
         return ReceiverCollector(setting)
 
     def deliverer(self, setting: Setting) -> Deliverer:
-        """Refuse: nothing is delivered to a receiver, which check knows."""
+        """Raise an error: a receiver is no destination, and `check` refuses it as one."""
         raise AssertionError(f"{setting.name} is a receiver: nothing is published to it")
 
 
@@ -90,18 +90,18 @@ CONNECTOR = ReceiverConnector()
 
 @dataclass(frozen=True, slots=True)
 class ReceiverCollector:
-    """Collects what was received: files of JSON lines, which sealing makes of what was written."""
+    """Collects received events: files of JSON lines, which sealing makes from segments."""
 
     setting: Setting
 
     def seal(self, unit: Unit, now: datetime) -> datetime:
-        """Make files of what came, and tell up to when that is all; see `sealing.seal`."""
+        """Convert received events to files. Return the instant up to which they are complete; see `sealing.seal`."""
         from waterclock.connectors.receiver.sealing import seal
 
         return seal(self._folder(unit), now)
 
     def waiting(self, unit: Unit) -> Waiting:
-        """What lies there, in segments and in files that nobody took yet."""
+        """Return the data in segments and in files that are not archived yet."""
         folder = self._folder(unit)
         segments = spool.segments_in(folder)
         landed = [path for path in folder.glob(spool.LANDED) if not path.name.startswith(".")]
@@ -113,36 +113,36 @@ class ReceiverCollector:
         )  # fmt: skip
 
     def clock(self, unit: Unit) -> datetime | None:
-        """Up to when it was sealed last; None before the first time."""
+        """Return the instant up to which the stream was last sealed; None before the first time."""
         return spool.sealed_until(self._folder(unit))
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """None: an event may have any keys."""
+        """Return None: an event may have any keys."""
         del unit
         return None
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Name the file, line and key that Spark stumbled over."""
+        """Return an error that names the file, the line and the key that Spark failed to read."""
         told = self._files().explain(_landed(unit), columns, error)
         if told is None or told.code != "E806":
             return told
         return WaterclockError(told.code, told.what, where=told.where, why=told.why, fix=_MENDING)
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
-        """All files of events, new and archived, oldest first; and the segments that are damaged."""
+        """List all files of events, new and archived, oldest first; report damaged segments."""
         folder = self._folder(unit)
         make_private_folder(folder)
         listing = self._files().arrivals(_landed(unit), taken)
         return Listing(listing.items, (*listing.reports, *map(_report, self._damaged(folder))))
 
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
-        """Files of events by their names, archived or not."""
+        """Return files of events by name, archived or not."""
         return self._files().find(_landed(unit), names)
 
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read files of events into one frame by one scan, each row with the label its file was taken by."""
+        """Read files of events into one frame by one scan, each row with the label that took its file."""
         make_private_folder(self._folder(unit))
         collected = self._files().read_items(spark, _landed(unit), items, columns, zone)
         return replace(collected, left_out=tuple(name for name in collected.left_out if name not in OWN))
@@ -163,7 +163,7 @@ class ReceiverCollector:
 
 
 def folder_of(setting: Setting) -> Path:
-    """Return the folder of a connection; a relative path is below the project's folder."""
+    """Return the folder of a connection; a relative path starts at the project's folder."""
     folder = setting.folder / str(setting.options["path"])
     return folder.resolve() if ".." in folder.parts else folder
 

@@ -1,7 +1,7 @@
-"""The door: HTTP requests to streams, as a bare ASGI application. No framework stands on this path.
+"""The HTTP endpoint of streams: a bare ASGI and RSGI application, without a framework.
 
-`POST /<connection>/<stream>` is answered 202 when its events are on disk. All requests that wait when the disk is free
-go there by one write and one sync.
+`POST /<connection>/<stream>` is answered with 202 when its events are on disk. All requests that are pending when the
+disk is free are written together, by one write and one sync.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ Send = Callable[[Message], Awaitable[None]]
 
 _LONGEST_KEY = 200
 _LONGEST_LENGTH = 18  # digits
-_IN_THE_LOOP = 64 * 1024  # what is longer is read by a thread, so that small requests do not wait for it
+_IN_THE_LOOP = 64 * 1024  # longer bodies are parsed by a thread, so that small requests do not wait for them
 
 
 class Writer(Protocol):
-    """What a stream is written by: see `writing.SegmentWriter`."""
+    """The writer of a stream: see `writing.SegmentWriter`."""
 
     def append(self, bodies: Sequence[bytes]) -> None:
-        """Put bodies on disk."""
+        """Write request bodies to disk."""
         ...
 
     def ends_in(self) -> float | None:
-        """Return the seconds up to `end_if_over`."""
+        """Return the seconds until `end_if_over` must be called."""
         ...
 
     def end_if_over(self) -> None:
-        """End what is over."""
+        """End the open segment if its window is over."""
         ...
 
     def end(self) -> None:
-        """End what is open."""
+        """End the open segment."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a connection lets in: its token, None for none; bytes of a request; headers to keep, in lower case."""
+    """The limits of a connection: its token or None, bytes per request, and headers to keep, in lower case."""
 
     token: str | None = None
     max_body: int = 1 << 20
@@ -62,7 +62,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Counts:
-    """What came since the start."""
+    """Counters since the start."""
 
     events: int = 0
     requests: int = 0
@@ -71,13 +71,13 @@ class Counts:
 
 
 class Stream:
-    """A stream of events: what waits for the disk, and the task that puts it there."""
+    """A stream of events: its pending requests, and the task that writes them to disk."""
 
     def __init__(self, limits: Limits, writer: Writer) -> None:
         self.limits = limits
         self.counts = Counts()
-        self.held = 0  # bytes of requests that come or wait
-        self.coming: dict[_Share, None] = {}  # requests that have not come whole, the oldest first
+        self.held = 0  # bytes of requests that are arriving or pending
+        self.coming: dict[_Share, None] = {}  # requests whose bodies are still arriving, the oldest first
         self._writer = writer
         self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
         self._woken = asyncio.Event()
@@ -85,9 +85,9 @@ class Stream:
         self._failure: OSError | None = None
 
     def put(self, body: bytes) -> asyncio.Future[None]:
-        """Have a body be written; the future is done when it is on disk, or holds why it is not.
+        """Queue a body for writing. The future is done when it is on disk, or has the error if writing failed.
 
-        Raises  OSError once nothing may be written any more
+        Raises  OSError after a failure that makes further writing impossible
         """
         if self._failure is not None:
             raise self._failure
@@ -97,14 +97,14 @@ class Stream:
         return future
 
     def finish(self) -> None:
-        """Have `run` end once all that waits is written."""
+        """Make `run` end once all pending requests are written."""
         self._is_ending = True
         self._woken.set()
 
     async def run(self, thread: ThreadPoolExecutor) -> None:
-        """Write what waits, until `finish`.
+        """Write pending requests, until `finish`.
 
-        Raises  what makes writing on impossible, such as SyncFailedError, once all that waits was told
+        Raises  errors that make further writing impossible, such as SyncFailedError, after all pending requests got it
         """
         loop = asyncio.get_running_loop()
         while self._waiting or not self._is_ending:
@@ -143,10 +143,11 @@ def _fail(waiting: Sequence[tuple[bytes, asyncio.Future[None]]], error: OSError)
 
 @dataclass(slots=True)
 class Door:
-    """An application, of ASGI and of RSGI, of streams by `connection/stream`. `is_ready` is False once it is ending.
+    """The ASGI and RSGI application of streams by `connection/stream`. `is_ready` is False once it is shutting down.
 
-    `max_waiting` bounds the bytes that come and wait. Each stream has an equal share of as much again for itself, so
-    that senders of one stream take nothing from another. `/metrics` names streams, to those who send `metrics_token`.
+    `max_waiting` limits the bytes of arriving and pending requests. In addition, each stream has an equal share of the
+    same amount for itself, so that senders of one stream cannot block another. `/metrics` names the streams, for
+    requests with `metrics_token`.
     """
 
     streams: Mapping[str, Stream]
@@ -159,11 +160,11 @@ class Door:
 
     @property
     def held(self) -> int:
-        """The bytes of all requests that come or wait."""
+        """The bytes of all arriving and pending requests."""
         return sum(stream.held for stream in self.streams.values())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request of ASGI."""
+        """Handle one ASGI request."""
         if scope["type"] != "http":
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
@@ -174,7 +175,7 @@ class Door:
             await send({"type": "http.response.body", "body": body})
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
-        """Answer one request of RSGI, as Granian has it."""
+        """Handle one RSGI request, as Granian sends it."""
         if scope.proto != "http":
             return
         headers = dict(scope.headers.items())
@@ -184,7 +185,7 @@ class Door:
     async def answer(
         self, method: str, path: str, headers: Mapping[str, str], parts: AsyncIterator[bytes]
     ) -> tuple[int, bytes, list[tuple[str, str]]]:
-        """Answer a request: its status, body and headers. `parts` are of its body, names of headers in lower case."""
+        """Return the status, body and headers for a request. `parts` are of its body; `headers` are in lower case."""
         try:
             status, said, more = await self._answer(method, path.strip("/"), headers, parts)
         except RefusedError as refused:
@@ -220,7 +221,7 @@ class Door:
         return 200, {"streams": streams, "waiting_bytes": self.held}, ()
 
     async def _let_in(self, path: str, headers: Mapping[str, str]) -> Stream | _Answer:
-        """Find the stream. A wrong token is refused before an unknown name, so that senders cannot look for names."""
+        """Return the stream, or a refusal. A wrong token is refused before an unknown name, which hides the names."""
         stream = self.streams.get(path)
         tokens = {each.limits.token for each in self.streams.values()} - {None}
         if stream is None and tokens:
@@ -232,7 +233,7 @@ class Door:
             if (refusal := await self._without(stream.limits.token, headers)) is not None:
                 return refusal
         elif "origin" in headers:
-            # without a token all pages that a browser of this machine shows could send events
+            # without a token every page in a browser of this machine could send events
             return 403, {"error": "a browser's page may send nothing here: the connection has no token"}, ()
         elif not self.hosts.allows(headers.get("host", "")):
             return _NOT_SERVED
@@ -241,7 +242,7 @@ class Door:
         return stream
 
     async def _without(self, token: str | None, headers: Mapping[str, str]) -> _Answer | None:
-        """Return the answer to who does not send a token, which None can never be; None for who does."""
+        """Check the bearer token of a request. Return a refusal, or None if it matches; None as `token` never does."""
         sent = bearer_of(headers.get("authorization", ""))
         if sent is None:
             return 401, {"error": "a token is needed: Authorization: Bearer"}, (("www-authenticate", "Bearer"),)
@@ -270,9 +271,10 @@ class Door:
         return HTTPStatus.ACCEPTED, {"accepted": events}, ()
 
     async def _body(self, said: str, parts: AsyncIterator[bytes], most: int, share: _Share) -> bytes:
-        """Return a request's body, which says its length or not; room is taken as it comes.
+        """Return the body of a request, with or without a content length. Its bytes are counted as they arrive.
 
-        Raises  RefusedError: 413 for a body that is too large, 408 for one that does not come, 503 where too much waits
+        Raises  RefusedError: 413 for a body that is too large, 408 for one that does not arrive in time, 503 if too
+                many bytes are pending
         """
         length = min(int(said), most + 1) if said.isdecimal() and len(said) <= _LONGEST_LENGTH else None
         if (length or 0) > most:
@@ -300,10 +302,10 @@ class Door:
 
 @dataclass(slots=True, eq=False)
 class _Share:
-    """The bytes that one request takes of those that may come and wait at once; given back when it is answered.
+    """The bytes that one request uses of the limit for arriving and pending requests, until it is answered.
 
-    Where a stream's share is full, the request that has been coming for longest gives way: what its sender announces
-    and does not send keeps no other sender out.
+    If a stream's share is full, the request that has been arriving for longest is ended. So a sender that announces a
+    body and does not send it cannot block others.
     """
 
     door: Door
@@ -319,16 +321,16 @@ class _Share:
         self._give_back()
 
     def comes(self, time: asyncio.Timeout) -> None:
-        """Begin to wait for the request's body, within `time`."""
+        """Start to wait for the request's body, within `time`."""
         self._time = time
         self.stream.coming[self] = None
 
     def has_come(self) -> None:
-        """Wait no more: the body is here, or refused."""
+        """Stop waiting: the body has arrived, or is refused."""
         self.stream.coming.pop(self, None)
 
     def add(self, size: int) -> None:
-        """Take some more. Raises  RefusedError (503) where all is taken by requests that have come."""
+        """Count more bytes. Raises  RefusedError (503) if completely received requests use the whole limit."""
         if self.is_out:
             raise _no_room()
         self.size += size
@@ -341,7 +343,7 @@ class _Share:
             oldest.end()
 
     def end(self) -> None:
-        """End the wait for the body, and give back what it took."""
+        """End the wait for the body, and release its bytes."""
         self.is_out = True
         self.has_come()
         self._give_back()
@@ -363,11 +365,11 @@ _NOT_SERVED: _Answer = (421, {"error": "this name is not served here"}, ())
 
 
 class _GoneError(Exception):
-    """The sender went away before its request was whole."""
+    """The sender disconnected before its request was complete."""
 
 
 async def _received(receive: Receive) -> AsyncIterator[bytes]:
-    """Yield the parts of a body as ASGI gives them. Raises  _GoneError where the sender leaves before the last."""
+    """Yield the parts of an ASGI request body. Raises  _GoneError if the sender disconnects before the last one."""
     is_more = True
     while is_more:
         message = await receive()
@@ -378,7 +380,7 @@ async def _received(receive: Receive) -> AsyncIterator[bytes]:
 
 
 async def _streamed(headers: Mapping[str, str], protocol: Any) -> AsyncIterator[bytes]:
-    """Yield the parts of a body as RSGI gives them: at once, where it is known to be short."""
+    """Yield the parts of an RSGI request body; a body that is known to be short is read at once."""
     length = headers.get("content-length", "")
     if length.isdecimal() and len(length) <= _LONGEST_LENGTH and int(length) <= _IN_THE_LOOP:
         yield await protocol()
@@ -392,7 +394,7 @@ def _too_large(most: int) -> RefusedError:
 
 
 async def _read(body: bytes, headers: Mapping[str, str], limits: Limits) -> tuple[int, bytes]:
-    """Return how many events a body holds, and what is kept of it."""
+    """Return the number of events in a body, and the bytes to store."""
     return _kept(body, headers, limits)
 
 

@@ -1,7 +1,7 @@
-"""What a request brings: JSON objects, one, many in an array, or one a line; and the lines that are kept of them.
+"""Parses the JSON objects of a request (one, an array, or one per line) and builds the lines that are stored.
 
-What is let in here is what Spark reads later without stumbling: a row that is refused now is mended by its sender, one
-that is found broken in a window would stop a table.
+The checks accept only events that Spark can read later. An event that is refused now is fixed by its sender; one that
+is found broken in a window would stop a table.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _BETWEEN = re.compile(r"[ \t\n\r]*,?[ \t\n\r]*")
 _BREAKS = str.maketrans("\r\n", "  ")
 _GZIP = 31
 MOST_LEVELS = 500
-"""Levels of objects and arrays that an event may have: half of what Spark's reader takes, as others read it later."""
-_LONG = 900  # what is shorter holds no number that Spark's reader finds too long
+"""The levels of objects and arrays in an event: half of the limit of Spark's reader, for the sake of other readers."""
+_LONG = 900  # a shorter text contains no number that is too long for Spark's reader
 _LONG_NAME = 40_000
 MOST_KEYS = 1_000  # of an event, at all levels: each may become a column, and Spark takes minutes for thousands
 _MOST_EXPONENT = 400
@@ -39,7 +39,7 @@ _MOST_KNOWN = 10_000
 
 
 class RefusedError(ValueError):
-    """A request that is not taken; `status` is HTTP's."""
+    """A request that is refused; `status` is the HTTP status."""
 
     def __init__(self, said: str, status: int = 400) -> None:
         super().__init__(said)
@@ -48,20 +48,20 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is kept of a request: the text of each event, on one line, as it was sent."""
+    """The events of a request as they are stored: the text of each event, on one line, as it was sent."""
 
     events: tuple[str, ...]
 
     def body(self, request: str | None, headers: Mapping[str, str] | None, *, has_raw: bool) -> bytes:
-        """Return what a frame holds: a line on the request, and a line for each event."""
+        """Build the content of a frame: a line about the request, and a line for each event."""
         said = json.dumps({"request": request, "headers": headers, "raw": has_raw}, separators=(",", ":"))
         return "\n".join((said, *self.events)).encode()
 
 
 def events_of(body: bytes) -> Kept:
-    """Read the events of a request: a JSON object, an array of them, or objects one after the other, as in NDJSON.
+    """Parse the events of a request: a JSON object, an array of them, or objects one after the other, as in NDJSON.
 
-    Raises  RefusedError that names the event, from 1, and what is wrong with it; then none of them is taken
+    Raises  RefusedError with the number of the event, from 1, and the problem; then no event is accepted
     """
     try:
         text = body.decode()
@@ -88,9 +88,9 @@ def events_of(body: bytes) -> Kept:
 
 
 def unpacked(body: bytes, encoding: str, most: int) -> bytes:
-    """Undo a Content-Encoding: none, or gzip.
+    """Decode a Content-Encoding: none, or gzip.
 
-    Raises  RefusedError: 413 for what is larger than `most` bytes, 415 for an encoding that is not known
+    Raises  RefusedError: 413 for a result larger than `most` bytes, 415 for an unknown encoding
     """
     if encoding in {"", "identity"}:
         return body
@@ -109,9 +109,9 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def lines_of(body: bytes, at: datetime, place: str) -> Iterator[bytes]:
-    """Yield the lines that are collected of a frame: each event with what is told of it before its own keys.
+    """Yield the lines to collect from a frame: each event, with its metadata before its own keys.
 
-    `place` stands for the request where it brought no key of its own.
+    `place` identifies the request if it had no key of its own.
     """
     first, *events = body.split(b"\n")
     said = json.loads(first)
@@ -127,7 +127,7 @@ def lines_of(body: bytes, at: datetime, place: str) -> Iterator[bytes]:
 
 
 def _one(text: str, at: int, number: int) -> int:
-    """Check the event that begins at an offset, and return where it ends."""
+    """Check the event that begins at an offset, and return the offset of its end."""
     end: int
     try:
         event, end = _scan(text, at)
@@ -156,7 +156,7 @@ def _one(text: str, at: int, number: int) -> int:
 
 
 def _require_few_keys(event: Any, number: int) -> None:
-    """Refuse an event with too many keys. Those of the objects of one array count once; it takes one pass."""
+    """Refuse an event with too many keys. Keys of the objects in one array count once. Cost: one pass."""
     places: dict[tuple[int, str], int] = {}
     left: list[tuple[int, Any]] = [(0, event)]
     while left:
@@ -171,7 +171,7 @@ def _require_few_keys(event: Any, number: int) -> None:
 
 
 def _check_names(event: Mapping[str, Any], number: int) -> None:
-    """Refuse keys of which no columns can be made beside each other, or beside the door's own."""
+    """Refuse keys whose column names collide with each other or with the receiver's own columns."""
     names: set[str] = set()
     for key in event:
         name = key if key in _SIMPLE else _column_of(key)
@@ -185,7 +185,7 @@ def _check_names(event: Mapping[str, Any], number: int) -> None:
 
 
 def _column_of(key: str) -> str:
-    """Return the name that a key's column has, without its case; one like it is known again."""
+    """Return the column name of a key, in lower case. Keys that need no change are cached."""
     name = column_name(key).lower()
     if name == key and name not in OWN and len(name) < _LONG and len(_SIMPLE) < _MOST_KNOWN:
         _SIMPLE.add(name)
@@ -241,7 +241,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _PLAIN = json.JSONDecoder(parse_constant=_refuse_constant)
-_scan = _PLAIN.scan_once  # type: ignore[attr-defined]  # raw_decode without what it makes of StopIteration
+_scan = _PLAIN.scan_once  # type: ignore[attr-defined]  # raw_decode without its handling of StopIteration
 _STRICT = json.JSONDecoder(
     parse_constant=_refuse_constant, parse_int=_number, parse_float=_float, object_pairs_hook=_pairs
 )

@@ -1,7 +1,7 @@
-"""The frames of a segment: `length, crc32, instant, body`, one after the other, each an answered request or none.
+"""Reads and writes the frames of a segment: `length, crc32, instant, body`, one after the other, one per request.
 
-A frame is whole or it is not there. After a crash the last ones may be cut off, or be zeros that the disk gave: what
-does not add up was never acknowledged.
+A frame is complete or it does not count. After a crash the last frames may be cut off, or be zeros from the disk:
+a frame with a wrong checksum was never acknowledged.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from waterclock.timelabel.instant import EPOCH
 _HEAD = struct.Struct("<IIq")
 _SUM = struct.Struct("<q")
 _MICROSECOND = timedelta(microseconds=1)
-_LONGEST = 1 << 30  # far beyond any request: what says more is torn
+_LONGEST = 1 << 30  # far beyond any request: a larger length is from a torn frame
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a request brought, when it was written (UTC), and the offsets at which its frame begins and ends."""
+    """The body of a request, the instant when it was written (UTC), and the start and end offsets of its frame."""
 
     at: datetime
     body: bytes
@@ -32,13 +32,13 @@ class Frame:
 
 
 def framed(at: datetime, body: bytes) -> bytes:
-    """Return a body as it is appended to a segment."""
+    """Build the frame of a body, to be appended to a segment."""
     micros = (at - EPOCH) // _MICROSECOND
     return _HEAD.pack(len(body), crc32(body, crc32(_SUM.pack(micros))), micros) + body
 
 
 def frames_of(file: IO[bytes]) -> Iterator[Frame]:
-    """Yield the whole frames from a file's beginning, and stop at the first that is not.
+    """Yield the complete frames from a file's beginning, and stop at the first incomplete one.
 
     Cost    one frame in memory
     """

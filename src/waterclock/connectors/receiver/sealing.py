@@ -1,6 +1,7 @@
-"""Seals what a stream received up to an instant: segments of the dead are ended, and closed ones made into files.
+"""Seals a stream up to an instant: ends the segments of dead writers, and converts closed segments to files.
 
-It hurries no writer: one that still writes to an earlier window holds that open, and ends it by its own timer.
+It does not wait for writers or end their segments. A writer in an earlier window keeps that window open until its own
+timer ends it.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ _LEVEL = 1
 
 
 def seal(folder: Path, now: datetime) -> datetime:
-    """Seal a stream up to the minute of `now`, and tell up to when it is complete: no event comes before that instant.
+    """Seal a stream up to the minute of `now`. Return the instant before which it is complete: no event comes later.
 
-    All that was closed lies there as files when it returns. Runners that do so at once do it one after the other.
-    Cost    one reading and one writing of what is new, a frame in memory
+    When it returns, all closed segments are files. Concurrent calls of several runners are executed one after another.
+    Cost    new data is read once and written once, with one frame in memory
     """
     make_private_folder(folder)
     until = minute_of(now)
@@ -50,7 +51,7 @@ def seal(folder: Path, now: datetime) -> datetime:
 
 
 def _still_written(folder: Path) -> Iterator[Segment]:
-    """Yield the segments whose writers live; those of the dead are cut where they are torn, and closed."""
+    """Yield the segments of live writers. Truncate the torn segments of dead writers, and close them."""
     for segment in segments_in(folder):
         if segment.state != "open":
             continue
@@ -58,7 +59,7 @@ def _still_written(folder: Path) -> Iterator[Segment]:
             fault("receiver.looked")
             if not is_locked(file.fileno()):
                 yield segment
-            elif _is_there(folder / segment.name, file):  # its writer has not closed it just now
+            elif _is_there(folder / segment.name, file):  # its writer has not closed it in the meantime
                 end = 0
                 for frame in frames_of(file):
                     end = frame.end
@@ -76,9 +77,9 @@ def _is_there(path: Path, file: IO[bytes]) -> bool:
 
 
 def _land(folder: Path, segment: Segment) -> None:
-    """Make the file of a closed segment's events, and remove the segment; what is damaged of it is kept.
+    """Write the file of a closed segment's events, and remove the segment; keep the segment if it is damaged.
 
-    Done again after a crash it makes the same file under the same name.
+    A repetition after a crash writes the same file under the same name.
     """
     path, aside = folder / segment.name, folder / f".{segment.landed}.part"
     with path.open("rb") as source, aside.open("wb") as sink:

@@ -1,13 +1,13 @@
-"""The folder of a stream: how segments, markers and the files made of them are named.
+"""Defines the files in a stream's folder: segments, markers and sealed files.
 
-    open-<label>-<writer>-<number>.seg      is written; its writer holds a flock on it for as long as it lives
-    closed-<label>-<writer>-<number>.seg    is whole, and nobody writes to it any more
-    damaged-<label>-<writer>-<number>.seg   was whole once: what could be read of it was taken, the rest is kept
-    <label>-<writer>-<number>.jsonl.gz      the events of a closed segment: what is collected, and then archived
+    open-<label>-<writer>-<number>.seg      is being written; its writer keeps a flock on it for as long as it lives
+    closed-<label>-<writer>-<number>.seg    is complete, and has no writer any more
+    damaged-<label>-<writer>-<number>.seg   was complete once: its readable part was collected, the segment is kept
+    <label>-<writer>-<number>.jsonl.gz      the events of a closed segment, to be collected and then archived
     sealing-<label>                         windows that end up to this label are sealed: no segment begins before it
 
-A segment's label is the minute in which it begins. Its writer ends it where a window of the stream's tables ends, so a
-segment lies in one window of each.
+A segment's label is the minute in which it begins. Its writer ends it where a window of the stream's tables ends, so
+a segment belongs to one window of each table.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _AGAIN = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment by its name: its state (open, closed, damaged), the minute it begins with, its writer and number."""
+    """A segment's name in parts: state (open, closed, damaged), the minute it begins with, and writer with number."""
 
     state: str
     label: datetime
@@ -52,7 +52,7 @@ class Segment:
 
     @property
     def landed(self) -> str:
-        """The name of the file that is made of its events."""
+        """The name of the sealed file with its events."""
         return f"{label_of(self.label)}-{self.writer}.jsonl.gz"
 
     def as_state(self, state: str) -> Segment:
@@ -61,29 +61,29 @@ class Segment:
 
 
 def label_in(landed: str) -> datetime:
-    """Return the minute that the events of a file came from, on, by its name."""
+    """Return the first minute of the events in a sealed file, from its name."""
     return instant_of(landed.partition("-")[0])
 
 
 def minute_of(at: datetime) -> datetime:
-    """Return the minute that an instant lies in: no window begins or ends within it."""
+    """Return the minute that contains an instant: no window begins or ends within it."""
     return at - (at - EPOCH) % _MINUTE
 
 
 def segments_in(folder: Path) -> list[Segment]:
-    """Return the segments of a stream in the order of their names; none where there is no such folder."""
+    """Return the segments of a stream, sorted by file name; none if there is no such folder."""
     found = (_SEGMENT.fullmatch(name) for name in _names(folder))
     return [Segment(each[1], instant_of(each[2]), each[3]) for each in found if each]
 
 
 def sealed_until(folder: Path) -> datetime | None:
-    """Return the newest marker: no segment begins before it. None where nothing was sealed yet."""
+    """Return the newest marker: no segment begins before it. None before the first sealing."""
     markers = _markers(folder)
     return instant_of(markers[-1].removeprefix(_MARKER)) if markers else None
 
 
 def mark_sealed(folder: Path, until: datetime) -> None:
-    """Make the marker of an instant unless there is a newer one; older ones are removed, but for the last."""
+    """Create the marker of an instant, unless a newer one exists. Of the older markers only the last one is kept."""
     markers = _markers(folder)
     name = f"{_MARKER}{label_of(until)}"
     if not markers or markers[-1] < name:
@@ -95,7 +95,7 @@ def mark_sealed(folder: Path, until: datetime) -> None:
 
 @contextmanager
 def only_sealer(folder: Path) -> Iterator[None]:
-    """Be the one that seals a stream; another one is waited for, and one that died holds nothing."""
+    """Lock a stream for sealing. Wait for another sealer to end; the lock of a dead one is free."""
     with (folder / _LOCK).open("ab") as lock:
         while not is_locked(lock.fileno()):
             fault("receiver.waits")
@@ -104,7 +104,7 @@ def only_sealer(folder: Path) -> Iterator[None]:
 
 
 def is_locked(descriptor: int) -> bool:
-    """Take the lock of an open file; False where another process, or another opening of it, has it."""
+    """Lock an open file; return False if another process, or another descriptor of it, has the lock."""
     with suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
@@ -112,7 +112,7 @@ def is_locked(descriptor: int) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names of a folder on disk. Raises  OSError where the disk does not take them."""
+    """Flush the names of a folder to disk. Raises  OSError if the disk fails."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -126,5 +126,5 @@ def _markers(folder: Path) -> list[str]:
 
 def _names(folder: Path) -> list[str]:
     with suppress(FileNotFoundError):
-        return sorted(os.listdir(folder))  # noqa: PTH208 - texts are all
+        return sorted(os.listdir(folder))  # noqa: PTH208 - only names are needed
     return []

@@ -1,6 +1,6 @@
-"""Writes requests to segments: appended, on disk, and only then answered.
+"""Writes requests to segments: appended and flushed to disk before they are answered.
 
-Any number of writers, in any number of processes of one machine, write to one stream, each to segments of its own.
+Any number of writers, in any number of processes of one machine, write to one stream, each to its own segments.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from waterclock.connectors.receiver.spool import Segment, is_locked, minute_of, 
 from waterclock.faults import fault
 from waterclock.ownership import create_private_file, make_private_folder
 
-FULL = 64 << 20  # bytes after which a segment is ended, so that no sealed file is much larger
+FULL = 64 << 20  # bytes after which a segment is ended, which limits the size of sealed files
 _NEW = ".new-"
 
 
 class SyncFailedError(OSError):
-    """The disk did not take what was written. What it holds now nobody can tell: the process is to end."""
+    """A failed sync: it is unknown which data is on disk, so the process must end."""
 
 
 @dataclass(slots=True)
@@ -36,10 +36,10 @@ class _Open:
 
 
 class SegmentWriter:
-    """Writes to a stream, one thread at a time. `end_of` gives the end of the window that an instant lies in.
+    """Writes to a stream, one thread at a time. `end_of` returns the end of the window that contains an instant.
 
-    The instants that it gives never go back, however the machine's clock is set: neither behind what it gave before,
-    nor behind what is sealed.
+    The instants of its frames never decrease, however the machine's clock is set: they are never before an earlier
+    instant, nor before the sealed minute.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class SegmentWriter:
         self._open: _Open | None = None
 
     def append(self, bodies: Sequence[bytes]) -> None:
-        """Put requests on disk by one write and one sync; when it returns they may be answered.
+        """Write requests to disk by one write and one sync; after it returns they may be answered.
 
-        Raises  OSError where the disk does not take them, of which none is kept then; they may be sent again
-                SyncFailedError where it is not known what the disk took: nothing may be written after it
+        Raises  OSError if the disk fails; then none of them is stored, and they may be sent again
+                SyncFailedError if it is unknown which data is on disk: no more data may be written
         """
         now = self._now()
         to = self._open
@@ -87,16 +87,16 @@ class SegmentWriter:
         to.size += len(data)
 
     def ends_in(self) -> float | None:
-        """Return after how many seconds `end_if_over` is to be called; None where nothing is open."""
+        """Return the seconds until `end_if_over` must be called; None without an open segment."""
         return None if self._open is None else max(0.0, (self._open.end - self._now()).total_seconds())
 
     def end_if_over(self) -> None:
-        """End the open segment where its window is over: a stream to which nobody sends must not hold it open."""
+        """End the open segment if its window is over: an idle stream must not keep the window open."""
         if self._open is not None and self._now() >= self._open.end:
             self.end()
 
     def end(self) -> None:
-        """End the open segment; the next request begins another one."""
+        """End the open segment; the next request starts another one."""
         to, self._open = self._open, None
         if to is None:
             return
@@ -112,7 +112,7 @@ class SegmentWriter:
         return self._last
 
     def _begun(self, now: datetime) -> _Open:
-        """Begin a segment at the minute of `now`, or at the first that is not sealed."""
+        """Start a segment at the minute of `now`, or at the first minute that is not sealed."""
         make_private_folder(self._folder)
         label = minute_of(now)
         while True:
@@ -130,12 +130,12 @@ class SegmentWriter:
             except BaseException:
                 _remove(made)
                 raise
-            # whoever sealed may have listed the folder before this segment was there
+            # the sealer may have listed the folder before this segment existed
             _remove(made)
             label = sealed
 
     def _made(self, segment: Segment) -> _Open | None:
-        """Make a segment that is locked before it can be seen; None where somebody tidied it away meanwhile."""
+        """Create a segment that is locked before it is visible; None if a cleanup removed it in the meantime."""
         aside, path = self._folder / f"{_NEW}{segment.name}", self._folder / segment.name
         descriptor = create_private_file(aside, os.O_APPEND)
         try:
@@ -155,7 +155,7 @@ class SegmentWriter:
 
     @staticmethod
     def _cut(to: _Open) -> None:
-        """Take back what was written in part. Raises  SyncFailedError where that is not possible either."""
+        """Truncate a partial write. Raises  SyncFailedError if that is not possible either."""
         try:
             os.ftruncate(to.descriptor, to.size)
         except OSError as error:
@@ -163,7 +163,7 @@ class SegmentWriter:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what writers made that died before anybody could see it."""
+    """Remove files of writers that died before their segment was visible."""
     for path in folder.glob(f"{_NEW}*"):
         with suppress(FileNotFoundError), path.open("rb") as file:
             if is_locked(file.fileno()):

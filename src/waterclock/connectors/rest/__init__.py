@@ -1,9 +1,9 @@
-"""The connection type `rest`: an API over HTTP, its records collected page by page, rows sent to it in chunks.
+"""The connection type `rest`: collects the records of an HTTP API page by page, and sends rows to it in requests.
 
-`declared` has the options. `asking` sends requests and tries again, with `tokens` (OAuth), `pace` (the rate) and
-`answers` (what one means, Retry-After). Collecting: `collection` turns pages, `paging` says which is next, `pages`
-keeps them on disk, `records` finds what they hold, `frames` makes a Spark frame of it. Sending: `delivery`, with rows
-in `chunks`, and a `journal` of what was accepted.
+`declared` defines the options. `asking` sends requests and retries them, with `tokens` (OAuth), `pace` (the rate) and
+`answers` (status, Retry-After, links). Collecting: `collection` requests page after page, `paging` computes the next
+one, `pages` stores them on disk, `records` extracts their records, `frames` builds a Spark frame. Sending: `delivery`,
+with rows in `chunks`, and a `journal` of accepted requests.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Builds the addresses of requests to one API, and refuses each that is not below the connection's url.
+"""Builds the addresses of requests to one API, and refuses each address that is not below the connection's url.
 
 The check is an allow list on the parsed address that is sent: the same scheme, host and port, no user, and a path below
 that of the url, however it is percent-encoded. Servers and proxies decode a path before they resolve `..`, some of them
-twice, and some take a backslash for a slash; so a path is compared after all of that.
+twice, and some treat a backslash as a slash. A path is therefore decoded in the same way before it is compared.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _DOTS = frozenset({".", ".."})
 
 
 class OutsideApi(Exception):
-    """An address is not below the API's url. The text says why, without the address: a key may be in it."""
+    """An address is not below the API's url. The message has the reason, but no address, which may contain a key."""
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with values in place of the names in braces; other braces stay. A value is never filled again."""
+    """Replace names in braces by their values. Other braces stay, and values are not filled again."""
     parts = text.split("{")
     filled = [parts[0]]
     for part in parts[1:]:
@@ -33,10 +33,10 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 
 def fill_path(template: str, values: Mapping[str, Sequence[str]]) -> str:
-    """Return a path with each value as a part of one step, several values of a column joined by commas.
+    """Fill a path so that each value is a part of one path segment; several values of a column are joined by commas.
 
-    Raises  OutsideApi for values that make a step that leads elsewhere: `..`, also `../x`, and an empty one, which
-            servers merge with the step before it
+    Raises  OutsideApi for values that make a segment which leads elsewhere: `..`, also `../x`, and an empty one,
+            which servers merge with the segment before it
     """
     named = {name: of for name, of in values.items() if f"{{{name}}}" in template}
     empty = next((name for name, of in named.items() if not "".join(of)), None)
@@ -50,7 +50,7 @@ def fill_path(template: str, values: Mapping[str, Sequence[str]]) -> str:
 
 
 def wrong_path(path: str) -> str:
-    """Return why a path below an API's url leads elsewhere, however a server decodes it; empty where it does not."""
+    """Return why a path below an API's url leads elsewhere, however a server decodes it; empty if it does not."""
     try:
         steps = decode_path(path).split("/")
     except OutsideApi as error:
@@ -61,9 +61,9 @@ def wrong_path(path: str) -> str:
 
 
 def decode_path(path: str) -> str:
-    """Return a path as the most lenient server reads it: decoded until nothing changes, with slashes alone.
+    """Decode a path as the most lenient server does: until nothing changes, with backslashes as slashes.
 
-    Raises  OutsideApi for control characters, for bytes that are no UTF-8, and for what is encoded again and again
+    Raises  OutsideApi for control characters, for bytes that are not UTF-8, and for 8 or more levels of encoding
     """
     for _ in range(_MOST_DECODED):
         try:
@@ -81,7 +81,7 @@ def decode_path(path: str) -> str:
 
 
 def join(url: str, path: str) -> str:
-    """Return the address of a path below the API's url; a path is never an address of its own."""
+    """Return the address of a path below the API's url. A path is never treated as a complete address."""
     tail = quote(path.lstrip("/"), safe="/:@!$&'()*+,;=~-._%")
     return f"{url}/{tail}" if tail else url
 
@@ -92,9 +92,9 @@ def with_params(address: str, params: Mapping[str, str]) -> str:
 
 
 def resolve_link(base: str, link: str, *, without: str) -> str:
-    """Return a link that an answer names as a whole address, without the parameter that bears the key.
+    """Resolve a link in a response to a complete address, without the parameter that contains the key.
 
-    Raises  OutsideApi for a link that is no address
+    Raises  OutsideApi for a link that is not an address
     """
     try:
         whole = urljoin(base, link)
@@ -108,7 +108,7 @@ def resolve_link(base: str, link: str, *, without: str) -> str:
 
 
 def path_of_link(link: str) -> str:
-    """Return the path of a link, which may be shown: parameters may hold a key."""
+    """Return the path of a link. It is safe to show, while parameters may contain a key."""
     try:
         return urlsplit(link).path or "/"
     except ValueError:
@@ -116,7 +116,7 @@ def path_of_link(link: str) -> str:
 
 
 def parse_below(url: str, address: str) -> httpx2.URL:
-    """Return an address as it is sent.
+    """Parse an address into the form that is sent.
 
     Raises  OutsideApi where it is not of the API's scheme, host and port, names a user, or is not below the url's path
     """
@@ -135,7 +135,7 @@ def parse_below(url: str, address: str) -> httpx2.URL:
     path = parsed.raw_path.partition(b"?")[0].decode("ascii")
     if why := wrong_path(path):
         raise OutsideApi(why)
-    # wrong_path has decoded both: neither holds a step that a server would resolve
+    # wrong_path has decoded both: neither has a segment that a server would resolve
     below, found = decode_path(base.path).rstrip("/"), decode_path(path)
     if found != below and not found.startswith(below + "/"):
         raise OutsideApi("it is not below the path of the connection's url")

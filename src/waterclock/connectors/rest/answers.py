@@ -1,4 +1,4 @@
-"""What an answer's head says: of the server's clock, of how long to wait, of the next page. Pure."""
+"""Parses HTTP response headers: server time, `Retry-After` and the `Link` to the next page. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^;,\s]+))", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer; the names of `headers` are in lower case."""
+    """A complete response; the names of `headers` are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -23,28 +23,28 @@ class Answer:
 
     @property
     def is_good(self) -> bool:
-        """True of 2xx."""
+        """True for 2xx."""
         return 200 <= self.status < 300
 
     @property
     def is_lacking(self) -> bool:
-        """True where there is no such thing: 404 and 410."""
+        """True if the resource does not exist: 404 and 410."""
         return self.status in {404, 410}
 
     @property
     def may_pass(self) -> bool:
-        """True where the same request may be answered later: 408, 425, 429 and 5xx but 501 and 505."""
+        """True if a retry of the same request may succeed: 408, 425, 429 and 5xx except 501 and 505."""
         return self.status in PASSING or (self.status >= 500 and self.status not in {501, 505})
 
     @property
     def date(self) -> datetime | None:
-        """The server's clock, as the header Date has it, in whole seconds."""
+        """The server's clock, from the header Date, in whole seconds."""
         return date_of(self.headers.get("date"))
 
     def wait(self, now: datetime) -> float | None:
-        """Return the seconds that Retry-After asks to wait; None where it does not.
+        """Return the seconds to wait according to Retry-After; None without that header.
 
-        A date there is one of the server's clock, which may be off: it is held against the server's own Date.
+        A date in Retry-After is of the server's clock, which may be off. It is compared with the server's own Date.
         """
         said = self.headers.get("retry-after", "").strip()
         if re.fullmatch(r"\d+(\.\d+)?", said):
@@ -54,7 +54,7 @@ class Answer:
 
     @property
     def next_link(self) -> str | None:
-        """What the header Link names as the next page."""
+        """The address of the next page in the header Link; None if it has none."""
         for address, parameters in _LINK.findall(self.headers.get("link", "")):
             rels = " ".join(quoted or plain for quoted, plain in _REL.findall(parameters)).lower().split()
             if "next" in rels:
@@ -63,7 +63,7 @@ class Answer:
 
 
 def date_of(text: str | None) -> datetime | None:
-    """Read a date as HTTP writes it; None for what is none."""
+    """Parse a date in HTTP format; None if the text is not one."""
     try:
         found = parsedate_to_datetime(text or "")
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)

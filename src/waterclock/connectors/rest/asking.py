@@ -1,9 +1,10 @@
-"""Sends requests to one API: with its credentials, within its rate, again where that can help, in bounded memory.
+"""Sends requests to one API: with credentials, within its rate, with retries, and in bounded memory.
 
-Tried again, with a growing wait or the one that the server asks for: 408, 425, 429 and 5xx, no answer in time, no
-connection, an answer that was cut off. Never: any other 4xx. A redirect is not followed, and no request leaves the
-connection's url (`addresses`), as credentials would go too. Every answer has a bound, a token's too (`receiving`).
-No secret, and no parameter, stands in what is told of a failure.
+A request is retried, after a growing wait or the one that the server asks for, in these cases: 408, 425, 429, 5xx
+(except 501 and 505), no response in time, no connection, or a response that was cut off. Any other 4xx is final.
+Redirects are not followed, and no request leaves the connection's url (`addresses`), because the credentials would go
+with it. Every response has a size limit, also that for a token (`receiving`). No secret and no parameter appears in an
+error message.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from tenacity import RetryCallState
 
 MOST_BYTES = 256 * 1024 * 1024
-"""Of one answer, unpacked: a page is held in memory whole."""
+"""The limit of one response, unpacked: a page is kept in memory as a whole."""
 MOST_BYTES_OF_TOKEN = 1024 * 1024
 _TOLD = 300
 _LONGEST_WAIT = 30.0
@@ -44,9 +45,9 @@ _LONGEST_WAIT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request: a path below the API's url, or a `link` to a following page; `content` has its own type.
+    """A request: a path below the API's url, or a `link` to a following page. `kind` is the media type of `content`.
 
-    `may_lack`: that there is no such thing (404, 410) is an answer as well.
+    `may_lack`: 404 and 410 are valid responses.
     """
 
     method: str
@@ -60,12 +61,12 @@ class Request:
 
     @property
     def told(self) -> str:
-        """The request as it may be told: without parameters."""
+        """The request as it appears in messages: without parameters."""
         return f"{self.method} {path_of_link(self.link) if self.link else self.path.partition('?')[0] or '/'}"
 
 
 class Api:
-    """One API, asked by all threads of a process through one pool of connections."""
+    """Client of one API, shared by all threads of a process, with one connection pool."""
 
     def __init__(self, setting: Setting, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self.name = setting.name
@@ -83,11 +84,12 @@ class Api:
         self._pace: Pace = pace_of(self._url, who, rate)
 
     def ask(self, request: Request, *, where: str, read: Callable[[Answer], Any] | None = None) -> Any:
-        """Return the answer, a good one; or what `read` makes of it, which raises ValueError where it was cut off.
+        """Send a request, with retries, and return the successful response, or the result of `read` for it.
 
-        Raises  E840 where nobody answers, E841 of a server that stays busy or fails, E842 of an answer that does not
-                come whole: all three may pass
-                E844 of credentials that are refused, E845 of any other refusal
+        `read` raises ValueError for a response that was cut off.
+        Raises  E840 if the server does not respond, E841 if it stays busy or fails, E842 if the response is incomplete:
+                all three are transient
+                E844 if the credentials are refused, E845 for any other refusal
         """
         from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
@@ -123,14 +125,14 @@ class Api:
             ) from None
 
     def look(self, path: str) -> Answer | None:
-        """Ask once for the head of a path, whatever the status of the answer; None where nobody answers."""
+        """Send one HEAD request for a path and return the response, whatever its status; None without a response."""
         try:
             return self._send(Request("HEAD", path, {}), self._authorization())
         except (Passing, TooBig, WaterclockError):
             return None
 
     def reach(self, path: str) -> None:
-        """Ask once for the head of a path, and take any answer but a refusal of our credentials.
+        """Send one HEAD request for a path, and accept any response except a refusal of our credentials.
 
         Raises  E840, E844
         """
@@ -143,16 +145,16 @@ class Api:
             raise self._refused(request, answer, self.name)
 
     def hide(self, text: str) -> str:
-        """Return a text without the secrets in it, however they are written."""
+        """Replace secrets in a text by ***, in every form in which a server may return them."""
         for secret in sorted(self._secrets(), key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
 
     def resolve_link(self, link: str, request: Request) -> str:
-        """Return a link to the next page whole, without the parameter that bears the key.
+        """Resolve a link to the next page to a complete address, without the parameter that contains the key.
 
-        It may be relative to the address of the request.
-        Raises  OutsideApi for one that is not below the API's url
+        The link may be relative to the address of the request.
+        Raises  OutsideApi for a link that is not below the API's url
         """
         whole = resolve_link(self._place(request), link, without=self._text("auth.param"))
         parse_below(self._url, whole)
@@ -169,7 +171,7 @@ class Api:
 
         with self._lock:
             if self._made is None:
-                # it tells whole addresses, with the keys that stand in them
+                # its log lines contain complete addresses, with the keys in them
                 logging.getLogger("httpx2").setLevel(logging.WARNING)
                 logging.getLogger("httpcore2").setLevel(logging.WARNING)
                 said = {"User-Agent": "waterclock", "Accept": "application/json"}
@@ -177,18 +179,18 @@ class Api:
                     k.removeprefix("headers."): str(v) for k, v in self._options.items() if k.startswith("headers.")
                 }
                 headers = httpx2.Headers(said)
-                headers["Accept-Encoding"] = "gzip, deflate"  # of others no bound is known: see `receiving`
+                headers["Accept-Encoding"] = "gzip, deflate"  # others have no known limit: see `receiving`
                 self._made = httpx2.Client(
                     timeout=self._timeout,
                     headers=headers,
                     follow_redirects=False,
                     limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32),
                 )
-                weakref.finalize(self, self._made.close)  # nobody else closes a collector
+                weakref.finalize(self, self._made.close)  # a collector is never closed explicitly
             return self._made
 
     def _authorized(self, request: Request, where: str) -> Answer:
-        """Ask once, and once more with a new token where a token of OAuth is refused."""
+        """Send a request, and once more with a new token if an OAuth token is refused."""
         authorization = self._authorization(where)
         answer = self._send(request, authorization)
         if answer.status == 401 and self._tokens is not None:
@@ -248,7 +250,7 @@ class Api:
         return {}
 
     def _fetch_token(self) -> bytes:
-        """Ask for a token; called with the tokens' lock held."""
+        """Request a token. The caller must own the lock of the tokens."""
         form = {"grant_type": "client_credentials"}
         if self._has("auth.scope"):
             form["scope"] = self._text("auth.scope")
@@ -283,7 +285,7 @@ class Api:
         if after is not None and after > self._patience and isinstance(raised, Passing):
             raise Passing(raised.code, f"{raised.why}, and asks to wait {after:.0f} seconds", after)
         growing = min(_LONGEST_WAIT, 0.25 * 2.0 ** float(state.attempt_number))
-        return max(after or 0.0, float(growing * random.uniform(0.5, 1.0)))  # noqa: S311 - so that threads do not march in step
+        return max(after or 0.0, float(growing * random.uniform(0.5, 1.0)))  # noqa: S311 - to spread threads
 
     def _secrets(self) -> set[str]:
         plain = {self._text(name) for name in SECRETS if self._has(name)}
@@ -298,12 +300,12 @@ class Api:
         return {form for secret in plain if secret for form in _forms(secret)}
 
     def _said(self, answer: Answer) -> str:
-        # cut last: a secret that was cut in two would not be found
+        # cut last: half a secret would not be found
         body = " ".join(self.hide(answer.content[: 1 << 16].decode(errors="replace")).split())
         return f"{answer.status}{': ' + body[:_TOLD] if body else ''}"
 
     def _no_json(self, answer: Answer, error: ValueError) -> str:
-        if answer.content.lstrip()[:1] == b"<":  # a page of a login, a proxy or an app, which no other page_size mends
+        if answer.content.lstrip()[:1] == b"<":  # a login, proxy or app page: another page_size does not help
             return f"the answer is a page for people, and no JSON: {self._said(answer)}"
         return f"the answer is no whole JSON: {error}"
 
@@ -359,7 +361,7 @@ class Api:
 
 
 def _forms(secret: str) -> tuple[str, ...]:
-    """Return how a server may tell back what it was sent: as it is, in an address, in JSON, in a page."""
+    """Return the forms in which a server may return a secret: plain, percent-encoded, in JSON or in HTML."""
     return secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], escape(secret)
 
 

@@ -1,8 +1,8 @@
-"""Cuts the rows of a slice into requests, always alike: what was accepted of them before is known by its number.
+"""Splits the rows of a slice into requests. The split is deterministic, so accepted chunks are identified by number.
 
-Without an order chunks are cut as the rows lie. With `ORDER BY` the rows are sorted, those without a value first. With
-`PER` row k of each of its values goes to bin k, and a request brings rows of one bin alone: so no two rows of one value
-are on their way at once, in one request or in two, and a refused request holds up nothing but its own values.
+Without an order, chunks follow the order of rows in the files. With `ORDER BY` the rows are sorted, nulls first. With
+`PER`, the k-th row of each value goes to bin k, and a request contains rows of one bin only. So two rows of the same
+value are never sent at the same time, in one request or in two. A refused request delays only its own values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row as it is sent: its JSON text, a digest of that, and the values that stand in a path or are told."""
+    """A row to send: its JSON text, a digest of it, and the values for the path and for messages."""
 
     text: str
     digest: str
@@ -33,7 +33,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The rows of one request. `number` counts from 0 in a label; `bin`: chunks of one may be sent side by side."""
+    """The rows of one request. `number` counts from 0 per label. Chunks of one `bin` may be sent concurrently."""
 
     number: int
     bin: int
@@ -49,9 +49,9 @@ def rows_of(
     per: Sequence[str] = (),
     placed: Sequence[str] = (),
 ) -> Iterator[Row]:
-    """Yield the rows of sealed files as JSON objects, with their label as the last member where one is given.
+    """Yield the rows of slice files as JSON objects, with the label as the last member if one is given.
 
-    Cost: ordered rows are sorted in memory, the whole label at once; others pass in batches
+    Cost: with `order_by` all rows of the label are sorted in memory at once; otherwise they are read in batches
     Raises  E822 as `sealed.batches_of`
     """
     names = [name for name, _ in columns]
@@ -73,7 +73,7 @@ def rows_of(
 
 
 def without(rows: Iterable[Row], carried: Counter[str]) -> Iterator[Row]:
-    """Leave out the rows that were accepted before, each as often as it was."""
+    """Yield the rows that were not accepted before; a row that was accepted n times is skipped n times."""
     left = Counter(carried)
     for row in rows:
         if left[row.digest] > 0:
@@ -83,7 +83,7 @@ def without(rows: Iterable[Row], carried: Counter[str]) -> Iterator[Row]:
 
 
 def chunks_of(rows: Iterable[Row], size: int, *, per: bool) -> Iterator[Chunk]:
-    """Cut rows into chunks. Cost: with `per` all rows are held, else one chunk."""
+    """Split rows into chunks. Cost: with `per` all rows are kept in memory, otherwise one chunk."""
     if not per:
         yield from _cut(rows, size, 0, 0)
         return
@@ -100,7 +100,7 @@ def chunks_of(rows: Iterable[Row], size: int, *, per: bool) -> Iterator[Chunk]:
 
 
 def content_of(rows: Sequence[Row], kind: str, wrap: str) -> bytes:
-    """Return the body of a request."""
+    """Build the body of a request."""
     if kind == "row":
         return rows[0].text.encode() if rows else b""
     if kind == "ndjson":
@@ -110,9 +110,9 @@ def content_of(rows: Sequence[Row], kind: str, wrap: str) -> bytes:
 
 
 def key_of(identity: Sequence[str], rows: Sequence[Row], nth: int) -> str:
-    """Return the idempotency key of a request: the same rows under the same identity have the same key.
+    """Build the idempotency key of a request: the same rows under the same identity have the same key.
 
-    `nth` tells requests apart that bring the same rows, which are to be there as often.
+    `nth` distinguishes requests that contain the same rows, each of which must be delivered.
     """
     said = json.dumps([*identity, *(row.digest for row in rows), nth])
     return hashlib.sha256(said.encode()).hexdigest()[:32]
@@ -140,7 +140,7 @@ def _sorted(batches: Iterable[pa.RecordBatch], order_by: Sequence[str]) -> Itera
     by: dict[str, pa.ChunkedArray | pa.Array] = {}
     for at, name in enumerate(order_by):
         by |= {f"has{at}": table[name].is_valid(), f"value{at}": table[name]}
-    # Arrow's sort is no stable one: rows that tie go as they lie, or no retry would cut them alike
+    # Arrow's sort is not stable: ties keep the order of the files, so that every retry splits the rows alike
     keys = pa.table({**by, "place": pa.array(range(table.num_rows), pa.int64())})
     places = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
     yield from table.take(places).to_batches(BATCH_ROWS)

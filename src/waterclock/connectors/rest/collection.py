@@ -1,8 +1,8 @@
-"""Reads an API page by page into files, and has Spark read these: nothing but one page is ever held in memory.
+"""Reads an API page by page into files, which Spark then reads. Only one page is in memory at a time.
 
-A window is asked for by itself, from its start to its end in the API's own parameters, so that its pages serve it
-again after a stop, whatever windows it is taken with then. What an API gives beyond the window (an end that counts in,
-times of days alone) is left to the window that it belongs to.
+Each window is requested separately, from its start to its end in the API's own parameters. After an interruption its
+pages are reused, whichever other windows are collected with it then. Records beyond the window (an API with an
+inclusive end, or with dates instead of times) are dropped: they belong to another window, which requests them itself.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from waterclock.timelabel.window import Window
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SAME = 3  # the same page so often in a row: the source does not turn pages
+_SAME = 3  # the same page so often in a row: the source ignores the page parameter
 _MOST_EMPTY = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is read: from which API, which of its resources, and where pages are kept."""
+    """The source of a collect: the API, the unit, its resource, and the folder where pages are stored."""
 
     api: Api
     setting: Setting
@@ -51,14 +51,14 @@ class Reading:
 
     @property
     def folder(self) -> Path:
-        """Where the unit's pages are kept."""
+        """The folder where the unit's pages are stored."""
         return pages.unit_folder(at(self.setting.archive), self.setting.name, self.unit.path)
 
 
 def read_windows(
     spark: SparkSession, reading: Reading, request: WindowRequest, columns: Columns, zone: str
 ) -> Collected:
-    """Collect windows. Raises  E805 for a time column that is not there; E840 to E845."""
+    """Collect windows. Raises  E805 if the time column does not exist; E840 to E845."""
     is_asked = bool(reading.resource.asked.since)
     found = _series(reading, request) if is_asked else [(_of_all(reading, request.windows[-1]), None)]
     with _closing_what_fails(found):
@@ -79,7 +79,7 @@ def read_windows(
 
 
 def read_snapshot(spark: SparkSession, reading: Reading, columns: Columns, zone: str) -> Collected:
-    """Collect all there is; pages are asked for one after the other, each as of its own moment."""
+    """Collect all records. Pages are requested one after the other, each as of its own moment."""
     found = [(_series_of(reading, None, goes_on_whole=False), None)]
     with _closing_what_fails(found):
         read = _read(reading, found)
@@ -93,13 +93,13 @@ def read_snapshot(spark: SparkSession, reading: Reading, columns: Columns, zone:
 
 
 def columns_now(reading: Reading) -> tuple[str, ...]:
-    """Ask for the first page alone, without a window, and return its columns."""
+    """Request only the first page, without a window, and return its columns."""
     return ask_page(reading, first_place(reading.resource.paging), None, 1)[0].columns
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was read: the files with records in them, how many, all columns that are known, and what is noted of it."""
+    """The collected pages: files that contain records, the row count, all known columns, and facts for the manifest."""
 
     paths: Sequence[str]
     rows: int
@@ -112,10 +112,10 @@ _Found = Sequence[tuple[Series, Window | None]]
 
 
 def _series(reading: Reading, request: WindowRequest) -> _Found:
-    """Return the pages of each window; of those that are done already, pages of this batch's own.
+    """Return the series of pages of each window. A window that is already done gets a series of this batch's own.
 
-    Whoever committed a window may have been killed before its pages were closed: they tell how it was then. A batch is
-    known by its newest window, so one that is tried again goes on where it stopped.
+    A runner that committed a window may have been killed before it closed the series, which then has outdated pages.
+    A batch is identified by its newest window, so its retry continues where it stopped.
     """
     newest = request.windows[-1].end.isoformat()
     return [
@@ -125,7 +125,7 @@ def _series(reading: Reading, request: WindowRequest) -> _Found:
 
 
 def _of_all(reading: Reading, newest: Window) -> Series:
-    """Return the pages that serve all windows: others where a window is to be read that was not over at those."""
+    """Return the series that serves all windows. A newer last window, which was not over then, gets a new series."""
     return _series_of(reading, None, until=newest.end.isoformat())
 
 
@@ -141,7 +141,7 @@ def _series_of(reading: Reading, window: Window | None, *, until: str = "", goes
 
 @contextmanager
 def _closing_what_fails(found: _Found) -> Iterator[None]:
-    """Have what failed for good be asked anew once it is mended; what stopped goes on where it stopped."""
+    """Close the series on a permanent error, so that a retry requests all pages; after other errors it continues."""
     try:
         yield
     except WaterclockError as error:
@@ -156,7 +156,7 @@ def _close(found: _Found) -> None:
 
 
 def _read(reading: Reading, found: _Found) -> _Read:
-    """Ask for all pages that are not there yet."""
+    """Request all pages that are not stored yet."""
     read = [list(_collect(reading, series, window)) for series, window in found]
     rows = sum(page.rows for of_one in read for page in of_one)
     columns = list(dict.fromkeys(column for of_one in read for page in of_one for column in page.columns))
@@ -176,9 +176,9 @@ def _read(reading: Reading, found: _Found) -> _Read:
 
 
 def _collect(reading: Reading, series: Series, window: Window | None) -> Iterator[Page]:
-    """Yield the pages of a series: those that are kept, then those that are still to be asked for.
+    """Yield the pages of a series: first the stored ones, then those that are still to be requested.
 
-    Raises  E843 where pages do not end, E879 where one that is kept was harmed
+    Raises  E843 if the pages do not end, E879 if a stored page is damaged
     """
     place: Place | None = first_place(reading.resource.paging)
     before, number, digests, empty = 0, 0, [""] * _SAME, 0
@@ -217,7 +217,7 @@ def _asked_for(reading: Reading, series: Series, place: Place, window: Window | 
 
 
 class NotFound(Exception):
-    """There is no such thing as was asked for; raised only where a request says that this is an answer."""
+    """The resource does not exist. Raised only for requests that accept this as a response."""
 
 
 def ask_page(
@@ -228,10 +228,11 @@ def ask_page(
     before: int = 0,
     adapt: Callable[[Request], Request] = lambda request: request,
 ) -> tuple[Body, Place | None]:
-    """Ask for the page at a place; `adapt` changes the request before it is sent. Gives the place of the next one too.
+    """Request the page at a place. Return its body and the place of the next page.
 
-    Raises  NotFound; E842 where the answer is not as it was said to be, E843 where its link leaves the API's url, and
-            as `Api.ask`
+    `adapt` changes the request before it is sent.
+    Raises  NotFound; E842 if the response does not have the declared structure, E843 if its link leaves the API's
+            url; and as `Api.ask`
     """
     resource, api = reading.resource, reading.api
     where = f"{reading.unit}{f'@{window.label}' if window else ''}, page {number}"
@@ -280,13 +281,13 @@ def _body(resource: Resource, params: Mapping[str, str]) -> tuple[bytes] | tuple
 
 
 def _plain(value: str) -> Any:
-    """Give a parameter in JSON as the number that it is: APIs that take JSON want no pages in quotes."""
+    """Return a JSON parameter as a number if it is one: JSON APIs reject page numbers in quotes."""
     is_number = value.isascii() and value.isdigit() and (value == "0" or not value.startswith("0"))
     return int(value) if is_number else value
 
 
 def _span_params(asked: Asked, window: Window | None) -> dict[str, str]:
-    """Return the parameters of a window: never less than it, as a time that is cut is cut outwards."""
+    """Return the parameters that request a window. They never request less than it: times are rounded outwards."""
     if window is None or not asked.since:
         return {}
     params = {asked.since: time_text(window.start, asked)}
@@ -296,7 +297,7 @@ def _span_params(asked: Asked, window: Window | None) -> dict[str, str]:
 
 
 def time_text(instant: datetime, asked: Asked, *, is_end: bool = False) -> str:
-    """Write an instant as the API takes it; an end that falls within a unit of it, as in a day, is the next one's."""
+    """Format an instant as the API expects it. An end within a unit of the format, such as a day, is rounded up."""
     if asked.format in {"seconds", "milliseconds"}:
         return str(int(instant.timestamp()) * (1000 if asked.format == "milliseconds" else 1))
     local = instant.astimezone(ZoneInfo(asked.zone))
@@ -308,7 +309,7 @@ def time_text(instant: datetime, asked: Asked, *, is_end: bool = False) -> str:
     text = local.strftime(pattern)
     if not is_end or (local - timedelta(seconds=1)).strftime(pattern) != text:
         return text
-    # the pattern cuts the end off: what follows it in the next minute, hour or day is asked for too
+    # the pattern truncates the end: round up to the next minute, hour or day
     for step in (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)):
         later = (local + step).strftime(pattern)
         if later != text:
@@ -317,7 +318,7 @@ def time_text(instant: datetime, asked: Asked, *, is_end: bool = False) -> str:
 
 
 def _outwards(local: datetime, *, is_end: bool) -> datetime:
-    """Return a local time that, in whichever pass of a repeated hour it is taken for, cuts nothing off."""
+    """Return a local time that cuts nothing off, in whichever pass of a repeated hour the API reads it."""
     offsets = [local.replace(fold=fold).utcoffset() or timedelta(0) for fold in (0, 1)]
     if offsets[0] == offsets[1]:
         return local
@@ -325,7 +326,7 @@ def _outwards(local: datetime, *, is_end: bool) -> datetime:
 
 
 def _known_columns(reading: Reading, seen: Sequence[str], rows: int) -> list[Found]:
-    """Return the columns of what was read, and those seen earlier: a record leaves out what it has no value of."""
+    """Return the columns of the pages and those seen earlier: a record omits fields that have no value."""
     if rows:
         pages.note_columns(reading.folder, seen)
     earlier = pages.columns_seen(reading.folder)
@@ -333,12 +334,12 @@ def _known_columns(reading: Reading, seen: Sequence[str], rows: int) -> list[Fou
         try:
             earlier = columns_now(reading)
         except WaterclockError:
-            earlier = ()  # what it holds beyond the window is not to be had
+            earlier = ()  # the columns of records beyond the window are unknown
     return [Found(name) for name in dict.fromkeys((*seen, *earlier))]
 
 
 def _nothing(spark: SparkSession, reading: Reading, columns: Columns, read: _Read, *, has_label: bool) -> Collected:
-    """Return no rows, with the columns of the source as far as they are known, else with those that are declared."""
+    """Return no rows, with the known columns of the source, or else with the declared ones."""
     left_out: tuple[str, ...] = ()
     types = {column.name: column.type or "STRING" for column in columns.named if column.tells is None}
     if read.known:
@@ -351,7 +352,7 @@ def _nothing(spark: SparkSession, reading: Reading, columns: Columns, read: _Rea
 
 
 def endless(reading: Reading, why: str, where: str) -> WaterclockError:
-    """Make the error for pages that lead nowhere."""
+    """Build the error for pages that do not end, or whose next page is refused."""
     return WaterclockError(
         "E843",
         f"the pages of {reading.unit} do not end",

@@ -1,12 +1,12 @@
-"""The connection type `rest`: records of an API over HTTP, and rows that are sent to one.
+"""The connection type `rest`: collects records of an API over HTTP, and sends rows to one.
 
-Connection      `url`, one way of authorization, a rate; what pages look like, for all that is collected from it.
-Unit            A resource: `api.orders` is `<url>/orders`, unless `path` says another.
-Data time       The parameters `since` and `until` ask for a window; what comes beyond it is left out. Without them
-                all is read, and sorted.
+Connection      `url`, one way of authorization, a rate; and the paging of all its resources.
+Unit            A resource: `api.orders` is `<url>/orders`, unless `path` sets another one.
+Data time       The parameters `since` and `until` request a window; records beyond it are left out. Without them
+                all records are read and assigned to windows.
 Snapshot        All pages, one after the other.
-For each row    A request for each, or for some of them at a time; answers are kept by what was asked: see `details`.
-Pages           Kept on disk as they came, before they are read: see `pages`. A collect that was stopped goes on.
+For each row    One request for each row, or for several rows at a time; responses are stored by request: see `details`.
+Pages           Stored on disk as received, before they are parsed: see `pages`. An interrupted collect continues.
 Publish         See `delivery`.
 """
 
@@ -49,16 +49,16 @@ CAPABILITIES = Capabilities(
 
 @dataclass(frozen=True, slots=True)
 class RestConnector:
-    """Opens APIs."""
+    """Opens APIs as sources and destinations."""
 
     capabilities: Capabilities = CAPABILITIES
 
     def collector(self, setting: Setting) -> RestCollector:
-        """Open an API to read."""
+        """Open an API as a source."""
         return RestCollector(setting)
 
     def deliverer(self, setting: Setting) -> Deliverer:
-        """Open an API to send to."""
+        """Open an API as a destination."""
         from waterclock.connectors.rest.delivery import RestDeliverer
 
         return RestDeliverer(setting)
@@ -75,15 +75,15 @@ class RestCollector:
 
     @cached_property
     def api(self) -> Api:
-        """The API, known once it is asked for the first time."""
+        """The client of the API, created on first use."""
         from waterclock.connectors.rest.asking import Api
 
         return Api(self.setting)
 
     def clock(self, unit: Unit) -> datetime | None:
-        """The server's own clock, from the header Date of any answer; None where it does not tell, or is not asked.
+        """Return the server's clock from the header Date of any response; None without one, or for clock 'machine'.
 
-        Its rows bear its own time, so a window is over when it is over there, however far that clock is off.
+        The records carry the server's times. So a window is over when it is over by that clock, however far it is off.
         Cost: one request
         """
         if self.setting.options.get("clock", "server") == "machine":
@@ -92,13 +92,13 @@ class RestCollector:
         return answer.date if answer else None
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Columns of the first page, as text: JSON says no types. Cost: one request."""
+        """Return the columns of the first page, as STRING, because JSON declares no types. Cost: one request."""
         from waterclock.connectors.rest.collection import columns_now
 
         return dict.fromkeys(columns_now(self._reading(unit)), "STRING") or None
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Name the page and the record that Spark stumbled over."""
+        """Return an error that names the page and the record that Spark failed to read."""
         from waterclock.connectors.rest.frames import explain
 
         del columns
@@ -107,7 +107,7 @@ class RestCollector:
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Ask for each window by itself, and sort its records."""
+        """Request each window separately, and assign its records to windows."""
         from waterclock.connectors.rest.collection import read_windows
 
         return read_windows(spark, self._reading(unit), request, columns, zone)
@@ -119,21 +119,21 @@ class RestCollector:
         columns: Columns,
         zone: str,
         *,
-        now: datetime | None = None,  # noqa: ARG002 - an API only says what it holds
+        now: datetime | None = None,  # noqa: ARG002 - an API returns only its current content
     ) -> Collected:
-        """Ask for all there is."""
+        """Request all records."""
         from waterclock.connectors.rest.collection import read_snapshot
 
         return read_snapshot(spark, self._reading(unit), columns, zone)
 
     def reach_each(self, unit: Unit) -> None:
-        """Ask for the head of what stands before the first column in the path. Raises  E840, E844."""
+        """Send a HEAD request for the part of the path before the first column. Raises  E840, E844."""
         self.api.reach(self._reading(unit).resource.path.partition("{")[0])
 
     def read_each(
         self, spark: SparkSession, unit: Unit, request: EachRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Ask for each row of a table."""
+        """Send a request for each row of a table."""
         from waterclock.connectors.rest.details import read_each
 
         return read_each(spark, self._reading(unit), request, columns, zone)

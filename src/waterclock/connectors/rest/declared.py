@@ -1,6 +1,6 @@
-"""What the options of a connection, of a COLLECT and of a PUBLISH say of an API, as values; and what is wrong there.
+"""Parses the options of a connection, of a COLLECT and of a PUBLISH into values, and finds invalid ones.
 
-Pure: `check` asks `wrong_options` without opening anything, and secrets are pointers then.
+Pure functions: `check` calls `wrong_options` without opening anything, and secrets are pointers then.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ OF_PUBLISH = {
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """How pages are asked for. `param` and `size_param` are names of parameters, the others paths in an answer."""
+    """How pages are requested. `param` and `size_param` are names of parameters, the others paths in a response."""
 
     style: str = "none"
     param: str = ""
@@ -123,7 +123,7 @@ class Paging:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How windows are asked for: names of parameters, empty where the API knows none."""
+    """How windows are requested: names of parameters, empty if the API has none."""
 
     since: str = ""
     until: str = ""
@@ -133,7 +133,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What a COLLECT asks an API for."""
+    """The resource of an API that a COLLECT reads."""
 
     method: str
     path: str
@@ -148,9 +148,9 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """How an API is asked for each row of a table. `match`: the path in a record of what a batch asked for.
+    """How an API is queried for each row of a table. `match`: the path in a record of the value that a batch requested.
 
-    `cache`: how long an answer serves later labels; None where each label asks for itself.
+    `cache`: how long a response is reused for later labels; None if each label sends its own requests.
     """
 
     batch: int
@@ -163,7 +163,7 @@ class Details:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """How a PUBLISH sends rows. `idempotency` is empty where requests bear no key."""
+    """How a PUBLISH sends rows. `idempotency` is empty if requests have no key."""
 
     method: str
     path: str
@@ -177,7 +177,7 @@ class Sending:
 
 
 def resource_of(of_connection: Mapping[str, Any], path: str, options: Mapping[str, Any]) -> Resource:
-    """Return what a unit asks for: its own options over those of its connection."""
+    """Build the resource of a unit from its own options, with those of its connection as defaults."""
     said = {name: value for name, value in of_connection.items() if _known(name, OF_PAGES)} | dict(options)
     style = str(said.get("paging", "none"))
     following = str(said.get("next", "next_cursor" if style == "cursor" else ""))
@@ -211,7 +211,7 @@ def resource_of(of_connection: Mapping[str, Any], path: str, options: Mapping[st
 
 
 def details_of(options: Mapping[str, Any]) -> Details:
-    """Return how a unit is asked for each row of a table."""
+    """Parse the options of a FOR EACH."""
     return Details(
         batch=int(options.get("batch", 1)),
         match=path_of(options.get("match")),
@@ -223,13 +223,13 @@ def details_of(options: Mapping[str, Any]) -> Details:
 
 
 def each_parameters(path: str, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the columns of a row that a unit names in braces, in its path or its parameters."""
+    """Return the columns that a unit names in braces in its path or its parameters."""
     texts = [str(value) for name, value in sorted(options.items()) if name.startswith("params.")]
     return places_in([str(options.get("path", path)), *texts])
 
 
 def sending_of(path: str, options: Mapping[str, Any]) -> Sending:
-    """Return how a unit is sent to."""
+    """Parse the options of a PUBLISH to a unit."""
     kind = str(options.get("format", "json"))
     return Sending(
         method=str(options.get("method", "POST")),
@@ -250,7 +250,7 @@ def path_of(said: object) -> tuple[str, ...]:
 
 
 def rate_of(said: object) -> tuple[int, float] | None:
-    """Return how many requests are allowed in how many seconds; None for a text that says neither."""
+    """Parse a rate into a number of requests and a period in seconds; None if the text is not a rate."""
     match = _RATE.fullmatch(str(said))
     if match is None or not int(match[1]) or match[2] == "0":
         return None
@@ -258,9 +258,9 @@ def rate_of(said: object) -> tuple[int, float] | None:
 
 
 def wrong_options(what: str, options: Mapping[str, Any], path: str = "") -> Iterator[Wrong]:
-    """Yield what does not go together in the options of a `connection`, a `collect` or a `publish`.
+    """Yield the invalid or contradictory options of a `connection`, a `collect` or a `publish`.
 
-    Of a collect it is asked once more, as `each` where it says FOR EACH, as `whole` where it does not.
+    A collect is checked once more: as `each` if it has FOR EACH, as `whole` if it does not.
     """
     if what in {"each", "whole"}:
         yield from _wrong_each(options, path) if what == "each" else _only_of_each(options, path)
@@ -322,7 +322,7 @@ def _wrong_address(options: Mapping[str, Any]) -> Iterator[Wrong]:
 
 
 def _wrong_place(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
-    """Where a request goes is below the url, however the path is encoded: the credentials go along."""
+    """Yield an error for a path that leaves the url, however it is encoded: the credentials would go with it."""
     said = options.get("path", path)
     if not isinstance(said, str):
         return
@@ -368,7 +368,7 @@ def _wrong_params(options: Mapping[str, Any]) -> Iterator[Wrong]:
 
 
 def _wrong_pages(options: Mapping[str, Any], *, is_whole: bool) -> Iterator[Wrong]:
-    """Where the options are a connection's, others may stand beside them: only what contradicts itself is wrong."""
+    """Yield options that contradict the paging. Options of a connection may be incomplete: a collect completes them."""
     style = options.get("paging")
     if style is None:
         return

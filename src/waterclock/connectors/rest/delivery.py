@@ -1,15 +1,16 @@
-"""Sends a sealed slice to an API, row by row or in chunks, and what was accepted never again.
+"""Sends a sealed slice to an API, row by row or in chunks, and never sends accepted rows again.
 
-1. The slices of the claim are looked at: one that is gone stops the delivery, and nothing was sent.
-2. The claim's record is put if absent: the latch. It names the slices and how they are cut. From here on the claim goes
-   forward alone: whoever comes to it, to deliver, to kill or to look, sends what is left.
-3. Each chunk is sent with its idempotency key, and noted once it is accepted (`journal`).
-4. The claim's end is noted: all was accepted, or the API refuses some of it for good.
+1. The slices of the claim are checked. If one is missing, the delivery stops and nothing was sent.
+2. The claim's record is put if absent: the latch. It names the slices and how they are split. From then on the claim
+   can only be completed: every process that handles it, to deliver, to kill or to check, sends the remaining rows.
+3. Each chunk is sent with its idempotency key, and recorded once it is accepted (`journal`).
+4. The claim's end is recorded: all rows were accepted, or the API refuses some of them for good.
 
-A request of which nobody knows what became of it (no answer, a crash) is sent again with the same key: it is there once
-if the API knows keys, and may be there twice if it does not. No sender can do better towards such an API.
-What is refused (4xx) ends the claim, and its batch fails, naming the rows. The next claim of the label sends what was
-not accepted, row by row of the same content; a label that was delivered whole and is made again is sent whole again.
+A request with an unknown outcome (no response, a crash) is sent again with the same key. An API that supports keys
+processes it once; another API may process it twice. No sender can do better towards such an API.
+A refused request (4xx) ends the claim, and its batch fails with an error that names the rows. The next claim of the
+label sends the rows that were not accepted, compared row by row by content. A label that was delivered completely and
+is made again is sent completely again.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ from waterclock.timelabel.label import TIMELABEL
 
 _REFUSED = frozenset({"E844", "E845"})
 _MOST_TOLD = 5
-_MOST_REFUSED = 100  # requests: then the rest is not tried
+_MOST_REFUSED = 100  # requests: after so many the remaining ones are not sent
 _TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "row": "application/json"}
 
 
 @dataclass(slots=True)
 class _Refusals:
-    """What an API refused of a claim: the first of it in words, its rows, and the values that wait behind it."""
+    """The refusals of a claim: the first error, the refused rows, and the PER values whose later rows wait."""
 
     first: WaterclockError | None = None
     requests: int = 0
@@ -53,22 +54,22 @@ class _Refusals:
 
 
 class RestDeliverer:
-    """Delivers to an API."""
+    """Delivers rows to an API."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
 
     @cached_property
     def api(self) -> Api:
-        """The API, known once it is asked for the first time."""
+        """The client of the API, created on first use."""
         return Api(self.setting)
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Send the slices of a claim.
 
-        Raises  E822 for a slice that is gone: nothing was sent then
-                E847 for rows that the API refuses; E848 where it stopped half-way, and goes on the next time
-                E840, E841, E844 where nothing was accepted
+        Raises  E822 if a slice is missing: nothing was sent then
+                E847 if the API refuses rows; E848 if the delivery stopped half-way and continues with the next run
+                E840, E841, E844 if nothing was accepted
         """
         one = deliveries[0]
         journal = self._journal(one.project, one.publish)
@@ -86,9 +87,9 @@ class RestDeliverer:
         return delivered
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Put an empty record in the claim's place; where it was begun, send the rest: nothing can be taken back.
+        """Record the claim as killed. If it was begun, send the remaining rows instead: no row can be taken back.
 
-        Raises  as `deliver` where the rest cannot be sent now: the claim stays open
+        Raises  as `deliver` if the remaining rows cannot be sent now: the claim stays open
         """
         journal = self._journal(project, publish)
         if journal.latch(claim, {"outcome": KILLED}):
@@ -103,18 +104,18 @@ class RestDeliverer:
             return Delivered(claim, Outcome.KILLED, "", 0, is_repeat=True)
 
     def reach(self, unit: Unit) -> None:
-        """Ask the API whether it is there and lets us in; nothing is sent to it. Raises  E840, E844."""
+        """Check that the API responds and accepts our credentials; no rows are sent. Raises  E840, E844."""
         del unit
         self.api.reach("")
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """What stands under a claim; None of one that is still on its way."""
+        """Return the outcome of a claim; None for one that is still being sent."""
         del unit
         stands = self._stands(self._journal(project, publish), claim)
         return stands[-1] if stands else None
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
-        """The newest label's newest delivery: each claim that was done names it as of itself."""
+        """Return the newest delivery of the newest label; each completed claim records it as of its own end."""
         del unit
         journal = self._journal(project, publish)
         for claim in journal.claims_done():
@@ -124,7 +125,7 @@ class RestDeliverer:
         return None
 
     def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Look for the claim's record: what an API holds is not ours to see."""
+        """Check that the claim's record exists; the content of an API cannot be checked."""
         del unit
         if self._journal(project, publish).done(claim) is None:
             return f"the journal of {self.setting.name} has no record of claim {claim}"
@@ -143,7 +144,7 @@ class RestDeliverer:
         return ()
 
     def _forward(self, unit: Unit, journal: Journal, claim: int, *, is_repeat: bool) -> tuple[Delivered, ...]:
-        """Send what is left of a claim that was begun, and note its end."""
+        """Send the remaining rows of a claim that was begun, and record its end."""
         record = journal.record(claim)
         if record is None or record["outcome"] != SENDING:
             raise AssertionError(f"claim {claim} was not begun")
@@ -165,7 +166,7 @@ class RestDeliverer:
 
 
 class _Sender:
-    """Sends the labels of one claim, several requests at once where that is allowed."""
+    """Sends the labels of one claim, with several concurrent requests if that is allowed."""
 
     def __init__(self, api: Api, journal: Journal, claim: int, sending: Sending, unit: Unit) -> None:
         self.api = api
@@ -182,9 +183,9 @@ class _Sender:
         self._lock = threading.Lock()
 
     def send(self, each: dict[str, Any], record: dict[str, Any]) -> None:
-        """Send what is left of one label.
+        """Send the remaining rows of one label.
 
-        Raises  E848, or what kept the first request of all from being accepted
+        Raises  E848; or the original error if no request of the claim was accepted yet
         """
         per, is_ordered = each["per"], bool(each["order_by"])
         chunks: Iterable[tuple[Chunk, str]] = self._keyed(each, record)
@@ -207,7 +208,7 @@ class _Sender:
             _landed(flying, 0)
 
     def refused(self) -> WaterclockError:
-        """Return the error that tells which rows were refused."""
+        """Build the error that lists the refused rows."""
         first, refusals = self.refusals.first, self.refusals
         if first is None:
             raise AssertionError("nothing was refused")
@@ -279,7 +280,7 @@ class _Sender:
         label = each["label"]
         where = f"{each['publish']}@{label}, request {chunk.number + 1}"
         with self._lock:
-            # what comes behind a refused row of its own waits with it; the others of the chunk go on
+            # rows after a refused row with the same PER value wait for it; other rows of the chunk are sent
             rows = tuple(row for row in chunk.rows if row.entity not in self.refusals.entities)
         if chunk.rows and not rows:
             return
@@ -293,7 +294,7 @@ class _Sender:
             return
         if len(rows) < len(chunk.rows):
             key = key_of((key,), rows, 0)
-        # what is carried on from claims that were refused is one delivery with what they brought
+        # rows carried over from refused claims belong to the same delivery as the rows those claims sent
         begun = min(each["carried"], default=self.claim)
         headers = {"Waterclock-Label": label, "Waterclock-Delivery": str(begun)}
         if self.sending.idempotency:
@@ -341,7 +342,7 @@ class _Sender:
 
 
 def _landed(flying: set[Future[None]], most: int) -> set[Future[None]]:
-    """Wait until no more than `most` are on their way; raises what one of them met, once all have landed."""
+    """Wait until at most `most` requests are in flight. Raise the error of a failed one once all have ended."""
     while len(flying) > most:
         done, flying = wait(flying, return_when=FIRST_COMPLETED)
         failed = next((one.exception() for one in done if one.exception()), None)
@@ -357,13 +358,13 @@ def _named(row: Row, keys: Sequence[str]) -> str:
 
 
 def _path(template: str, label: str, rows: Sequence[Row]) -> str:
-    """Return the path of a request. Raises  OutsideApi for a value that leads elsewhere."""
+    """Build the path of a request. Raises  OutsideApi for a value that leads elsewhere."""
     values = {name: [str(value)] for name, value in ((rows[0].values or {}) if rows else {}).items()}
     return fill_path(template, {**values, TIMELABEL: [label]})
 
 
 def _lacking(template: str, rows: Sequence[Row]) -> str | None:
-    """Return a column of the path that has no value in a row."""
+    """Return a column of the path that is NULL in the row."""
     values = (rows[0].values or {}) if rows else {}
     return next((name for name, value in values.items() if value is None and f"{{{name}}}" in template), None)
 
@@ -389,7 +390,7 @@ def _leads_elsewhere(why: str, where: str) -> WaterclockError:
 
 
 def _readable(delivery: Delivery) -> int:
-    """Count the rows of a slice. Raises  E822 where one of its files is gone or damaged."""
+    """Count the rows of a slice. Raises  E822 if one of its files is missing or damaged."""
     return sum(batch.num_rows for batch in batches_of(delivery.files, [name for name, _ in delivery.columns]))
 
 

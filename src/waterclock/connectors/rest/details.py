@@ -1,7 +1,7 @@
-"""Asks an API FOR EACH row of a table: what was not answered yet, within its rate, some requests at a time.
+"""Queries an API FOR EACH row of a table: rows without a stored response, within the rate, with parallel requests.
 
-What is to be asked is written to a file of this machine first, so that no job of Spark waits for an API; answers are
-kept page by page (`kept_answers`), and Spark reads these. Nothing but the requests on their way is held in memory.
+The keys to request are first written to a file of this machine, so that no Spark job waits for the API. Responses are
+stored page by page (`kept_answers`), and Spark reads these pages. Only the requests in flight are kept in memory.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LINES = "_waterclock_lines"
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """All that one collect asks by."""
+    """The context of one collect: unit, request, options and stored responses."""
 
     reading: Reading
     request: EachRequest
@@ -52,15 +52,15 @@ class _Asking:
 
     @property
     def members(self) -> Mapping[str, str]:
-        """What the members of a kept line are called that hold what was asked, by their columns."""
+        """The members of a stored line that contain the requested values, by column."""
         return {name: f"_waterclock_asked_{at}" for at, name in enumerate(self.request.parameters)}
 
 
 def read_each(spark: SparkSession, reading: Reading, request: EachRequest, columns: Columns, zone: str) -> Collected:
-    """Collect what an API answers for each row of each window.
+    """Collect the responses of an API for each row of each window.
 
-    Raises  E392 for a column that cannot be asked for, E868 and E869 for answers that do not fit, E879 for those that
-            are not kept as they came; and E840 to E845
+    Raises  E392 for a column that cannot be put into a request, E868 and E869 for responses that do not fit, E879 for
+            damaged stored pages; and E840 to E845
     """
     resource = reading.resource
     folder = pages.unit_folder(at(reading.setting.archive), reading.setting.name, reading.unit.path)
@@ -84,7 +84,7 @@ def read_each(spark: SparkSession, reading: Reading, request: EachRequest, colum
 
 
 def _keys(rows: DataFrame, asking: _Asking, window: Window) -> DataFrame:
-    """Return what is asked for a window, each once, as `KEY` beside the label."""
+    """Return the distinct keys of a window, as `KEY`, with the label."""
     names = {name.lower(): name for name in rows.columns}
     texts = []
     for name in asking.request.parameters:
@@ -103,7 +103,7 @@ def _keys(rows: DataFrame, asking: _Asking, window: Window) -> DataFrame:
 
 
 def _text(value: str, kind: str, asking: _Asking, name: str) -> str:
-    """Return a value as the text that is put into a request, an instant in UTC."""
+    """Return the SQL of a value as the text that is put into a request; an instant is in UTC."""
     if kind.startswith(_NOT_ASKED_FOR):
         raise WaterclockError(
             "E392",
@@ -118,9 +118,9 @@ def _text(value: str, kind: str, asking: _Asking, name: str) -> str:
 
 
 def _answered(spark: SparkSession, asking: _Asking, window: Window, keys: DataFrame) -> tuple[Series, int]:
-    """Have all keys of a window answered; gives the series that holds the answers, and how many were asked for now.
+    """Get responses for all keys of a window. Return the series that contains them, and the number of new requests.
 
-    Raises  the first failure, once what was on its way is answered and kept
+    Raises  the first failure, once the requests in flight are answered and stored
     """
     now = datetime.now(UTC)
     series = asking.answers.series(
@@ -155,7 +155,7 @@ def _answered(spark: SparkSession, asking: _Asking, window: Window, keys: DataFr
 def _open_keys(
     spark: SparkSession, asking: _Asking, series: Series, known: Sequence[Page], keys: DataFrame, now: datetime
 ) -> Iterator[tuple[str, Answer | None]]:
-    """Yield the keys of a window that its series does not answer, with what answered an earlier label, if it may."""
+    """Yield the keys that the window's series does not answer, with the cached response of an earlier label or None."""
     if known:
         told = _lines_in(spark, [series.path_of(page) for page in known], KEY)
         keys = keys.join(told.select(KEY).distinct(), KEY, "left_anti")
@@ -174,7 +174,7 @@ def _open_keys(
         "_metadata.file_path AS _file",
     )
     young = lines.where(f"{ANSWERED_AT} >= {sql_text(_instant(earliest))}")
-    # that there is nothing any more is newer than what there was: it is asked again
+    # an empty response is newer than an older response with records: the key is requested again
     whole = young.groupBy(KEY, ANSWERED_AT, "_file").agg(
         _sql(f"IF(max({NOTHING}) IS NULL, collect_list(value), NULL) AS {_LINES}")
     )
@@ -188,14 +188,14 @@ def _instant(instant: datetime) -> str:
 
 
 def _again(lines: Sequence[str]) -> Answer:
-    """Return an answer that is kept for an earlier label."""
+    """Return a stored response of an earlier label."""
     ours = "_waterclock_"
     columns = dict.fromkeys(name for line in lines for name in json.loads(line) if not name.startswith(ours))
     return Answer(tuple(lines), tuple(columns), len(lines))
 
 
 def _ask_all(asking: _Asking, window: Window, writer: Writer, waiting: IO[str]) -> None:
-    """Ask for all that waits; with the first failure nothing more is begun, and what is on its way is still kept."""
+    """Send all pending requests. After the first failure no new ones are sent; those in flight are still stored."""
     batches = _batches(waiting, asking.details.batch, is_listed=not asking.reading.resource.is_in_body)
     most, on_way, failed = asking.details.in_flight, set[Future[Mapping[str, Answer]]](), None
     with ThreadPoolExecutor(most, thread_name_prefix="each") as pool:
@@ -217,7 +217,7 @@ def _ask_all(asking: _Asking, window: Window, writer: Writer, waiting: IO[str]) 
 
 
 def _batches(waiting: IO[str], most: int, *, is_listed: bool) -> Iterator[list[str]]:
-    """Yield the keys of each request; of values that `is_listed` with commas one that holds a comma goes alone."""
+    """Yield the keys of each request. If keys are comma-separated (`is_listed`), one with a comma is sent alone."""
     batch: list[str] = []
     for line in waiting:
         key = line.rstrip("\n")
@@ -233,11 +233,11 @@ def _batches(waiting: IO[str], most: int, *, is_listed: bool) -> Iterator[list[s
 
 
 def _ask(asking: _Asking, window: Window, keys: Sequence[str]) -> Mapping[str, Answer]:
-    """Ask for some keys by one request and its following pages; gives the answer of each."""
+    """Request some keys by one request and its following pages. Return the response for each key."""
     try:
         bodies = list(_bodies(asking, window, keys))
     except (NotFound, OutsideApi) as error:
-        if len(keys) > 1:  # some of them or all: who is not there is told by a request of its own
+        if len(keys) > 1:  # some or all keys do not exist: a request for each one finds out which
             return {key: answer for one in keys for key, answer in _ask(asking, window, [one]).items()}
         if not asking.details.skips_not_found:
             outside = isinstance(error, OutsideApi)
@@ -259,7 +259,7 @@ def _ask(asking: _Asking, window: Window, keys: Sequence[str]) -> Mapping[str, A
 def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Body]:
     """Yield the pages that answer for some keys.
 
-    Raises  E843 where they do not end
+    Raises  E843 if they do not end
     """
     values = [json.loads(key) for key in keys]
     resource = _resource_for(asking, values)
@@ -272,7 +272,7 @@ def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Bo
             where = f"{reading.unit}@{window.label}, page {number}"
             raise endless(reading, "it names a page as the next one that was read before", where)
         places.add(told)
-        # of a later page it says nothing about what was asked for, of which there is a page already
+        # a 404 for a later page does not mean that the keys do not exist: their first page was found
         adapt = partial(_adapted, asking, values, may_lack=number == 1)
         body, place = ask_page(reading, place, window, number, before, adapt)
         yield body
@@ -280,7 +280,7 @@ def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Bo
 
 
 def _resource_for(asking: _Asking, values: Sequence[Sequence[str]]) -> Resource:
-    """Return the resource with values in place of the columns it names, those of a batch joined by commas.
+    """Return the resource with its column names replaced by values; those of a batch are joined by commas.
 
     Raises  OutsideApi for values that lead elsewhere
     """
@@ -292,7 +292,7 @@ def _resource_for(asking: _Asking, values: Sequence[Sequence[str]]) -> Resource:
 
 
 def _adapted(asking: _Asking, values: Sequence[Sequence[str]], request: Request, *, may_lack: bool) -> Request:
-    """Say whether there may be no such thing as an answer; a batch in a body of JSON is a list of its values."""
+    """Set whether a 404 is a valid response. In a JSON body, put a batch as a list of its values."""
     if asking.details.batch > 1 and asking.reading.resource.is_in_body and request.content is not None:
         body: dict[str, Any] = json.loads(request.content)
         place = f"{{{asking.request.parameters[0]}}}"
@@ -304,7 +304,7 @@ def _adapted(asking: _Asking, values: Sequence[Sequence[str]], request: Request,
 
 
 def _value_of(asking: _Asking, window: Window, line: str) -> str:
-    """Return for which value a record is the answer."""
+    """Return the requested value to which a record belongs."""
     path = asking.details.match
     found = value_at(json.loads(line, parse_int=str, parse_float=str), path)
     if isinstance(found, bool):
@@ -371,7 +371,7 @@ def _collected(
     zone: str,
     count: int,
 ) -> Collected:
-    """Return the records of all answers that are asked for today, each with its label and what it was asked by."""
+    """Return the records of all current keys, each with its label and the values that were requested."""
     all_pages = [(series, page) for series, of_one in kept for page in of_one]
     paths = [series.path_of(page) for series, page in all_pages if page.rows]
     archive = str(at(asking.reading.setting.archive))
@@ -408,14 +408,14 @@ def _collected(
 
 
 def _chosen(keys: DataFrame, lines: DataFrame) -> DataFrame:
-    """Leave out what is asked for no more, and what brought nothing."""
+    """Drop the lines whose key is not requested any more, and those without a record."""
     asked = keys.selectExpr(f"{KEY} AS _key", f"{TIMELABEL} AS _label")
     is_asked = _sql(f"_key = {KEY} AND _label = {frames.ASKED_BY}")
     return lines.where(f"{NOTHING} IS NULL").join(asked, is_asked, "left_semi")
 
 
 def _types(asking: _Asking) -> Iterator[tuple[str, str]]:
-    """Yield the columns that are asked by, with their types in the table."""
+    """Yield the requested columns with their types in the table."""
     rows = next(iter(asking.request.rows.values()))
     names = {name.lower(): name for name in rows.columns}
     for name in asking.request.parameters:
@@ -431,7 +431,7 @@ def _nothing(
     *,
     is_known: bool,
 ) -> Collected:
-    """Return no rows, with the columns that were seen before, else with those that are declared."""
+    """Return no rows, with the columns that were seen before, or else with the declared ones."""
     left_out: tuple[str, ...] = ()
     types = {column.name: column.type or "STRING" for column in columns.named if column.tells is None}
     if is_known:

@@ -1,6 +1,6 @@
-"""Has Spark read the records of pages: typed as declared, text where no type is said, nested values as JSON then.
+"""Builds Spark frames from the records of pages: typed as declared, else text; nested values become JSON text.
 
-A value that is not of its type stops the batch, naming the page and the record.
+A type mismatch stops the batch with an error that names the page and the record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 ASKED_BY = "_waterclock_own"
-"""The column that holds the label whose window asked for a record."""
+"""The column with the label of the window that requested a record."""
 _ASKED_BY = "regexp_extract(_metadata.file_path, '/w(?:=|%3D)([0-9]+)/', 1)"
 _MISFIT = "waterclock-misfit-of-page"
 _TOLD = re.compile(re.escape(_MISFIT) + r"\|(.*?)\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
@@ -36,7 +36,7 @@ _PLAIN = frozenset(
 _EPOCHS = {"seconds": "timestamp_seconds", "milliseconds": "timestamp_millis", "microseconds": "timestamp_micros"}
 
 
-def frame_of(  # noqa: PLR0913 - each is a part of what is read
+def frame_of(  # noqa: PLR0913 - each is an independent input
     spark: SparkSession,
     paths: Sequence[str],
     known: Sequence[Found],
@@ -49,10 +49,10 @@ def frame_of(  # noqa: PLR0913 - each is a part of what is read
     inside: Mapping[str, str] | None = None,
     chosen: Callable[[DataFrame], DataFrame] | None = None,
 ) -> DataFrame:
-    """Return the records of pages; with `TIME` where `time` names a column, and the label whose window asked for them.
+    """Return the records of pages, with `TIME` if `time` names a column; `by_window` adds `ASKED_BY`, the label.
 
-    `inside` names the members of columns that are called otherwise in the pages. `chosen` leaves out records before
-    any value of theirs is read; it sees those members, and `ASKED_BY`, the label.
+    `inside` maps columns to their member names, where these differ in the pages. `chosen` filters records before any
+    of their values is parsed; it gets those members, and `ASKED_BY`.
     Cost: one scan; no job before it
     """
     inside = inside or {}
@@ -62,7 +62,7 @@ def frame_of(  # noqa: PLR0913 - each is a part of what is read
     fields = {inside.get(name, name): kind for name, kind in types.items() if name in asked}
     fields |= {name: "STRING" for name in inside.values() if name not in fields}
     ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in fields.items())
-    # no encoding: told one, Spark makes text of numbers by way of a double
+    # no encoding: with one, Spark converts numbers to text by way of a double
     reader = spark.read.options(mode="FAILFAST", timeZone=zone).schema(ddl)
     frame = reader.json([literal_path(path) for path in paths])
     if chosen is not None:
@@ -82,18 +82,18 @@ def frame_of(  # noqa: PLR0913 - each is a part of what is read
 
 
 def of_own_window(labelled: DataFrame) -> DataFrame:
-    """Keep of each page the rows of the window that asked for it: the others come with their own."""
+    """Keep only rows in the window that requested their page; other windows request the remaining rows themselves."""
     return labelled.where(f"{ASKED_BY} = {TIMELABEL}").drop(ASKED_BY)
 
 
 def no_rows(spark: SparkSession, types: Mapping[str, str], *, has_label: bool) -> DataFrame:
-    """Return a frame of columns without rows."""
+    """Return an empty frame with columns."""
     fields = [f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in types.items()]
     return spark.range(0).selectExpr(*fields, *([f"'' AS {TIMELABEL}"] if has_label else []))
 
 
 def explain(error: BaseException, where: str) -> WaterclockError | None:
-    """Say which record of which page Spark stumbled over; None where it was no page."""
+    """Return an error that names the record that Spark failed to read; None if the error is not about a page."""
     text = str(error)
     told = _TOLD.search(text)
     if told:
@@ -141,7 +141,7 @@ def _asked_by() -> Column:
 
 
 def _type_to_read(taken: Taken | None, epoch: str) -> str:
-    """Return the type that Spark's reader is asked for: plain values are read as text, a number may stand in quotes."""
+    """Return the type for Spark's JSON reader: scalar types are read as text, as a number may be in quotes."""
     if taken is None:
         return "STRING"
     kind = taken.type.lower().partition("(")[0].strip()
@@ -162,7 +162,7 @@ def _as_type(value: str, found: str, taken: Taken, zone: str, epoch: str) -> str
 
 
 def _instant(value: str, found: str, zone: str, epoch: str) -> str:
-    """Return a time as an instant: a bare number counts since 1970, all else is read as of any other source."""
+    """Return the SQL of a time as an instant: a bare number counts since 1970, other texts as in any source."""
     if found.lower() != "string":
         return instant(value, found, zone)
     number = f"CASE WHEN {value} RLIKE '^-?[0-9]+$' THEN {_EPOCHS[epoch or 'seconds']}(CAST({value} AS BIGINT)) END"

@@ -1,14 +1,14 @@
-"""Remembers on our side what an API has accepted, so that no retry sends it again.
+"""Records which requests an API has accepted, so that no retry sends them again.
 
     <archive>/<connection>/_waterclock/deliveries/<project>/<publish>/
-        <claim>.json          the latch: what is to be sent of a claim, or that it was killed
-        <claim>.accepted      a line for each request that was accepted, flushed at once; in an object store a folder
-                              with an object for each; gone once all was accepted
-        <claim>.done.json     all was accepted
-        <claim>.refused.json  the API refuses some of it for good: what it accepted stays accepted
+        <claim>.json          the latch: the rows to send for a claim, or that it was killed
+        <claim>.accepted      a line for each accepted request, flushed at once; in an object store a folder with an
+                              object for each; removed once all requests were accepted
+        <claim>.done.json     all requests were accepted
+        <claim>.refused.json  the API refuses some of them for good: accepted ones stay accepted
         labels/<label>/done-<claim>, refused-<claim>
 
-All are put if absent, so of two runners the first wins.
+All files except `<claim>.accepted` are put if absent, so the first of two runners wins.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DONE, _REFUSED = "done", "refused"
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A request that an API accepted: of which label, which of its chunks, and the digests of its rows."""
+    """An accepted request: its label, its chunk, and the digests of its rows."""
 
     label: str
     chunk: int
@@ -56,18 +56,18 @@ class Journal:
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
 
     def latch(self, claim: int, record: Mapping[str, Any]) -> bool:
-        """Say what becomes of a claim; False where that is said already."""
+        """Record what is sent for a claim, or that it is killed. Return False if a record exists already."""
         make_folder(self.folder)
         return put_if_absent(self.folder / f"{claim}.json", json.dumps(record), is_flushed=True)
 
     def record(self, claim: int) -> dict[str, Any] | None:
-        """What was latched of a claim."""
+        """Return the latched record of a claim."""
         return _read(self.folder / f"{claim}.json")
 
     def accept(self, claim: int, accepted: Accepted) -> None:
-        """Note a request that was accepted; it is on the disk when this returns."""
+        """Record an accepted request; it is on the disk when this returns."""
         line = json.dumps([accepted.label, accepted.chunk, "".join(accepted.digests)])
-        # begun anew, too: a line that a crash cut off is not to take this one with it
+        # starts with a line feed too: a line that a crash cut off must not corrupt this one
         left = memoryview(f"\n{line}\n".encode())
         if is_remote(self.folder):
             put_if_absent(self.folder / f"{claim}.accepted" / f"{accepted.label}-{accepted.chunk}.json", line)
@@ -86,9 +86,9 @@ class Journal:
                 flush_folder(self.folder)
 
     def accepted(self, claim: int) -> Iterator[Accepted]:
-        """Yield what was accepted of a claim; a line that a crash cut off was not.
+        """Yield the accepted requests of a claim; a line that a crash cut off does not count.
 
-        Two runners that went forward with one claim have both noted a request that both have sent: it is one.
+        Two runners that completed the same claim may both have recorded a request that both sent: it is one.
         """
         for line in dict.fromkeys(self._lines(claim)):
             with suppress(ValueError):
@@ -96,7 +96,7 @@ class Journal:
                 yield Accepted(label, chunk, tuple(digests[at : at + 16] for at in range(0, len(digests), 16)))
 
     def finish(self, claim: int, labels: Iterable[str], told: Mapping[str, Any]) -> dict[str, Any]:
-        """Note that all of a claim was accepted; gives what stands. What was accepted bit by bit is of no use then."""
+        """Record that all of a claim was accepted, and remove the list of accepted requests. Return the record."""
         stands = self._end(claim, labels, told, _DONE)
         path = self.folder / f"{claim}.accepted"
         if is_remote(self.folder):
@@ -106,32 +106,32 @@ class Journal:
         return stands
 
     def refuse(self, claim: int, labels: Iterable[str], told: Mapping[str, Any]) -> dict[str, Any]:
-        """Note that some of a claim is refused for good."""
+        """Record that part of a claim is refused for good. Return the record."""
         return self._end(claim, labels, told, _REFUSED)
 
     def done(self, claim: int) -> dict[str, Any] | None:
-        """What a claim came to where all of it was accepted."""
+        """Return the final record of a claim that was accepted completely."""
         return _read(self.folder / f"{claim}.{_DONE}.json")
 
     def refused(self, claim: int) -> dict[str, Any] | None:
-        """Why some of a claim was refused."""
+        """Return the record of a claim of which some rows were refused."""
         return _read(self.folder / f"{claim}.{_REFUSED}.json")
 
     def claims_done(self) -> list[int]:
-        """The claims of which all was accepted, the newest first."""
+        """Return the claims that were accepted completely, the newest first."""
         ending = f".{_DONE}.json"
         found = (name.removesuffix(ending) for name in names_in(self.folder, "") if name.endswith(ending))
         return sorted((int(name) for name in found if name.isdigit()), reverse=True)
 
     def generation(self, label: str) -> tuple[int, tuple[int, ...]]:
-        """Return the claim that brought a label last, 0 for none, and those since of which some was refused."""
+        """Return the last claim that delivered a label completely, 0 for none, and the refused claims since then."""
         names = names_in(self._label(label), "")
         done = max((int(name.removeprefix("done-")) for name in names if name.startswith("done-")), default=0)
         refused = sorted(int(name.removeprefix("refused-")) for name in names if name.startswith("refused-"))
         return done, tuple(claim for claim in refused if claim > done)
 
     def carried(self, label: str, claims: Sequence[int]) -> Counter[str]:
-        """Count the rows of a label that were accepted under claims which were never brought to an end, by digest."""
+        """Count by digest the rows of a label that were accepted under claims which never completed."""
         counted: Counter[str] = Counter()
         for claim in claims:
             for one in self.accepted(claim):

@@ -1,13 +1,14 @@
-"""Keeps what an API answered FOR EACH row of a table, in pages, and finds what was answered before.
+"""Stores the responses of an API FOR EACH row of a table, in pages, and finds earlier ones.
 
     <archive>/<connection>/<unit>/each=<table>/
-        w=<label>/<what is asked>/000001/   a series of pages, as `pages` keeps them; `closed.json`: nothing was left
-        asked/<what is asked>/<day>/        an empty file for each series that was written to that day, by its name
+        w=<label>/<request digest>/000001/  a series of pages, stored as `pages` does; `closed.json`: it is complete
+        asked/<request digest>/<day>/       an empty file for each series that was written to that day, by its name
         columns.json                        the columns that were seen
 
-Each line of a page is a record as the source wrote it, with members of ours before it: what was asked, and when. What
-brought no record has a line without one. A page is kept after so many lines, or a second, or a hundredth of the time
-that the collect has taken so far: what was answered since is asked for once more by whoever goes on after a kill.
+Each line of a page is a record as the source wrote it, preceded by members of ours: the requested values and the time.
+A response without records has a line without a record. A page is stored after 8 MiB, or after a second or a hundredth
+of the time that the collect has taken so far, whichever is longer. After a kill, the next run repeats requests since
+the last page.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _DAY = "%Y%m%d"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer as it is kept: its lines, the columns of its records, and how many these are."""
+    """One response as it is stored: its lines, and the columns and the number of its records."""
 
     lines: tuple[str, ...]
     columns: tuple[str, ...]
@@ -43,16 +44,16 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Where the answers of one table are kept, of what is asked in one way: `asked` names it."""
+    """The stored responses of one table. `asked` is the digest of how requests are made."""
 
     folder: Path
     asked: str
 
     def series(self, label: str, resume: float, now: datetime, *, is_done: bool, is_anew: bool) -> Series:
-        """Return the series that a label goes on with, or a new one.
+        """Return the series that a label continues, or a new one.
 
-        A label that is done keeps its answers, however old; what was stopped goes on for `resume` seconds. To ask anew
-        begins a series, unless that was begun already and stopped.
+        A label that is done keeps its responses, however old; an interrupted one continues for `resume` seconds.
+        `is_anew` starts a new series, unless one was already started and interrupted.
         """
         folder = self.folder / f"w={label}" / self.asked
         numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
@@ -66,7 +67,7 @@ class Answers:
         return newest if goes_on else Series(folder / f"{numbers[-1] + 1:06d}")
 
     def since(self, earliest: datetime, now: datetime, own: Series) -> list[str]:
-        """Return the files of all other series in which an answer may be that was given at `earliest` or later."""
+        """Return the files of all other series that may contain a response from `earliest` or later."""
         found: list[str] = []
         day = earliest.date()
         seen = {_name_of(own)}
@@ -83,7 +84,7 @@ class Answers:
         return found
 
     def note(self, series: Series, now: datetime) -> None:
-        """Note that a series was written to today, so that later labels find it."""
+        """Record that a series was written to today, so that later labels find it."""
         folder = self._asked_on(now.strftime(_DAY))
         make_folder(folder)
         put_if_absent(folder / _name_of(series), "{}")
@@ -94,9 +95,9 @@ class Answers:
 
 @dataclass(slots=True)
 class Writer:
-    """Writes the answers of one series, page by page. Of two writers the pages make one chain, and no key is twice.
+    """Writes the responses of one series, page by page. The pages of two writers form one chain with distinct keys.
 
-    Of a key that two of them asked for the answer stands that was kept first.
+    If two writers requested the same key, the response that was stored first is valid.
     """
 
     answers: Answers
@@ -110,7 +111,7 @@ class Writer:
     _noted: str = ""
 
     def add(self, key: str, answer: Answer) -> None:
-        """Take an answer; all of it is in one page."""
+        """Add a response; all of it is stored in one page."""
         if key in self._of_others:
             return
         self._kept[key] = answer
@@ -120,7 +121,7 @@ class Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Keep what was taken; where another writer has kept that page, what it holds is left out of ours."""
+        """Store the added responses as a page. If another writer stored that page number, drop the keys it contains."""
         while self._kept:
             now = datetime.now(UTC)
             content = "".join(f"{line}\n" for answer in self._kept.values() for line in answer.lines).encode()
@@ -143,7 +144,7 @@ class Writer:
 
 
 def answer_of(key: str, names: Sequence[str], records: Sequence[str], columns: Iterable[str], now: datetime) -> Answer:
-    """Return the lines that keep an answer: what was asked by `names`, as `key` has it, and when, before each record.
+    """Build the lines that store a response: the values of `key` under `names` and the time, before each record.
 
     `key` is a JSON array of texts.
     """
@@ -158,7 +159,7 @@ def _name_of(series: Series) -> str:
 
 
 def is_young(series: Series, resume: float, now: datetime) -> bool:
-    """Tell whether a series was written to within so many seconds; one that has no page was begun just now."""
+    """Return whether a series was written to in the last `resume` seconds; one without pages counts as new."""
     asked = [page.asked_at for page in series.pages()]
     return not asked or (now - datetime.fromisoformat(asked[-1])).total_seconds() <= resume
 

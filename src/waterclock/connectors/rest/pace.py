@@ -1,13 +1,13 @@
-"""Keeps requests within the rate that an API allows, over all threads and processes of a machine.
+"""Keeps requests within the rate limit of an API, over all threads and processes of a machine.
 
-A SQLite file keeps when each of the last requests was let go, and one waits until the request as many before it as the
-rate allows is older than its period. So in no period, wherever it begins, are there more requests than the rate says:
-guaranteed for all that share the file, which is on this machine's disk (SQLite's locks hold between its processes);
-runners on other machines count for themselves. A pause that the server asked for holds all of them.
+A SQLite file stores the times of recent requests. A request waits until the one that is `count` places before it is
+older than the period. So no period, wherever it begins, contains more requests than the rate allows. This is guaranteed
+for all processes that share the file, which is on this machine's disk (SQLite's locks work between its processes).
+Runners on other machines count separately. A pause that the server asked for applies to all processes.
 
-pyrate-limiter (4.5) has buckets in SQLite, and was tried. There a place is asked for again and again and not drawn
-once, so nobody is in turn; between processes it needs a lock file beside, which its own source calls fit for one thread
-each; it has no pause that is shared, and a clock that was put back holds all until it has caught up.
+pyrate-limiter (4.5) has buckets in SQLite, and was tried. It polls for a place instead of reserving one, so requests
+are in no order. Between processes it needs a separate lock file, which its own source calls fit for one thread each. It
+has no shared pause, and after the clock was set back, all requests wait until it has caught up.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ CREATE TABLE IF NOT EXISTS paused (until REAL NOT NULL);
 
 
 class Pace(Protocol):
-    """When a request may go."""
+    """Decides when a request may be sent."""
 
     def reserve(self) -> float:
-        """Take a place for one request; gives the seconds to wait before it goes."""
+        """Reserve a place for one request; return the seconds to wait before it is sent."""
         ...
 
     def pause(self, seconds: float) -> None:
-        """Let nothing go for so long, because the server asked for it."""
+        """Send no request for `seconds`, because the server asked for it."""
         ...
 
 
 class NoPace:
-    """No rate is known: requests go at once."""
+    """The pace without a rate limit: requests are sent at once."""
 
     def reserve(self) -> float:
-        """No wait."""
+        """Return 0: no wait."""
         return 0.0
 
     def pause(self, seconds: float) -> None:
-        """Whoever was asked to wait does so itself."""
+        """Do nothing: each request that was asked to wait does so itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedPace:
-    """`count` requests in any `period` seconds, of all that name the same file."""
+    """A limit of `count` requests in any `period` seconds, for all processes that use the same file."""
 
     file: Path
     count: int
@@ -66,11 +66,11 @@ class SharedPace:
     clock: Callable[[], float] = time.time
 
     def reserve(self) -> float:
-        """Take a place, in one transaction; a place that is not used is lost."""
+        """Reserve a place, in one transaction; an unused place is lost."""
         with closing(self._open()) as database, database:
             database.execute("BEGIN IMMEDIATE")
             now = self.clock()
-            # a clock that was put back would hold everybody until it has caught up
+            # after a clock was set back, all requests would wait until it has caught up
             database.execute("DELETE FROM granted WHERE at > ?", (now + 100 * self.period,))
             (until,) = database.execute("SELECT coalesce(max(until), 0) FROM paused WHERE until > ?", (now,)).fetchone()
             found = database.execute(
@@ -84,21 +84,21 @@ class SharedPace:
         return float(max(0.0, at - now))
 
     def pause(self, seconds: float) -> None:
-        """Hold all requests that have no place yet."""
+        """Delay all requests that have no place yet."""
         with closing(self._open()) as database, database:
             database.execute("INSERT INTO paused VALUES (?)", (self.clock() + seconds,))
 
     def _open(self) -> sqlite3.Connection:
         make_private_folder(self.file.parent)
         database = sqlite3.connect(self.file, timeout=_LONGEST_LOCK, isolation_level=None)
-        database.execute("PRAGMA synchronous = OFF")  # after a loss of power nobody knows of requests before it
+        database.execute("PRAGMA synchronous = OFF")  # after a power loss, earlier requests may be forgotten
         if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'paused'").fetchone():
             database.executescript(_CREATE)
         return database
 
 
 def pace_of(url: str, credential: str, rate: tuple[int, float] | None) -> Pace:
-    """Return the pace of an API, kept for each user of this machine by its url and who asks there."""
+    """Return the pace of an API. It is stored per user of this machine, by url and credential."""
     if rate is None:
         return NoPace()
     name = hashlib.sha256(f"{url}\n{credential}".encode()).hexdigest()[:24]
@@ -106,9 +106,9 @@ def pace_of(url: str, credential: str, rate: tuple[int, float] | None) -> Pace:
 
 
 def _folder() -> Path:
-    """Return the folder of the user's rates: in their cache, or in that for passing files where the cache is read-only.
+    """Return the folder of the user's rates: in their cache, or in the temporary folder if the cache is read-only.
 
-    Raises  E931 where another user has taken its name
+    Raises  E931 if another user has created a folder of this name
     """
     why = "it holds when requests were sent, and another user could exchange its files"
     try:

@@ -1,14 +1,15 @@
-"""Keeps the records of each page on disk before anybody parses them, and knows where a stopped collect goes on.
+"""Stores the records of each page on disk before they are parsed, and finds where an interrupted collect continues.
 
-    <archive>/<connection>/<unit>/w=<label>/<what is asked>/000001/
-        page-000001.json                what came: how many records, which columns, when, and the place of the next page
+    <archive>/<connection>/<unit>/w=<label>/<request digest>/000001/
+        page-000001.json                metadata: number of records, columns, time, and the place of the next page
         page-000001-<random>.ndjson.gz  the records, each on a line, as the source wrote them
-        closed.json                     the collect is over: whoever reads the window once more begins a new series
+        closed.json                     the collect is over: the next read of the window starts a new series
 
-A page is there once its JSON is, put if absent and flushed, which names the file of its records: of two that write the
-same page the first wins, and both go on from what it holds. So a series is one chain of pages, whoever wrote them.
-A series goes on where its last page points, unless it is closed or its last page is older than `resume` seconds.
-No secret is in it: the key is taken out of links. Pages are originals: they are never changed, and nobody removes them.
+A page exists once its JSON does, which names the file of its records. The JSON is put if absent and flushed. If two
+runners write the same page, the first wins, and both continue from its content. So a series is one chain of pages,
+even with several writers. A series continues where its last page points, unless it is closed or its last page is
+older than `resume` seconds. It contains no secret: the key is removed from links. Pages are originals: they are never
+changed or removed.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ from waterclock.filesystem import (
 
 _CLOSED = "closed.json"
 _COLUMNS = "columns.json"
-_FAST = 1  # of gzip: pages are text of a kind that packs well at once
+_FAST = 1  # of gzip: pages are text that compresses well even at the fastest level
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page that is kept. `place` is where it stood, `next` where the one after it stands, None for the last."""
+    """A stored page. `place` is its own place, `next` that of the page after it, None for the last."""
 
     number: int
     file: str
@@ -61,19 +62,19 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The pages of one collect of one window, in their order."""
+    """The pages of one collect of one window, in order."""
 
     folder: Path
 
     def pages(self) -> Iterator[Page]:
-        """Yield the pages that are there, up to the first that is not."""
+        """Yield the stored pages, up to the first missing number."""
         number = 1
         while (page := self._read(number)) is not None:
             yield page
             number += 1
 
     def keep(self, page: Page, content: bytes) -> Page:
-        """Keep a page; gives what stands as that page, which another may have kept first."""
+        """Store a page. Return the page of that number, which another runner may have stored first."""
         make_folder(self.folder)
         name = f"page-{page.number:06d}-{uuid.uuid4().hex[:12]}.ndjson.gz"
         path = self.folder / name
@@ -92,7 +93,7 @@ class Series:
         return stands
 
     def require_whole(self, page: Page, where: str) -> None:
-        """Refuse a page whose records are not what came: whoever goes on from it would miss some.
+        """Check that the records of a page are those that were received; otherwise a collect would miss some.
 
         Raises  E879
         Cost    the page is read
@@ -118,17 +119,17 @@ class Series:
         )
 
     def path_of(self, page: Page) -> str:
-        """Return where a page's records are."""
+        """Return the file with a page's records."""
         return str(self.folder / page.file)
 
     def close(self) -> None:
-        """Have the next collect of the window begin anew."""
+        """Close the series: the next collect of the window starts a new one."""
         make_folder(self.folder)
         put_if_absent(self.folder / _CLOSED, "{}", is_flushed=True)
 
     @property
     def is_closed(self) -> bool:
-        """True where the next collect begins anew."""
+        """True if the next collect starts a new series."""
         return is_there(self.folder / _CLOSED)
 
     def _place(self, number: int) -> Path:
@@ -142,10 +143,10 @@ class Series:
 
 
 def open_series(folder: Path, resume: float, now: datetime | None = None, *, goes_on_whole: bool = True) -> Series:
-    """Return the newest series of what is asked, where it is to go on, or else a new one.
+    """Return the newest series of a request if it can be continued, or else a new one.
 
-    Not `goes_on_whole`: one that came to its last page is not gone on with. Whoever read it may have committed it, and
-    was killed before it could be closed: what is asked now is how things stand now.
+    Without `goes_on_whole`, a series that has its last page is not continued. The runner that read it may have
+    committed it and been killed before it closed the series; a new series has the current content.
     """
     numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
     if numbers:
@@ -156,13 +157,13 @@ def open_series(folder: Path, resume: float, now: datetime | None = None, *, goe
 
 
 def folder_of(archive: Path, connection: str, unit: str, label: str, asked: Any) -> Path:
-    """Return the folder of the series of a window; `label` is empty where one collect serves all windows."""
+    """Return the folder of the series of a window; `label` is empty if one collect serves all windows."""
     digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
     return unit_folder(archive, connection, unit) / (f"w={label}" if label else "all") / digest
 
 
 def unit_folder(archive: Path, connection: str, unit: str) -> Path:
-    """Return the folder of all that is kept of a unit."""
+    """Return the folder of all stored data of a unit."""
     return archive / connection / (re.sub(r"[^A-Za-z0-9_.-]+", "_", unit).strip(".") or "all")
 
 
@@ -175,7 +176,7 @@ def columns_seen(folder: Path) -> tuple[str, ...]:
 
 
 def note_columns(folder: Path, columns: Sequence[str]) -> None:
-    """Note the columns that were seen, beside those of before."""
+    """Add columns to the stored list of seen columns."""
     known = columns_seen(folder)
     if set(columns) - set(known):
         make_folder(folder)
@@ -183,7 +184,7 @@ def note_columns(folder: Path, columns: Sequence[str]) -> None:
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """Yield the records of a page that is kept, as they are."""
+    """Yield the records of a stored page, unchanged."""
     with opened(path) as file, gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
         yield from (line.rstrip("\n") for line in lines)
 

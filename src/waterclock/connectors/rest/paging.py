@@ -1,6 +1,6 @@
-"""Which page comes after which, and how it is asked for: pure, so that it can be tried against any source.
+"""Computes the place of the next page and the parameters that request it. Pure, so it can be tested with any source.
 
-The place of a page is a small JSON object; a collect that was stopped goes on with the place that stands in its last
+The place of a page is a small JSON object. An interrupted collect continues with the place that is stored in its last
 page.
 """
 
@@ -23,7 +23,7 @@ def first_place(paging: Paging) -> Place:
 
 
 def params_at(paging: Paging, place: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parameters that ask for the page at a place; a link brings its own."""
+    """Return the parameters that request the page at a place; none for a link, which contains its own."""
     if "link" in place:
         return {}
     params = {} if paging.size is None else {paging.size_param: str(paging.size)}
@@ -34,11 +34,11 @@ def params_at(paging: Paging, place: Mapping[str, Any]) -> dict[str, str]:
 
 
 def next_place(paging: Paging, place: Mapping[str, Any], body: Body, *, before: int, link: str | None) -> Place | None:
-    """Return the place after a page; None where it was the last. `before`: how many records earlier pages had.
+    """Return the place after a page; None if it was the last. `before`: the number of records on earlier pages.
 
-    `link` is what the header Link names as next. An offset goes on by what came, not by what was asked for: a server
-    may give fewer than that.
-    Raises  NoRecords where what tells whether there is more is not in the answer: all that follows would be missed
+    `link` is the next page in the header Link. An offset advances by the records received, not by those requested:
+    a server may return fewer.
+    Raises  NoRecords if the field that shows whether there is more is missing: all further pages would be missed
     """
     if paging.style == "link":
         following = body.at(paging.next) if paging.next else link
@@ -52,10 +52,10 @@ def next_place(paging: Paging, place: Mapping[str, Any], body: Body, *, before: 
 
 
 def _following(paging: Paging, place: Mapping[str, Any], body: Body, before: int) -> Place | None:
-    """Return the next page or offset, which an API does not name itself."""
+    """Return the next page or offset, for an API that does not name it itself."""
     count = len(body.lines)
     is_short = paging.stops_short and paging.size is not None and count < paging.size
-    # a source that says that there is more may filter the records of a page after it has cut it
+    # a source with a `more` flag may filter the records of a page after it has cut it
     if not paging.more and (not count or is_short):
         return None
     total = _told(body, paging.total) if paging.total else None

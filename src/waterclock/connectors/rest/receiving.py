@@ -1,4 +1,4 @@
-"""Reads one HTTP response whole: within a bound of bytes, unpacked, and of time."""
+"""Reads one HTTP response completely, within a limit of unpacked bytes and a limit of time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     import httpx2
 
 MOST_BYTES_OF_REFUSAL = 1 << 20
-"""Of an answer that is no 2xx: what is beyond it is not read, as only its first words are reported."""
-_SLOW = 20  # so many times the timeout of one piece of an answer is what all of it may take
+"""The limit of a response that is not 2xx: the part beyond it is not read, as only its first words are reported."""
+_SLOW = 20  # the limit for a complete response, as a multiple of the timeout for one piece of it
 _ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
-"""A piece that arrives packed by one of these is at most a thousand times as large unpacked; others have no limit."""
+"""A piece packed by one of these is at most a thousand times as large unpacked; other encodings have no limit."""
 
 
 class Passing(Exception):
-    """A try that failed and may succeed later: why, with which code, and how long the server asks to wait."""
+    """A failed attempt that may succeed later: the reason, its code, and how long the server asks to wait."""
 
     def __init__(self, code: str, why: str, after: float | None = None) -> None:
         super().__init__(why)
@@ -30,17 +30,17 @@ class Passing(Exception):
 
 
 class TooBig(Exception):
-    """An answer that is not held in memory: asking again would not make it smaller."""
+    """The response exceeds its limit in memory: a retry would not make it smaller."""
 
 
 def receive(
     stream: AbstractContextManager[httpx2.Response], *, most: int, timeout: float, hide: Callable[[str], str]
 ) -> Answer:
-    """Return the answer to a request that is sent now; a refusal is cut where it is long.
+    """Send a request and return its response. A long response to a refused request is truncated.
 
-    `timeout` is the one of the client, in seconds, for one piece of the answer.
+    `timeout` is the one of the client, in seconds, for one piece of the response.
 
-    Raises  TooBig for more than `most` bytes; Passing where no answer comes whole within its time
+    Raises  TooBig for more than `most` bytes; Passing if no complete response arrives in time
     """
     import httpx2
 

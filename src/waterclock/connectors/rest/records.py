@@ -1,6 +1,6 @@
-"""Takes the records out of an answer as they were written: no number loses a digit, no member its place.
+"""Extracts the records of a response as they were written: all digits and the order of members are preserved.
 
-Pure, and in one pass over the text for the records; the rest of the answer is parsed beside them.
+Pure, and in one pass over the text of the records; the remaining response is parsed separately.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from waterclock.connectors.json_depth import require_depth
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 _HERE = "\u0000the records"
-_LINES = str.maketrans("\n\r", "  ")  # between tokens alone: a text of JSON holds no bare line feed
+_LINES = str.maketrans("\n\r", "  ")  # between tokens only: a JSON string contains no bare line feed
 
 
 class NoRecords(ValueError):
-    """An answer in which the records are not where they were said to be, in words."""
+    """The records are not at their declared place in a response. The message states the reason."""
 
 
 def _no_number(text: str) -> NoReturn:
@@ -31,22 +31,22 @@ _DECODER = json.JSONDecoder(parse_constant=_no_number)
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """An answer: the texts of its records, each on one line, the columns they have, and the whole as parsed."""
+    """A parsed response: the texts of its records, each on one line, their columns, and the document around them."""
 
     lines: tuple[str, ...]
     columns: tuple[str, ...]
     whole: Any
 
     def at(self, path: Sequence[str]) -> Any:
-        """Return what stands at a path; None where there is nothing."""
+        """Return the value at a path; None if there is none."""
         return value_at(self.whole, path)
 
 
 def body_of(content: bytes, path: Sequence[str]) -> Body:
-    """Read an answer, whose records are the array at `path`, or the one object there.
+    """Parse a response whose records are the array at `path`, or the one object there.
 
-    Raises  NoRecords where there is no such place, or where what is there is neither
-            ValueError for what is no JSON, as an answer that was cut off
+    Raises  NoRecords if the path does not exist, or its value is neither
+            ValueError for invalid JSON, such as a response that was cut off
     """
     text = content.decode("utf-8-sig")
     try:
@@ -71,7 +71,7 @@ def _body(text: str, start: int, path: Sequence[str]) -> Body:
         lines.append(line)
     if text[start] == "[":
         end = _skip(text, end) + 1
-    # what stands around the records, which are parsed once
+    # the document around the records, which are parsed only once
     whole = json.loads(f"{text[:start]}{json.dumps(_HERE)}{text[end:]}", parse_constant=_no_number)
     if value_at(whole, path) != _HERE:
         raise NoRecords(f"{'.'.join(path)} is in it twice")
@@ -79,7 +79,7 @@ def _body(text: str, start: int, path: Sequence[str]) -> Body:
 
 
 def _without_records(text: str, path: Sequence[str]) -> Body:
-    """Say why there are no records at a path, or that there are none: null.
+    """Return an empty body for null at the path, or raise the reason why there are no records.
 
     Raises  NoRecords, ValueError as `body_of`
     """
@@ -94,7 +94,7 @@ def _without_records(text: str, path: Sequence[str]) -> Body:
 
 
 def value_at(whole: Any, path: Sequence[str]) -> Any:
-    """Return what stands at a path of a parsed answer; None where there is nothing."""
+    """Return the value at a path of a parsed response; None if there is none."""
     for step in path:
         if not isinstance(whole, dict):
             return None
@@ -114,7 +114,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _start_of(text: str, path: Sequence[str]) -> int | None:
-    """Return where the value at a path begins; None where there is no such place."""
+    """Return the index where the value at a path begins; None if the path does not exist."""
     at: int | None = _skip(text, 0)
     for step in path:
         if at is None or text[at] != "{":
@@ -136,7 +136,7 @@ def _member(text: str, at: int, name: str) -> int | None:
 
 
 def _records(text: str, at: int) -> Iterator[tuple[Any, str, int]]:
-    """Yield each record, its text on one line, and where it ends."""
+    """Yield each record, its text on one line, and the index where it ends."""
     if text[at] == "{":
         record, end = _DECODER.raw_decode(text, at)
         require_depth(text[at:end])
@@ -152,7 +152,7 @@ def _records(text: str, at: int) -> Iterator[tuple[Any, str, int]]:
 
 
 def _next(text: str, at: int, closing: str) -> int:
-    """Return where the member or element behind a comma begins, or where the closing bracket is."""
+    """Return the index of the member or element after a comma, or of the closing bracket."""
     at = _skip(text, at)
     if text[at] == closing:
         return at

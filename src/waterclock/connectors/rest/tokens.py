@@ -1,4 +1,4 @@
-"""A token of OAuth client credentials: had when it is needed, kept until it runs out, never written anywhere."""
+"""Manages the token of OAuth client credentials: fetched on demand, cached until it expires, never written to disk."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_EARLY = 30.0  # seconds: a token that runs out on the way is refused
+_EARLY = 30.0  # seconds: a token that expires during the request is refused
 _LIFE = 3600.0
 
 
 class Tokens:
-    """The token of one client, shared by all threads: one of them asks, the others wait for its answer."""
+    """The token of one client, shared by all threads: one thread fetches it while the others wait."""
 
     def __init__(self, fetch: Callable[[], bytes]) -> None:
         self._fetch = fetch
@@ -22,9 +22,9 @@ class Tokens:
         self._until = 0.0
 
     def get(self) -> str:
-        """Return a token that is still good for a while.
+        """Return a token that is valid for a while longer.
 
-        Raises  ValueError for an answer without a token; what `fetch` raises
+        Raises  ValueError for a response without a token; the errors of `fetch`
         """
         with self._lock:
             if not self._token or time.monotonic() >= self._until:
@@ -33,14 +33,14 @@ class Tokens:
             return self._token
 
     def drop(self, token: str) -> None:
-        """Forget a token that was refused, unless another thread has a new one already."""
+        """Discard a token that was refused, unless another thread already has a new one."""
         with self._lock:
             if self._token == token:
                 self._token = ""
 
     @property
     def current(self) -> str:
-        """The token that is held now, to be kept out of what is told."""
+        """The current token, which must not appear in messages."""
         return self._token
 
 

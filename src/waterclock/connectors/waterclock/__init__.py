@@ -1,3 +1,3 @@
-"""Tables of another Waterclock project, collected at its ticks."""
+"""The connection type `waterclock`: tables of another Waterclock project, collected at its ticks."""
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The connection type `waterclock`: tables of another project, collected at its ticks.
 
-Connection      `path`: the other project's folder, whose file says where its storage and its ledger are; or `storage`
-                and `ledger` themselves.
-Unit            a table as it is named there, `schema.table`.
+Connection      `path`: the other project's folder, whose file names its storage and its ledger; or `storage` and
+                `ledger` themselves.
+Unit            A table as it is named there, `schema.table`.
 Data time       BY DATA TIME timelabel of a PARTITIONED or an APPEND table: each window takes the slices in it.
-Without a BY    of a REPLACE, MERGE or TEMPORAL table: its state as of its last boundary at or before the window's end.
+Without a BY    A REPLACE, MERGE or TEMPORAL table: its state as of its last boundary at or before the window's end.
 
-Nothing of the other project is ever written; see `waterclock.ledger.store.looking` of how its ledger is read.
+Nothing of the other project is ever written; see `waterclock.ledger.store.looking` for how its ledger is read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 Span = tuple["datetime", "datetime"]
-_HELD_BACK = frozenset({"E415", "E423"})  # a ledger that is locked, or whose server is away: it may answer later
+_HELD_BACK = frozenset({"E415", "E423"})  # a ledger that is locked, or whose server is down: a retry may succeed
 CAPABILITIES = Capabilities(
     type="waterclock",
     connection_options={
@@ -55,11 +55,11 @@ class WaterclockConnector:
     capabilities: Capabilities = CAPABILITIES
 
     def collector(self, setting: Setting) -> WaterclockCollector:
-        """Open a project to read its tables."""
+        """Open a project as a source."""
         return WaterclockCollector(setting)
 
     def deliverer(self, setting: Setting) -> Deliverer:
-        """Refuse: another project's tables are its own."""
+        """Raise an error: only another project itself writes its tables, and `check` refuses it as a destination."""
         raise AssertionError(f"{setting.name} takes no publishes, which check refuses")
 
 
@@ -74,17 +74,17 @@ class WaterclockCollector:
     _facts: dict[str, tuple[int, LinkFacts]] = field(default_factory=dict)
 
     def clock(self, unit: Unit) -> None:
-        """What may be read is told by the ledger, window by window."""
+        """Return None: the ledger shows which windows may be read."""
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Say that a file is gone that was there when it was looked at."""
+        """Return an error for a file that existed when the tables were pinned and is gone now."""
         from waterclock.connectors.waterclock.rows import lost_file
 
         del columns
         return lost_file(str(unit), error)
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Columns of the table as its last batch left them; None before its first."""
+        """Return the columns of the table as of its last batch; None before its first."""
         from waterclock.connectors.waterclock.rows import columns_of
 
         facts = self.facts(unit)
@@ -93,7 +93,7 @@ class WaterclockCollector:
         return columns_of(self._folder(unit))
 
     def facts(self, unit: Unit) -> LinkFacts:
-        """Return how far the table has come. Cost: some milliseconds where its project has written nothing since."""
+        """Return the table's progress. Cost: some milliseconds if its project has written nothing since."""
         known = self._facts.get(unit.path)
         try:
             found = self._look(lambda ledger: self._facts_of(ledger, unit, known))
@@ -105,26 +105,26 @@ class WaterclockCollector:
         return found[1]
 
     def contents(self, unit: Unit, spans: Sequence[Span]) -> Sequence[str]:
-        """Return what each interval holds now."""
+        """Return the current content of each interval."""
         found = self._look(lambda ledger: _contents(ledger, unit, spans)) or ()
         return list(found)
 
     def pins(self, unit: Unit, spans: Sequence[Span]) -> Sequence[Pin]:
-        """Bind intervals to what is there at one moment."""
+        """Pin intervals to the content of one moment."""
         found = self._look(lambda ledger: ledger.reads.pins([(_name(ledger, unit), *span) for span in spans])) or []
         return [replace(pin, table=str(unit)) for pin in found]
 
     def read_pinned(
         self, spark: SparkSession, unit: Unit, pins: Sequence[tuple[Window, Pin]], columns: Columns, *, by_label: bool
     ) -> Collected:
-        """Read what is pinned; the table's own column `timelabel` is not among the rows' columns."""
+        """Read the pinned data; the table's own column `timelabel` is not among the rows' columns."""
         from waterclock.connectors.waterclock.rows import collected
 
         folds = self.facts(unit).mode in FOLDS
         return collected(spark, self._folder(unit), unit, pins, columns, by_label=by_label, folds=folds)
 
     def circle(self, unit: Unit, own: ProjectPlace, reading: frozenset[str]) -> str | None:
-        """Name a table of ours, one of those `reading` the unit, that the unit's table waits for in turn."""
+        """Return one of our tables in `reading` that the unit's table waits for in turn; None without one."""
         from waterclock.connectors.waterclock.place import leads_to
 
         place = self._place()
@@ -147,16 +147,16 @@ class WaterclockCollector:
         return place_of(self.setting)
 
     def _folder(self, unit: Unit) -> str:
-        """Return where the table lies: renamed, it stays where it was."""
+        """Return the folder of the table; a renamed table stays in its old folder."""
         from waterclock.storage.lake import Lake
 
         place = self._look(lambda ledger: (_name(ledger, unit), ledger.declared.former().folders)) or (unit.path, {})
         return Lake(self._place().storage, folders=place[1]).folder(place[0])
 
     def _look(self, ask: Callable[[Ledger], R]) -> R | None:
-        """Ask the other project's ledger; None where it has not run yet.
+        """Call `ask` with the other project's ledger; None if that project has not run yet.
 
-        Raises  E833 where there is no such project, E837 for a ledger of other code, E838 where it cannot be read
+        Raises  E833 if there is no such project, E837 for a ledger of another version, E838 if it cannot be read
         """
         from waterclock.connectors.waterclock.place import unreadable
         from waterclock.ledger.ledger import Ledger
@@ -215,13 +215,13 @@ class WaterclockCollector:
 
 
 def _asked(ask: Callable[[Ledger], R], ledger: Ledger) -> R:
-    """Ask a ledger that was not moved elsewhere: what it left behind stays as it was."""
+    """Call `ask`, unless the ledger was moved elsewhere: the old copy is outdated."""
     ledger.keeping.refuse_moved()
     return ask(ledger)
 
 
 def _name(ledger: Ledger, unit: Unit) -> str:
-    """Return what a table is called now that may have been renamed since somebody began to read it."""
+    """Return the current name of a table, which may have been renamed since it was declared here."""
     if ledger.reads.find_table(unit.path) is not None:
         return unit.path
     return ledger.declared.former().tables.get(unit.path, unit.path)

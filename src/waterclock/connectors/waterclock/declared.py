@@ -1,4 +1,4 @@
-"""Reads of a ledger what a project's tables are, so far as a reader of them must know it."""
+"""Reads the declarations of a project's tables from its ledger, as far as a reader of the tables needs them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
 
 _NOWHERE = Place("another project", 1, 1)
-# of a statement in either form: ON RESTATE REPORT, on_restate="report"
+# in a statement in either language: ON RESTATE REPORT, on_restate="report"
 _REPORTS = re.compile(r"\bON[\s_]+RESTATE\b\W*REPORT\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The tables of another project, as its ledger keeps them."""
+    """The tables of another project, as its ledger stores them."""
 
     said: Declarations
 
     def table(self, name: str, where: str) -> Table:
         """Return a table.
 
-        Raises  E834 where the project has none of the name, with the nearest
+        Raises  E834 if the project has no table of this name, with the nearest name
         """
         known = [each.name for each in self.said.tables.values() if each.kind != Kind.PUBLISH]
         if name not in known:
@@ -44,15 +44,15 @@ class Upstream:
         return _table(self.said.tables[name])
 
     def is_dropped(self, name: str) -> bool:
-        """Whether the project declares a table no more that it declared once."""
+        """Return whether the project no longer declares a table that it once declared."""
         return not self.said.tables[name].is_declared
 
     def flow(self) -> Flow:
-        """Return all tables; of queries only who reads what was recorded is known, and not from here."""
+        """Return all tables, without their queries: which tables read which is known only from the ledger."""
         return Flow(project=self.said.project or "", tables={name: _table(it) for name, it in self.said.tables.items()})
 
     def made_of(self, name: str) -> set[str]:
-        """Return the tables that a table's statement names, and theirs in turn, as far as texts tell."""
+        """Return the tables that a table's statement names, and recursively theirs, as found in their texts."""
         found: set[str] = set()
         waiting = [name]
         while waiting:
@@ -63,7 +63,7 @@ class Upstream:
         return found
 
     def collected_by(self, connections: Iterable[str]) -> Mapping[str, str]:
-        """Return by table what it collects through some connections: `schema.table` of another project."""
+        """Return for each table what it collects through the given connections: `schema.table` of another project."""
         found: dict[str, str] = {}
         for connection in connections:
             said = re.compile(rf"\bFROM\W+{re.escape(connection)}\.(\w+\.\w+)", re.IGNORECASE)
@@ -72,7 +72,7 @@ class Upstream:
 
 
 def graph_of(flow: Flow) -> FlowGraph:
-    """Return a graph in which any table may read any other: what was read is in the ledger, and is followed there."""
+    """Return a graph in which any table may read any other: the reads are followed by the ledger's records."""
     together = frozenset(flow.tables)
     return FlowGraph({
         name: Node(

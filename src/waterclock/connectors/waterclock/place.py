@@ -1,4 +1,4 @@
-"""Finds where another project keeps its ledger and its tables."""
+"""Finds the ledger and the storage of another project."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_A_FILE = "sqlite:///"
 
 
 def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace) -> bool:
-    """Whether a connection with these options, in the project file of a place, leads to this project."""
+    """Return whether a connection with these options, in the project file of a place, leads to this project."""
     said = {key: value for key, value in options.items() if isinstance(value, str)}
     root = place.root or Path()
     is_path = "path" in said and own.root is not None and (root / said["path"]).resolve() == own.root.resolve()
@@ -25,9 +25,9 @@ def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace)
 
 
 def place_of(setting: Setting) -> ProjectPlace:
-    """Return where the project behind a connection is.
+    """Return the location of the project behind a connection.
 
-    Raises  E833 where there is none, E838 where its file cannot be read
+    Raises  E833 if there is none, E838 if its file cannot be read
     """
     options = {name: str(value) for name, value in setting.options.items() if value is not None}
     if "path" in options:
@@ -39,7 +39,7 @@ def place_of(setting: Setting) -> ProjectPlace:
 
 
 def located(folder: Path, said: str) -> str:
-    """Return a URL as it is, a path below a folder."""
+    """Return a URL unchanged, and a path resolved from a folder."""
     return said if is_remote(said) else str((folder / said).resolve())
 
 
@@ -92,7 +92,7 @@ def _nowhere(setting: Setting, why: str, fix: str) -> WaterclockError:
 
 
 def unreadable(where: str, error: BaseException) -> WaterclockError:
-    """Tell that something of the other project may not be read here."""
+    """Build the error for a file of the other project that this user cannot read."""
     owner = "this user" if sys.platform != "win32" else "this account"
     return WaterclockError(
         "E838",

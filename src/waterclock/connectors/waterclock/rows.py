@@ -1,4 +1,4 @@
-"""Reads the rows of another project's table, as it keeps them: sealed slices, or a version of its Delta table."""
+"""Reads the rows of another project's table from its storage: sealed slices, or a version of its Delta table."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def collected(
     by_label: bool,
     folds: bool,
 ) -> Collected:
-    """Read what is pinned for each window, each row with the window's label.
+    """Read the pinned data of each window, each row with the window's label.
 
-    Raises  E836 where it is not kept any more, or the table has no columns yet; E838 where it cannot be read
+    Raises  E836 if it is not kept any more, or the table has no columns yet; E838 if it cannot be read
     """
     from waterclock.storage.log.open_tables import has_columns
 
@@ -116,7 +116,7 @@ def _states(
 
 
 def _state(spark: SparkSession, folder: str, unit: Unit, pin: Pin, *, folds: bool) -> DataFrame:
-    """Return a state: of a REPLACE table its slice, of one that folds the version that holds it."""
+    """Return a state: the slice of a REPLACE table, or the Delta version of a MERGE or TEMPORAL table."""
     from waterclock.storage.log.open_tables import is_readable
     from waterclock.storage.slices.read import frame_of_slices, frame_of_version, no_rows, table_schema
 
@@ -160,7 +160,7 @@ def _gone(where: str, why: str) -> WaterclockError:
 
 
 def lost_file(unit: str, error: BaseException) -> WaterclockError | None:
-    """Say in our words that a file of the other project was gone, or may not be read, while Spark read it."""
+    """Return the error for a file of the other project that was missing or not readable for Spark; else None."""
     said = str(error)
     if any(word in said for word in _DENIED):
         return unreadable(unit, PermissionError(said.partition("\n")[0]))
@@ -168,7 +168,7 @@ def lost_file(unit: str, error: BaseException) -> WaterclockError | None:
 
 
 def _of_nothing(spark: SparkSession, unit: Unit, columns: Columns) -> DataFrame:
-    """Return no rows of a table that has no columns yet: its batches so far were left out."""
+    """Return no rows for a table that has no columns yet, because its batches so far were skipped."""
     if not columns.are_declared:
         raise WaterclockError(
             "E836",
