@@ -74,7 +74,7 @@ def commit_slices(
             version = try_commit(table, change, identity)
         if version is not None:
             return version
-        time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311 - only spreads the next looks
+        time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311 - only spreads the next attempts
     raise too_busy(folder)
 
 

@@ -35,9 +35,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ForeignCommit:
-    """A commit that changed a table's data but is not this project's. See
-    docs/decisions/foreign-commits-stop-a-table.md.
-    """
+    """A commit that changed a table's data but is not ours. See docs/decisions/foreign-commits-stop-a-table.md."""
 
     version: int
     operation: str

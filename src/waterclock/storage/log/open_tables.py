@@ -301,7 +301,7 @@ def _identity_of_log(folder: str) -> tuple[int, ...]:
     if is_remote(folder):
         return ()
     try:
-        log = os.stat(f"{folder}/_delta_log")  # noqa: PTH116 - asked for at each look: a Path costs as much again
+        log = os.stat(f"{folder}/_delta_log")  # noqa: PTH116 - called very often: a Path would double its cost
     except OSError as error:
         raise _no_table(folder, str(error)) from error
     return log.st_dev, log.st_ino
