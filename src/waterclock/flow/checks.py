@@ -19,7 +19,7 @@ MOST_CHECKS = 62
 
 
 class Demand(StrEnum):
-    """What a check requires of a row: readable, an expression, a value of the declared type, not NULL, or its key.
+    """The requirement of a check: a readable row, an expression, a value of the declared type, any value, or the key.
 
     REFERENCE: the row's parent exists. PAST: the table's own earlier labels do not contain the key.
     """

@@ -68,7 +68,7 @@ def drawn_tables(flow: Flow, wanted: Collection[str]) -> dict[str, Table]:
 
 
 def fields_of(table: Table, known: Mapping[str, str]) -> tuple[Field, ...]:
-    """Return a table's columns as its readers see them: keys, then references to others, then the others, in its order.
+    """Return a table's columns as its readers see them: keys, then references, then the others in the table's order.
 
     For a TEMPORAL table the key and the start of the version are first, and the end of the version is last.
     """

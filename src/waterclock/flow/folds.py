@@ -15,7 +15,7 @@ RECORD = ("rec_eff_time", "rec_exp_time", "rec_is_current")
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Keyed update: per key the last row by (`order_by`, label) wins. If `delete_when` is TRUE for it, the key goes."""
+    """Keyed update: per key the last row by (`order_by`, label) wins. It deletes the key if `delete_when` is TRUE."""
 
     keys: tuple[str, ...]
     order_by: tuple[str, ...] = ()

@@ -61,7 +61,7 @@ def order_of(tables: Mapping[str, Table]) -> tuple[str, ...]:
 
 
 def cycle_of(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...] | None:
-    """Return one cycle as a path that ends where it begins, each name reading the next, or None if there is none."""
+    """Return one cycle as a path that ends at its first name, each name reading the next, or None if there is none."""
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:

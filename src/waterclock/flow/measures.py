@@ -13,7 +13,7 @@ from typing import Any
 from waterclock.timelabel.period import Period
 
 MEASURED = "measured"
-"""The key of these values among a revision's measures in the ledger."""
+"""The key of the measured values among a revision's measures in the ledger."""
 OFFLINE = "offline"
 """The key of values that were measured offline, next to the others."""
 PASSED_OVER = "passed over"

@@ -109,7 +109,7 @@ def _checked(
 
 
 def in_order(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
-    """Return distinct errors by file, line and column: a background is checked with every scenario."""
+    """Return the distinct errors, sorted by file, line and column: a background is checked with every scenario."""
     unique = {(error.code, error.where, error.what): error for error in errors}
     return sorted(unique.values(), key=lambda error: _position(error.where or ""))
 

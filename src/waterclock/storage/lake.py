@@ -19,7 +19,7 @@ STAGE = "_stage"
 class Lake:
     """The storage of a project. `root` is a folder or a URL.
 
-    `folders` maps tables that were renamed to their earlier folders, relative to the root.
+    `folders` maps renamed tables to the folders of their former names, relative to the root.
     """
 
     root: str

@@ -36,7 +36,7 @@ def fields_of(schema: str) -> dict[str, dict[str, Any]]:
 
 
 def widened(table: str, new: str) -> str | None:
-    """Return the table's schema with the columns that only `new` has, nullable, at its end. Return None without any."""
+    """Return the table's schema with the columns that only `new` has, nullable, at its end. None if there are none."""
     known = {name.lower() for name in fields_of(table)}
     added = [field | {"nullable": True} for name, field in fields_of(new).items() if name.lower() not in known]
     if not added:

@@ -147,9 +147,9 @@ def _try_state(
 
 
 def kill(folder: str, claim: int, *, project: str | None = None) -> None:
-    """Commit nothing under the claim's id, so that its data can never be committed. Too late, it changes nothing.
+    """Commit nothing under the claim's id, so that its data can never be committed. Do nothing if the data came first.
 
-    `project` is the table's owner, if the caller knows it. Cost: as a commit.
+    `project` is the table's owner, if the caller knows it. Cost: that of a commit.
     """
     for look in range(_MOST_LOOKS):
         with opened(folder) as table:

@@ -86,7 +86,7 @@ def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: 
 
 
 def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, above: int) -> None:
-    """Create a table whose log was lost again, with versions that continue above the last known one.
+    """Recreate a table whose log was lost, with versions that continue above the last known one.
 
     Records that name an older version must never be resolved to a new version of the same number. Cost: 10 ms for each
     version there was.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from waterclock.storage.log.open_tables import OpenTable
     from waterclock.storage.slices.manifest import DataFile
 
-# The cost of a checkpoint grows with the table's files. Commits after it are read one by one.
+# The cost of a checkpoint grows with the table's files. The commits after it are read one by one
 _LEAST_BETWEEN_CHECKPOINTS, _FILES_A_COMMIT = 10, 200
 
 # characters that a path in the log contains unescaped; all others are percent-encoded

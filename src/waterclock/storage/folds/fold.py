@@ -85,7 +85,7 @@ def keys_in(spark: SparkSession, folder: str, manifests: Sequence[Manifest], mer
 
 
 def last_rows(rows: DataFrame, merge: Merge) -> DataFrame:
-    """Return per key the last row by ORDER BY, NULL lowest. Of equal rows it returns one."""
+    """Return per key the last row by ORDER BY, NULL lowest, or any one of several equal rows."""
     every = F.struct(*(F.col(quoted(name)) for name in rows.columns))
     last = F.max_by(every, order_struct(merge.order_by)) if merge.order_by else F.first(every)
     return rows.groupBy(*_keys(merge)).agg(last.alias("_last")).select("_last.*")

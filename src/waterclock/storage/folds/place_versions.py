@@ -146,7 +146,7 @@ def widened_by(schema: str, manifests: Sequence[Manifest]) -> str:
 def _among(
     folder: str, table: Table, manifests: Sequence[Manifest], steps: Sequence[Step], *, is_whole: bool
 ) -> _Among | None:
-    """Find the slices to place, without those equal to the current ones, and their rivals. Return None without any."""
+    """Find the slices to place, without those equal to the current ones, and their rivals. None if none remain."""
     new = {each.label: each for each in manifests}
     known = manifests_of(folder, [step for step in steps if step.label in new])
     for each in known:

@@ -48,9 +48,9 @@ def swap_rows(
     """Replace all rows of `keys` in the table by their new rows.
 
     Return the version. Return None if another commit came since the table was read, or if Spark's name for a file is
-    not in the log. Cost: a write of the new rows. Of a small table, one job also writes the rows that stay. Of a bigger
-    one, the keys are scanned, a footer of each file is read, and the files with these keys are copied. This process
-    copies them, or Spark (`may_copy`, and where there are too many positions to keep in memory). Where more than a
+    not in the log. Cost: a write of the new rows. For a small table, one job also writes the rows that stay. For a
+    bigger one, the keys are scanned, a footer of each file is read, and the files with these keys are copied. This
+    process copies them, or Spark (`may_copy`, and where there are too many positions to keep in memory). If more than a
     third of the rows would go, the whole table is recomputed.
 
     Raises  Killed where the claim was killed first

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Restatement:
-    """A label's new slice, the slice it replaces if that had rows, and the slices around; `schema` is the table's."""
+    """A label's new slice, the one it replaces if that had rows, and its neighbours; `schema` is the table's."""
 
     lake: Lake
     merge: Merge

@@ -187,7 +187,7 @@ class OpenTable:
 
 
 def is_bare(table: OpenTable) -> bool:
-    """Return whether a table has no columns: it was reset, and its first batch since then will define them."""
+    """Return whether a table has no columns since it was reset. Its next batch defines them."""
     return [field["name"] for field in json.loads(table.schema)["fields"]] == [TIMELABEL]
 
 

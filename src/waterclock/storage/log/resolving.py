@@ -44,10 +44,10 @@ class Step:
 class Resolved:
     """Where the content of a table as of `tick` is, as known at `known_at` (None: now).
 
-    `steps` are the current sealed slices it consists of, oldest first: for APPEND those in `[low, high)`, for REPLACE
-    the one of the state, for MERGE all before the tick, which fold into the state. Without steps the table is empty
-    there. `version` is the Delta version with the same rows, or `NO_VERSION`. In an APPEND table's version only rows
-    with labels in `[low, high)` count.
+    `steps` are the current sealed slices it consists of, oldest first. For APPEND they are those in `[low, high)`, for
+    REPLACE the one of the state. For MERGE they are all before the tick, which fold into the state. Without steps the
+    table is empty there. `version` is the Delta version with the same rows, or `NO_VERSION`. In an APPEND table's
+    version only rows with labels in `[low, high)` count.
     """
 
     table: str

@@ -90,9 +90,11 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
     column (`row_error`). Dates, local times and texts without an offset become a TIMESTAMP, interpreted in `zone`.
     Columns that a closed list leaves out are reported, new ones of an open list are added last. A `timelabel` column
     for several labels is kept; `write_slices` sets it for a single label. With `may_lack` the table's columns may be
-    missing (a MERGE keeps their values). `loose` is given if rows may be quarantined: in these columns (lower case), a
-    value that cannot be cast becomes NULL, and the hidden column of the given name marks it. `values` maps such columns
-    to SQL that parses their text, if the source knows more about it than a cast does.
+    missing (a MERGE keeps their values).
+
+    `loose` maps columns (lower case) to hidden columns, if rows may be quarantined. A value of such a column that
+    cannot be cast becomes NULL, and its hidden column marks it. `values` maps these columns to SQL that parses their
+    text, if the source knows more about it than a cast does.
 
     Raises  E610, E611 for a column of the table that is missing, or has another type
             E613, E614, E615 for names that clash or cannot be stored, and for types that cannot be stored
