@@ -25,15 +25,15 @@ MOST_BACK = timedelta(weeks=8)
 MOST_VALUES = 4500
 """The number of newest values used: 8 weeks of hours, and over 2 weeks of 5 minutes."""
 LEAST_MINUTES = 5
-"""The shortest windows for which two weeks of values are available."""
+"""The shortest windows, in minutes, of which `MOST_VALUES` cover two weeks."""
 LEAST_SEASONS = timedelta(weeks=2)
 """The least history: it contains both weekends, so that a Saturday is no surprise."""
 LEAST_VALUES = 8
 LEAST_MINUTES_OF_TREND = 60
-"""The shortest windows whose levels are compared."""
+"""The shortest windows, in minutes, whose levels are compared."""
 LEAST_IN_LEVEL = 4
 LEAST_DAYS, MOST_DAYS = 14, 120
-"""How far back `trend` compares: the two levels share no window, and its hours are fewer than `MOST_VALUES`."""
+"""The days that `trend` may compare over: the two levels share no window, and hours are fewer than `MOST_VALUES`."""
 MOST_OF_LONG = 500
 """The number of values used for windows longer than a day."""
 _WHOLE_WEEKS = timedelta(weeks=4)

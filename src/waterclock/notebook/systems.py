@@ -81,7 +81,7 @@ def read(
     `ops QUERY 'SELECT ...'`. `columns` are a column list's names, types and `_source.file`, without rules. `options`
     are those of OPTIONS. `zone` is used for times without an offset.
 
-    The function uses the existing Spark session, or starts one and leaves it open. Of files it reads those of the
+    The function uses the existing Spark session, or starts one and leaves it open. For files, it reads those of the
     newest stamp, archived or not.
 
     Cost: the source is read when the frame is evaluated. If the source keeps a resource open, or the session's zone is
