@@ -1,4 +1,4 @@
-"""Masks columns of DataFrames, as the functions of those names do in a flow's SQL."""
+"""Masks columns of DataFrames, like the SQL functions of the same names."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from waterclock.masking import STEPS
 
 
 def mask_text(value: Column | str, keep_first: int = 0, keep_last: int = 0) -> Column:
-    """Return a text of the same length that cannot be read: X for capitals, n for digits, x for all else.
+    """Mask a text, keeping its length: X for uppercase letters, n for digits, x for other characters.
 
-    `value` is a column or its name. The punctuation of ASCII, blanks and ends of lines stay. So many first and last
-    characters as are said stay too, but of a text that has no others: that is masked as a whole. NULL stays NULL, and
-    the same text always gives the same. In a flow's SQL it is a function of the same name.
+    `value` is a column or its name. ASCII punctuation, spaces, tabs and line breaks stay. `keep_first` and `keep_last`
+    characters stay too, unless the text has no others: then it is masked completely. NULL stays NULL, and equal texts
+    have equal masks. A flow's SQL has a function of the same name.
     """
     text = sql.col(value) if isinstance(value, str) else value
     masked = text

@@ -1,18 +1,18 @@
-"""How `mask_text` writes a text so that it cannot be read, for the function on columns and for the one of SQL."""
+"""The rules of `mask_text`, shared by the DataFrame function and the SQL function."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 SIGNS = r"\p{Punct} \t\r\n"
-"""What stays as it is, as Java's expressions have it: the punctuation of ASCII, blanks, tabs and ends of lines."""
+"""The characters that are not masked, in Java's regex syntax: ASCII punctuation, spaces, tabs and line breaks."""
 
 STEPS = (
-    (rf"[^\p{{Lu}}\p{{Lt}}\p{{Nd}}{SIGNS}]", "x"),  # first: what the others put in place is none of its own
+    (rf"[^\p{{Lu}}\p{{Lt}}\p{{Nd}}{SIGNS}]", "x"),  # first, so that it does not replace the letters of the other steps
     (r"[\p{Lu}\p{Lt}]", "X"),
     (r"\p{Nd}", "n"),
 )
-"""Patterns and what stands for each of their characters, in order. Java takes a pair of surrogates for one."""
+"""Patterns and the replacement of each matching character, in order. Java treats a surrogate pair as one character."""
 
 PARAMETERS: Mapping[str, str] = {
     "value": "STRING",
@@ -22,9 +22,9 @@ PARAMETERS: Mapping[str, str] = {
 
 
 def mask_sql() -> str:
-    """Write `mask_text` as an expression of Spark SQL over its parameters.
+    """Return `mask_text` as a Spark SQL expression over its parameters.
 
-    Of literals Spark keeps the one branch when it plans.
+    For literal arguments Spark's planner keeps only one branch.
     """
     masked = "value"
     for pattern, letter in STEPS:

@@ -1,6 +1,6 @@
-"""Objects as files: listed, read in ranges, written in parts, whole or not at all, and copied.
+"""Treats objects as files: lists them, reads ranges, writes them in parts as a whole or not at all, and copies them.
 
-What a store refuses is told as `object_stores.asking` does; an object that is not there is a FileNotFoundError.
+Errors of a store are raised as by `object_stores.asking`; a missing object is a FileNotFoundError.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
     from obstore import Bytes, GetOptions, ObjectMeta, WritableFile
 
-# a request takes as long as a mebibyte does: less of it is not worth one
+# a request takes as long as reading a mebibyte: a smaller read is not worth one
 _BUFFER = 1024 * 1024
 _PART = 8 * 1024 * 1024
 _PARTS_AT_ONCE = 2
 _LISTED_AT_ONCE = 1000
 _MOST_TRIES, _PAUSE = 5, 0.2
-_COPIED_SOON = 1024**3  # what takes a store longer to copy is waited for with more patience
-_COPIED_BY_S3 = 5 * 1024**3  # as one part; what is bigger comes through this machine
+_COPIED_SOON = 1024**3  # copies above this size get a longer timeout
+_COPIED_BY_S3 = 5 * 1024**3  # as one part; bigger objects are copied through this machine
 
 
 def open_object(store: Store, key: str, size: int | None = None) -> IO[bytes]:
-    """Open an object for reading, of one and the same content: by its ETag, from the first request on.
+    """Open an object for reading, with the same content throughout: the ETag of the first request is required later.
 
-    Raises  FileNotFoundError where it is not there; where its size is known, at the first reading
-            E807 at a reading once it was put anew, transient
-    Cost    a request for its size, and one for each mebibyte that is read, or for what is read at once
+    Raises  FileNotFoundError where it is missing; at the first read if its size is given
+            E807 at a read after the object was replaced, transient
+    Cost    a request for its size, and one for each mebibyte that is read, or for each larger read
     """
     return cast("IO[bytes]", io.BufferedReader(_Ranges(store, key, size), _BUFFER))
 
 
 @contextmanager
 def written_object(store: Store, key: str) -> Iterator[IO[bytes]]:
-    """Write an object, which is there, whole, once the block has ended; after an error nothing is.
+    """Write an object, which exists as a whole after the block has ended. After an error it does not exist.
 
-    What is written is kept in memory for a few parts of 8 MB. Closing the file within the block does nothing.
+    Up to a few parts of 8 MB are buffered in memory. Closing the file within the block does nothing.
     """
     import obstore
 
@@ -65,7 +65,7 @@ def written_object(store: Store, key: str) -> Iterator[IO[bytes]]:
 
 
 def changed(where: str) -> WaterclockError:
-    """Return the error of an object that was put anew while it was read."""
+    """Return the error for an object that was replaced while it was read."""
     return WaterclockError(
         "E807",
         "the object changed while it was read",
@@ -77,7 +77,7 @@ def changed(where: str) -> WaterclockError:
 
 
 def about(store: Store, key: str) -> ObjectMeta:
-    """Return an object's size, last change and the like."""
+    """Return an object's metadata, such as its size and last change."""
     import obstore
 
     with asking(f"{store.bucket}/{key}"):
@@ -85,7 +85,7 @@ def about(store: Store, key: str) -> ObjectMeta:
 
 
 def is_there(store: Store, key: str) -> bool:
-    """Tell whether an object is there."""
+    """Return whether an object exists."""
     try:
         about(store, key)
     except FileNotFoundError:
@@ -94,7 +94,7 @@ def is_there(store: Store, key: str) -> bool:
 
 
 def content_of(store: Store, key: str) -> bytes:
-    """Return what an object holds."""
+    """Return the content of an object."""
     import obstore
 
     with asking(f"{store.bucket}/{key}"):
@@ -102,9 +102,10 @@ def content_of(store: Store, key: str) -> bytes:
 
 
 def put_if_absent(store: Store, key: str, content: bytes) -> bool:
-    """Put a small object; False where another is there already. One that holds the same is ours.
+    """Put a small object. Return False if another exists already. An existing one with the same content counts as ours.
 
-    For so it is where the answer to a first try was lost on its way, and the second met what the first had put.
+    The store's response to a first attempt may have been lost, so that the second attempt finds the object of the
+    first.
     """
     import obstore
     from obstore.exceptions import AlreadyExistsError
@@ -118,7 +119,7 @@ def put_if_absent(store: Store, key: str, content: bytes) -> bool:
 
 
 def _in_turn(put: Callable[[], object]) -> None:
-    """Put on a condition, again where S3 is at another such put of the same name, whichever way that ends."""
+    """Put on a condition, and retry while S3 processes another such put of the same name, whatever its outcome."""
     for attempt in range(1, _MOST_TRIES + 1):
         try:
             put()
@@ -131,7 +132,7 @@ def _in_turn(put: Callable[[], object]) -> None:
 
 
 def remove(store: Store, keys: Sequence[str]) -> None:
-    """Remove objects, as far as they are there."""
+    """Remove objects, as far as they exist."""
     import obstore
 
     with asking(store.bucket):
@@ -140,27 +141,27 @@ def remove(store: Store, keys: Sequence[str]) -> None:
         except Exception as error:
             if not (isinstance(error, FileNotFoundError) or "NoSuchKey" in str(error)):
                 raise
-            # another has removed one; which of the others were removed is not told
+            # another process has removed one; the error does not show which of the others were removed
             for key in keys if len(keys) > 1 else ():
                 remove(store, [key])
 
 
 def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str, ObjectMeta]]:
-    """Give the objects of a folder whose paths from there begin with a text, in the order of these, each with its path.
+    """Yield the objects of a folder whose relative paths start with `begin`, in path order, each with its path.
 
     Cost    a request for each thousand
     """
     import obstore
 
     head = f"{key}/" if key else ""
-    after = begin[:-1].rstrip(".")  # what is named so itself is left out; `.` alone is no name
+    after = begin[:-1].rstrip(".")  # the offset excludes exactly this name; `.` alone is invalid
     offset = {"offset": f"{head}{after}"} if after else {}
     with asking(f"{store.bucket}/{key}"):
         chunk: Sequence[ObjectMeta]
         for chunk in obstore.list(store.objects, prefix=key or None, chunk_size=_LISTED_AT_ONCE, **offset):
             for each in chunk:
                 if not each["path"].startswith(head):
-                    continue  # the mark of the folder itself, which Hadoop and the pages of stores leave
+                    continue  # the marker of the folder itself, which Hadoop and the web consoles of stores create
                 path = each["path"].removeprefix(head)
                 if path.startswith(begin):
                     yield path, each
@@ -178,7 +179,7 @@ def folders_in(store: Store, key: str) -> list[str]:
 
 
 def copy_within(store: Store, key: str, target: str) -> None:
-    """Copy an object, over what is there; the store does it, but for what takes it too long."""
+    """Copy an object over an existing one. The store copies it, unless that takes too long."""
     import obstore
 
     try:
@@ -192,7 +193,7 @@ def copy_within(store: Store, key: str, target: str) -> None:
 
 
 def copy_if_absent(store: Store, key: str, target: str, size: int) -> bool:
-    """Copy an object of so many bytes to where none is; False where one is there already."""
+    """Copy an object of `size` bytes to a path without an object. Return False if one exists already."""
     import obstore
     from obstore.exceptions import AlreadyExistsError
 
@@ -209,15 +210,15 @@ def copy_if_absent(store: Store, key: str, target: str, size: int) -> bool:
 
 
 def _copied_there(store: Store) -> int:
-    """Return how many bytes a store copies by itself, to where none is."""
+    """Return the largest size that a store itself can copy to an absent path."""
     return _COPIED_BY_S3 if store.scheme == "s3" else _COPIED_SOON
 
 
 def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> bool:
-    """Put what a file holds to where no object is, in bounded memory; False where one is there already.
+    """Put a file's content to a path without an object, in bounded memory. Return False if one exists already.
 
-    A big file comes by way of another place, which is a hidden name beside it: what is written in parts takes no
-    condition, a copy within the store does. Beyond what a store copies it is looked, then written.
+    A big file is first written under a hidden name next to it: a multipart upload supports no condition, but a copy
+    within the store does. For sizes beyond the store's limit for copies, the path is checked before the write.
     """
     if size <= _PART:
         return put_if_absent(store, key, source.read())
@@ -239,7 +240,7 @@ def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> 
 
 
 class _Ranges(io.RawIOBase):
-    """Reads an object by its ranges: what is read on and on by ever longer ones, up to a part."""
+    """Reads an object by ranges. Sequential reads fetch increasingly longer ranges, up to one part."""
 
     def __init__(self, store: Store, key: str, size: int | None) -> None:
         self._store, self._key = store, key
@@ -311,7 +312,7 @@ class _Ranges(io.RawIOBase):
 
 
 class _Parts(io.RawIOBase):
-    """Hands what is written to a writer of parts, which others end."""
+    """Passes written bytes to a multipart writer, which the caller closes."""
 
     def __init__(self, to: WritableFile) -> None:
         self._to = to

@@ -1,7 +1,7 @@
-"""The object stores that this process reaches, each bucket with the options it is reached by.
+"""The object stores that this process uses, and the connection options of each bucket.
 
-Nothing of a store is loaded or touched before something in it is asked for. delta-rs, obstore and Spark are given the
-same options, so that all three see the same bucket.
+No library is loaded and no store contacted before it is first used. delta-rs, obstore and Spark get the same options,
+so that all three access the same bucket.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from waterclock.extras import install_extra
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-# that can put a file only where none is, by obstore and by delta-rs
+# stores that support put-if-absent, by obstore and by delta-rs
 SCHEMES = ("s3", "gs", "abfss")
 OPTIONS = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token", "virtual_hosted_style_request")
-# a store that is away is waited for that long; then what was asked fails, and the batch is tried again later
+# the time to wait for an unavailable store; then the request fails, and the batch is retried later
 _PATIENCE = timedelta(seconds=60)
 _CONNECT, _ANSWER, _BIG_COPY = timedelta(seconds=5), timedelta(seconds=30), timedelta(minutes=10)
-_NO_CREDENTIALS = "http://169.254.169.254/"  # where machines in a cloud are told theirs
+_NO_CREDENTIALS = "http://169.254.169.254/"  # where cloud machines get their own credentials
 _DENIALS = (
     *("403 Forbidden", "401 Unauthorized", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"),
     *("ExpiredToken", "InvalidToken", "XAdminUserNotFound"),
 )
 _DENYING = ("PermissionDeniedError", "UnauthenticatedError")
-# S3 tells of a body that came too slowly by 400 RequestTimeout
+# S3 reports a body that arrived too slowly by 400 RequestTimeout
 _AWAY = re.compile(r"error sending request|HTTP error|timed out|status code: (?:429|5\d\d)|<Code>RequestTimeout</Code>")
-# of what Hadoop's S3A raises in the JVM: of its AWS client, and of a body that ended too soon
+# errors of Hadoop's S3A in the JVM: from its AWS client, and for a body that ended too soon
 _AWAY_IN_JVM = re.compile(
     r"Unable to execute HTTP request[^\n(]*|[^\n(]*Status Code: (?:429|5\d\d)|NoHttpResponseException"
     r"|Premature end of Content-Length"
 )
-# of an object that somebody put: obstore's paths have no empty part, and no control characters
+# from an object that another program wrote: obstore's paths have no empty part and no control characters
 _LISTED = re.compile(r'object with invalid path: (?:Error parsing )?Path "(.*?)"(?:: | contained)', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TOLD = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
@@ -52,7 +52,7 @@ _lock = threading.Lock()
 
 
 class Store:
-    """A bucket (`s3://lake`) and the `OPTIONS` it is reached by; what they leave out the environment says."""
+    """A bucket (`s3://lake`) and its connection `OPTIONS`. The environment provides the options that are not set."""
 
     def __init__(self, bucket: str, options: Mapping[str, str]) -> None:
         self.bucket = bucket
@@ -60,12 +60,12 @@ class Store:
 
     @property
     def scheme(self) -> str:
-        """Which kind of store it is: `s3`."""
+        """The scheme of the store: `s3`."""
         return self.bucket.partition(":")[0]
 
     @property
     def for_delta(self) -> dict[str, str]:
-        """The options as delta-rs takes them."""
+        """The options in the form that delta-rs uses."""
         patience = {"retry_timeout": f"{_PATIENCE.seconds}s", "connect_timeout": f"{_CONNECT.seconds}s"}
         if self.scheme != "s3":
             return patience
@@ -74,7 +74,7 @@ class Store:
 
     @cached_property
     def patient_objects(self) -> ObjectStore:
-        """The store where it is waited for longer: it copies a gibibyte and more by itself."""
+        """The store with a longer timeout, for its own copies of a gibibyte and more."""
         from obstore.store import from_url
 
         options = self.for_obstore
@@ -82,8 +82,8 @@ class Store:
 
     @property
     def for_obstore(self) -> dict[str, Any]:
-        """The options as obstore, and its file system for fsspec, take them."""
-        # S3 copies to where nothing is by a multipart upload; a store that does it otherwise says so in its environment
+        """The options in the form that obstore and its file system for fsspec use."""
+        # S3 copies to an absent path by a multipart upload; the environment can set another way for other stores
         known = {"copy_if_not_exists": os.environ.get("AWS_COPY_IF_NOT_EXISTS", "multipart")}
         return {
             "config": self.options | (known if self.scheme == "s3" else {}),
@@ -93,7 +93,7 @@ class Store:
 
     @cached_property
     def objects(self) -> ObjectStore:
-        """The store itself, for what fsspec has no words for."""
+        """The obstore object of the store, for functions that fsspec does not have."""
         from obstore.store import from_url
 
         return from_url(self.bucket, **self.for_obstore)
@@ -104,16 +104,16 @@ class Store:
 
 
 def is_remote(folder: str | Path) -> bool:
-    """Tell whether a folder or path lies in an object store."""
+    """Return whether a folder or path is in an object store."""
     return "://" in str(folder)
 
 
 def reach_by(url: str, options: Mapping[str, str]) -> None:
-    """Have everything in the bucket of a URL be reached by these options from now on; touches nothing.
+    """Set the connection options of a URL's bucket. Contacts no store.
 
-    Raises  E607 for a scheme that is no known object store's
-            E608 for an option that is none
-            E609 for an endpoint that is no address
+    Raises  E607 for a scheme of no known object store
+            E608 for an unknown option
+            E609 for an endpoint that is not a URL
     """
     bucket = bucket_of(url)
     unknown = sorted(options.keys() - set(options_of(url)))
@@ -129,12 +129,12 @@ def reach_by(url: str, options: Mapping[str, str]) -> None:
 
 
 def options_of(url: str) -> tuple[str, ...]:
-    """Return the options that may be said of a URL's store; how others than S3 are reached their environment says."""
+    """Return the valid options for a URL's store. Stores other than S3 are configured by their environment."""
     return () if url.startswith(("gs:", "abfss:")) else OPTIONS
 
 
 def no_option(name: str, url: str) -> WaterclockError:
-    """Return the error of an option that the store of a URL does not have."""
+    """Return the error for an option that a URL's store does not have."""
     known = options_of(url)
     return WaterclockError(
         "E608",
@@ -146,12 +146,12 @@ def no_option(name: str, url: str) -> WaterclockError:
 
 
 def bucket_of(url: str) -> str:
-    """Return the scheme and bucket of a URL: `s3://lake` of `s3://lake/flights`.
+    """Return the scheme and bucket of a URL: `s3://lake` for `s3://lake/flights`.
 
-    Raises  E607 for a scheme that is no known object store's, or a URL without a bucket
+    Raises  E607 for a scheme of no known object store, or a URL without a bucket
     """
     parts = urlsplit(url)
-    if parts.scheme in SCHEMES and parts.netloc and url.startswith(parts.scheme):  # `S3://` is known to none of ours
+    if parts.scheme in SCHEMES and parts.netloc and url.startswith(parts.scheme):  # no library supports `S3://`
         return f"{parts.scheme}://{parts.netloc}"
     raise WaterclockError(
         "E607",
@@ -167,15 +167,15 @@ def bucket_of(url: str) -> str:
 
 
 def _with_one_other_letter(scheme: str) -> str | None:
-    """Say which scheme has one other letter: of names this short no likeness tells."""
+    """Suggest the scheme that differs by one letter: similarity does not work for names this short."""
     near = [known for known in SCHEMES if len(known) == len(scheme) and sum(map(str.__ne__, known, scheme)) == 1]
     return f"did you mean {near[0]}?" if near else None
 
 
 def require_libraries(url: str) -> None:
-    """Refuse a URL where the libraries are not installed by which stores are reached.
+    """Raise an error if the libraries for a URL's store are not installed.
 
-    Raises  E609 naming the extra that brings them
+    Raises  E609 naming the extra that installs them
     """
     missing = [name for name in ("obstore", "upath") if importlib.util.find_spec(name) is None]
     if missing:
@@ -189,9 +189,9 @@ def require_libraries(url: str) -> None:
 
 
 def store_of(folder: str | Path) -> Store | None:
-    """Return the object store that a folder lies in; None for one of this machine.
+    """Return the object store of a folder, or None for a local one.
 
-    Raises  E607 for a URL that is no known store's
+    Raises  E607 for a URL of no known store
     """
     if not is_remote(folder):
         return None
@@ -204,18 +204,18 @@ def store_of(folder: str | Path) -> Store | None:
 
 
 def delta_options(folder: str) -> dict[str, str] | None:
-    """Return the options by which delta-rs reaches a table; None on this machine."""
+    """Return the options by which delta-rs accesses a table, or None for a local one."""
     store = store_of(folder)
     return None if store is None else store.for_delta
 
 
 @contextmanager
 def asking(where: str | Path) -> Iterator[None]:
-    """Ask something of an object store: what it refuses is told as E609, but for a file that is not there.
+    """Convert the errors of an object store within the block to E609, except for missing files.
 
     Raises  E609 where the store cannot be reached; transient where it did not answer
-            E807 where an object in it has a name that cannot be used
-            FileNotFoundError for a file that is not there
+            E807 where an object in it has an unusable name
+            FileNotFoundError for a missing file
     """
     try:
         yield
@@ -227,11 +227,10 @@ def asking(where: str | Path) -> Iterator[None]:
 
 
 def refusal_of(error: BaseException, where: str) -> WaterclockError | None:
-    """Return E609 for an error that obstore raised because of the store itself; None for any other.
+    """Return E609 for an error of obstore that the store itself caused, or None for any other.
 
-    E807 where it is because of one object's name.
-
-    None too for what callers tell apart: a file that is not there, or one that is there already.
+    Return E807 if one object's name is the cause. Return None also for errors that callers handle: a missing file, or
+    one that exists already.
     """
     text = str(error)
     if not _is_of_a_store(error, text):
@@ -261,14 +260,14 @@ def _refusal(error: BaseException, text: str, where: str) -> WaterclockError:
 
 
 def refusal_by_spark(text: str, where: str) -> WaterclockError | None:
-    """Return E609 for what Spark says of a job whose store was not reached, or broke off; None for all else."""
+    """Return E609 for Spark's message that a store was not reached or closed the connection, or None for any other."""
     found = _AWAY_IN_JVM.search(text)
     fix = "see that it runs, and that the endpoint and the region are its own"
     return found and _unreachable(where, f"it does not answer Spark: {found[0].strip()}", fix, transient=True)
 
 
 def _unusable_name(where: str, key: str) -> WaterclockError:
-    """Return the error of an object that nobody can ask for, nor for what is listed together with it."""
+    """Return the error for an object that cannot be read, and that prevents the listing of its neighbours."""
     store = "/".join(where.split("/")[:3])
     return WaterclockError(
         "E807",
@@ -281,9 +280,9 @@ def _unusable_name(where: str, key: str) -> WaterclockError:
 
 
 def _is_of_a_store(error: BaseException, text: str) -> bool:
-    if isinstance(error, FileNotFoundError):  # of an object, or of what it should lie in
+    if isinstance(error, FileNotFoundError):  # of an object, or of its bucket
         return "NoSuchBucket" in text or any(sign in text for sign in _DENIALS)
-    if isinstance(error, OSError):  # so obstore's writer tells all that goes wrong
+    if isinstance(error, OSError):  # the error type of obstore's writer
         return "Error performing" in text
     if isinstance(error, ValueError):
         return text.startswith("Could not parse path")
@@ -293,7 +292,7 @@ def _is_of_a_store(error: BaseException, text: str) -> bool:
 
 
 def _told(text: str) -> str:
-    """Return what a store says of itself, without the addresses, signatures and retries around it."""
+    """Return a store's own message, without the addresses, signatures and retries around it."""
     found = _TOLD.search(text)
     return found[1].strip() if found else text.partition("\n")[0].rpartition(" - ")[2].strip(" :")
 

@@ -1,7 +1,8 @@
 """Checks by owner and mode who can change a file, and creates folders and files that other users cannot read.
 
-A folder whose setgid bit is set passes its rights on to what is created in it: that is how a group shares a storage
-(docs/howto/share-a-project.md). Everywhere else new folders have mode 0700 and new files 0600, whatever the umask.
+A folder with the setgid bit passes its permissions on to new files and folders in it: that is how a group shares a
+storage (docs/howto/share-a-project.md). Everywhere else new folders have mode 0700 and new files 0600, whatever the
+umask.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def own_users() -> frozenset[int]:
 
 
 def foreign_writer(status: os.stat_result, place: int | str) -> str | None:
-    """Return in words which other user can change a file or folder; None where no other user can.
+    """Return a description of the other user that can change a file or folder, or None if no other user can.
 
     `place` is its descriptor or path. The owner's private group, which has the owner's name and no other member, counts
     as the owner: Debian and Fedora give new users such a group and the umask 002.
@@ -44,7 +45,7 @@ def foreign_writer(status: os.stat_result, place: int | str) -> str | None:
 
 
 def cache_folder() -> Path:
-    """Return the folder in which Waterclock keeps what it can compute again for this user."""
+    """Return the folder of Waterclock's cache for this user."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "waterclock"
 
 
@@ -58,7 +59,7 @@ def make_private_folder(path: Path) -> None:
         make_private_folder(path.parent)
         make_private_folder(path)
         return
-    except OSError:  # a folder that exists may be reported by another error, as one on a read-only file system
+    except OSError:  # an existing folder may cause another error, as one on a read-only file system does
         if not path.is_dir():
             raise
         return
@@ -67,9 +68,9 @@ def make_private_folder(path: Path) -> None:
 
 
 def create_private_file(path: Path, flags: int = 0) -> int:
-    """Create a file that other users cannot read; return its descriptor, open for writing, with more `flags` of open.
+    """Create a file that other users cannot read. Return its descriptor, open for writing, with more open `flags`.
 
-    Raises  FileExistsError where the name exists, as a link too
+    Raises  FileExistsError where the name exists, also as a link
     """
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, _FILE)
     if (shared := _shared_mode(path.parent)) is not None:
@@ -83,7 +84,7 @@ def require_private_folder(path: Path, *, why: str, fix: str) -> Path:
     Raises  E931 where it is a link or belongs to another user; OSError where it cannot be created
     """
     make_private_folder(path.parent)
-    with suppress(FileExistsError):  # a link or a file, as the next lines report
+    with suppress(FileExistsError):  # the next lines report an existing link or file
         path.mkdir(_FOLDER, exist_ok=True)
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode):
@@ -98,10 +99,11 @@ def require_private_folder(path: Path, *, why: str, fix: str) -> Path:
 
 
 def open_below(root: Path | str, relative: str) -> int:
-    """Open a file below a folder for reading, and return its descriptor; no link on the way is followed.
+    """Open a file below a folder for reading, and return its descriptor. No link on the path is followed.
 
-    Each folder is opened from the one above it, so that no name can be exchanged between a check and the opening.
-    Raises  OSError with ELOOP where a part of the path is a link, EINVAL where it is no plain file
+    Each folder is opened relative to the one above it, so that no name can be exchanged between a check and the
+    opening.
+    Raises  OSError with ELOOP where a part of the path is a link, EINVAL where it is not a regular file
     """
     *folders, name = Path(relative).parts
     with _folder_below(root, folders) as at:
@@ -114,7 +116,7 @@ def open_below(root: Path | str, relative: str) -> int:
 
 
 def remove_below(root: Path | str, relative: str) -> None:
-    """Remove a file below a folder, if it is there; no link on the way is followed."""
+    """Remove a file below a folder if it exists. No link on the path is followed."""
     *folders, name = Path(relative).parts
     with suppress(FileNotFoundError), _folder_below(root, folders) as at:
         os.unlink(name, dir_fd=at)
@@ -138,14 +140,14 @@ def _folder_below(root: Path | str, folders: Sequence[str]) -> Iterator[int]:
 def _open_at(name: str, flags: int, at: int) -> int:
     try:
         return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, dir_fd=at)
-    except NotADirectoryError:  # O_DIRECTORY reports a link so
+    except NotADirectoryError:  # the error of O_DIRECTORY for a link
         if stat.S_ISLNK(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from None
         raise
 
 
 def _shared_mode(folder: Path) -> int | None:
-    """Return the rights that a folder passes on to its group and to others; None where it passes none on."""
+    """Return the permissions that a folder passes on to its group and to others, or None if it passes none on."""
     mode = folder.stat().st_mode
     return mode & 0o077 if mode & stat.S_ISGID else None
 
@@ -159,10 +161,10 @@ def _is_private_group(group: int, owner: int) -> bool:
 
 
 def _has_acl(place: int | str) -> bool:
-    """Return whether a file has an access control list, whose mask takes the place of the group's bits."""
+    """Return whether a file has an access control list, whose mask replaces the group's permission bits."""
     try:
         return _ACL in os.listxattr(place)
-    except (AttributeError, OSError):  # not on Linux, or a file system without them
+    except (AttributeError, OSError):  # not on Linux, or a file system without ACLs
         return False
 
 

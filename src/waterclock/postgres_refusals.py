@@ -1,6 +1,7 @@
-"""Classifies connections that a PostgreSQL server refuses, apart from servers that do not answer. Pure.
+"""Classifies connections that a PostgreSQL server refuses, as opposed to servers that do not answer. Pure functions.
 
-libpq gives no SQLSTATE for an error before the session begins. So the server's text is compared, and that of PgBouncer.
+libpq gives no SQLSTATE for an error before the session starts. So the message of the server, or of PgBouncer, is
+matched.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _NO_DATABASE_STATES = frozenset({"3D000"})
 
 
 class Refused(Enum):
-    """Why a server that answers refuses a connection."""
+    """The reason why a server that answers refuses a connection."""
 
     LOGIN = auto()
     DATABASE = auto()
@@ -28,16 +29,16 @@ class Refused(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason why a connection is refused, and the server's line of text that gives it."""
+    """The reason why a connection is refused, and the line of the server's message that states it."""
 
     reason: Refused
     text: str
 
 
 def refusal_of(state: str | None, text: str) -> Refusal | None:
-    """Return why a connection is refused, from an error's SQLSTATE and text; None for any other error.
+    """Return why a connection is refused, given an error's SQLSTATE and text. Return None for any other error.
 
-    Of an error with a SQLSTATE the text is not compared: its session had begun.
+    The text is not matched if there is a SQLSTATE, since the session had started then.
     """
     lines = [line.strip() for line in text.strip().splitlines()] or [""]
     if state is not None:

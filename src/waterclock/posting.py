@@ -1,6 +1,6 @@
-"""Posts JSON to addresses of the web, and says when what was lost is tried again.
+"""Posts JSON to web addresses, and computes the delays before retries.
 
-No address and no secret is in what is told of a failure.
+Error messages contain no address and no secret.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 LEASE = timedelta(minutes=2)
-"""How long one sender has what waits to itself: where it dies, another sends it once more after that."""
+"""How long one sender owns the pending messages. If it dies, another sends them again after that time."""
 _SECONDS = 5.0
 _FIRST, _LONGEST = timedelta(seconds=30), timedelta(minutes=10)
 
 
-_REFUSALS = frozenset({400, 413, 422})  # of what was sent, whoever sends it and whenever
+_REFUSALS = frozenset({400, 413, 422})  # rejections of the content itself, whichever client sends it and whenever
 
 
 class NotDelivered(Exception):
-    """Why a message did not reach its target; never with an address or a secret in it.
+    """The reason why a message did not reach its target, without addresses or secrets.
 
-    `is_refused`: the target answered, and does not take this message.
+    `is_refused`: the target answered, and rejects this message.
     """
 
     def __init__(self, why: str, *, is_refused: bool = False) -> None:
@@ -34,7 +34,7 @@ class NotDelivered(Exception):
 
 
 def post(address: str, token: str | None, body: Mapping[str, Any]) -> None:
-    """Post an object as JSON, with the token as a bearer's where there is one; a redirection is not followed.
+    """Post an object as JSON, with the token as a bearer token if there is one. Redirects are not followed.
 
     Raises  NotDelivered
     """
@@ -53,20 +53,20 @@ def post(address: str, token: str | None, body: Mapping[str, Any]) -> None:
 
 
 def wait_after(attempts: int) -> timedelta:
-    """Return how long what did not answer after so many lost attempts is left alone: from half a minute to ten."""
+    """Return the delay before the next attempt after `attempts` failures: from half a minute to ten minutes."""
     return min(_FIRST * int(2 ** min(attempts, 10)), _LONGEST)
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """Follows none: the token would go where nobody said."""
+    """Rejects redirects, which could send the token to another host."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Follow nothing; the answer is an error then."""
+        """Return None, so that the response is treated as an error."""
         return
 
 
 def _reason(error: Exception) -> str:
-    """Say in a few words why, without the address: it may hold a secret."""
+    """Return a short reason without the address, which may contain a secret."""
     cause = getattr(error, "reason", error)
     if isinstance(cause, TimeoutError):
         return "it did not answer in time"

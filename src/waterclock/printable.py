@@ -1,15 +1,15 @@
-"""Makes texts of users, sources and files safe to print: what a terminal would obey is shown as an escape instead."""
+"""Makes texts of users, sources and files safe to print: control sequences of terminals become visible escapes."""
 
 from __future__ import annotations
 
 import re
 
-# control characters but line feed and tab, signs that change the direction of what follows, halves of surrogate pairs
+# control characters except line feed and tab, marks of text direction, unpaired surrogates
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    r"""Return a text with escapes in place of what a terminal would obey: `\x1b[2J` of a name is shown, not done."""
+    r"""Return a text with escapes for characters that control a terminal: `\x1b[2J` in a name is shown, not run."""
     return _OBEYED.sub(_escaped, text)
 
 

@@ -1,9 +1,9 @@
 """Decides which projects may run: those that no other user can change, and those that the user trusts.
 
-A project's Python files run with the rights of whoever calls Waterclock, and the nearest project above the working
-folder is taken. So its folder, waterclock.toml and each file that is read or executed must belong to the current user
-or root, and not be writable by others. Otherwise the folder must be listed in WATERCLOCK_TRUST or in the user's own
-list, which `waterclock trust` writes. A listed folder is trusted with all that is below it.
+A project's Python files run with the permissions of the user who calls Waterclock, which uses the nearest project above
+the working folder. So its folder, waterclock.toml and each file that is read or executed must belong to the current
+user or root. None of them may be writable by others. Otherwise the folder must be listed in WATERCLOCK_TRUST or in the
+user's own list, which `waterclock trust` writes. A listed folder is trusted with everything below it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ VARIABLE = "WATERCLOCK_TRUST"
 
 
 def require_trusted_folder(root: Path) -> None:
-    """Raise E930 where another user can change a project's folder, and the user does not trust it."""
+    """Raise E930 if another user can change a project's folder, and the user does not trust it."""
     try:
         descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
-        return  # who opens its files reports why they cannot be read
+        return  # the reader of its files reports the error
     try:
         _require_trusted(descriptor, root, root)
     finally:
@@ -33,7 +33,7 @@ def require_trusted_folder(root: Path) -> None:
 
 
 def read_trusted_file(path: Path, root: Path) -> bytes:
-    """Return what a file of a project holds. The owner and mode of what was opened are checked, and not of a name.
+    """Return the content of a project's file. Owner and mode of the opened file are checked, not those of its name.
 
     Raises  E930 where another user can change the file or a folder between it and `root`; OSError
     """
@@ -47,7 +47,7 @@ def read_trusted_file(path: Path, root: Path) -> bytes:
 
 
 def require_trusted_subfolder(folder: Path, root: Path) -> None:
-    """Raise E930 where another user can change a folder within a project."""
+    """Raise E930 if another user can change a folder within a project."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _require_trusted(descriptor, folder, root)
@@ -62,7 +62,7 @@ def trusted_folders() -> tuple[Path, ...]:
 
 
 def trust_folder(folder: Path) -> bool:
-    """Add a folder to the user's list; False where it is listed already."""
+    """Add a folder to the user's list. Return False if it is listed already."""
     listed = [*_listed()]
     if str(folder) in listed:
         return False
@@ -71,7 +71,7 @@ def trust_folder(folder: Path) -> bool:
 
 
 def distrust_folder(folder: Path) -> bool:
-    """Remove a folder from the user's list; False where it is not listed."""
+    """Remove a folder from the user's list. Return False if it is not listed."""
     listed = [*_listed()]
     if str(folder) not in listed:
         return False
@@ -80,7 +80,7 @@ def distrust_folder(folder: Path) -> bool:
 
 
 def list_file() -> Path:
-    """Return the file with the folders that the user trusts, one a line."""
+    """Return the path of the file with the folders that the user trusts, one per line."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "waterclock" / "trusted-folders"
 
 
@@ -137,7 +137,7 @@ def _is_listed(path: Path) -> bool:
 
 
 def _real_path(descriptor: int, path: Path) -> Path:
-    """Return where the opened file lies: links and exchanged names change nothing of it where the kernel says so."""
+    """Return the real path of the opened file, from the kernel if possible: links and renames do not affect it."""
     try:
         return Path(f"/proc/self/fd/{descriptor}").readlink()
     except OSError:

@@ -1,4 +1,4 @@
-"""Asks the system's keyring (library keyring) and Vault, or what speaks as it does (library hvac), for one secret."""
+"""Reads one secret from the system's keyring (library keyring), or from Vault and compatible servers (library hvac)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 _TIMEOUT = 10.0  # seconds
 _SECONDS_KEPT = 5.0
-# what Vault said and when, by a monotonic clock; of this process alone, and never of a secret that was not there
+# Vault's values with the monotonic time of their reading; only in this process, and never for missing secrets
 _kept: dict[tuple[VaultPlace, str], tuple[float, str]] = {}
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
 def in_keyring(service: str, name: str) -> str | None:
-    """Return what the keyring of this user holds under a service and a name; None where it holds nothing.
+    """Return the value that this user's keyring has for a service and a name, or None.
 
     Raises  E920 where there is no keyring, or it stays locked; E921 where keyring is not installed
     """
@@ -45,13 +45,14 @@ def in_keyring(service: str, name: str) -> str | None:
 
 
 def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str | None:
-    """Return what Vault holds under a name; None where it holds nothing.
+    """Return the value that Vault has for a name, or None.
 
-    `at_hand` reads those secrets by which we are known to Vault.
+    `at_hand` reads the secrets with which we authenticate to Vault.
 
-    Raises  E225 as `at_hand` does; E920 where Vault does not answer, refuses us, or is told too little; E921 where hvac
-            is not installed
-    Cost    one login and one request, once in five seconds: a look at a thousand tables of a connection asks once
+    Raises  E225 as `at_hand` does; E920 where Vault does not answer, refuses us, or the configuration is incomplete;
+            E921 where hvac is not installed
+    Cost    one login and one request at most every five seconds: a check of a thousand tables of a connection makes one
+            request
     """
     at, known = _kept.get((place, name), (0.0, ""))
     if time.monotonic() < at + _SECONDS_KEPT and known:
@@ -94,7 +95,7 @@ def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str
 
 
 def shown_in_vault(place: VaultPlace, name: str) -> str:
-    """Say where in Vault a name is looked for: `password of secret/shop/ops in Vault at https://…`."""
+    """Return the place in Vault where a name is searched: `password of secret/shop/ops in Vault at https://…`."""
     path, _, key = _full(place, name).rpartition("/")
     return f"{key} of {place.mount}/{path} in Vault at {place.url}"
 
@@ -108,7 +109,7 @@ def _client(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> hvac
 
     client = hvac.Client(
         url=place.url,
-        # else hvac takes the token of whoever is logged in, also where we are to be known otherwise
+        # otherwise hvac uses the token of the logged-in user, even with another auth method
         token="" if place.auth != "token" or place.token else None,
         verify=str(place.ca) if place.ca else True,
         cert=(str(place.certificate), str(place.key)) if place.certificate else None,
@@ -151,7 +152,7 @@ def _read(client: hvac.Client, place: VaultPlace, path: str) -> dict[str, Any]:
 
 
 def _said(error: Exception) -> str:
-    """Return what a server said, in one line; hvac's text names the request, and no value."""
+    """Return a server's message in one line. hvac's text contains the request, but no value."""
     errors = getattr(error, "errors", None)
     return "; ".join(map(str, errors)) if errors else " ".join(str(error).split()) or type(error).__name__
 

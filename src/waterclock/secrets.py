@@ -1,4 +1,4 @@
-"""Where the value of a secret comes from: variables, files, the system's keyring, or Vault; asked when needed."""
+"""Resolves the values of secrets on demand, from variables, files, the system's keyring, or Vault."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class VaultPlace:
-    """Where an environment keeps secrets in Vault's key-value store, and how we are known there.
+    """The place of an environment's secrets in Vault's key-value store, and how to authenticate there.
 
-    `mount` is where the store is mounted, `path` what stands before each name. `auth` is one of `token`, `approle`,
-    `kubernetes` and `certificate`; `token` and `secret_id` are the names of secrets, which lie in the environment or a
-    file. Files are absolute. `version` is that of the key-value store, 1 or 2.
+    `mount` is where the store is mounted, `path` is the prefix of each name. `auth` is one of `token`, `approle`,
+    `kubernetes` and `certificate`. `token` and `secret_id` are the names of secrets, whose values are in the
+    environment or a file. Files are absolute. `version` is that of the key-value store, 1 or 2.
     """
 
     url: str
@@ -42,9 +42,9 @@ class VaultPlace:
 
 @dataclass(frozen=True, slots=True)
 class SecretPlaces:
-    """Where an environment's secrets may lie, beside the variables of the process.
+    """The possible places of an environment's secrets, in addition to the variables of the process.
 
-    `folder` is one of files. `keyring` is the service of the system's keyring under which they are kept.
+    `folder` contains one file per secret. `keyring` is the service of the system's keyring that stores them.
     """
 
     folder: Path
@@ -53,7 +53,7 @@ class SecretPlaces:
 
     @property
     def can_tell(self) -> bool:
-        """Whether a look at variables and files tells that a secret is nowhere: neither keyring nor Vault is named."""
+        """Whether variables and files alone show that a secret is missing: neither keyring nor Vault is configured."""
         return self.keyring is None and self.vault is None
 
 
@@ -61,9 +61,9 @@ class SecretPlaces:
 class Secrets:
     """Reads secrets by name: the variable `WATERCLOCK_SECRET_<NAME>`, the file of that name, the keyring, then Vault.
 
-    `ops/password` is WATERCLOCK_SECRET_OPS_PASSWORD, or the file ops/password, of which one newline at the end is
-    left out: the form in which Docker and Kubernetes hand secrets over. A value that was changed is the new one at the
-    next reading; of Vault within five seconds.
+    `ops/password` is WATERCLOCK_SECRET_OPS_PASSWORD, or the file ops/password without one final newline, the format in
+    which Docker and Kubernetes provide secrets. A changed value takes effect at the next reading, from Vault within
+    five seconds.
     """
 
     places: SecretPlaces
@@ -71,18 +71,18 @@ class Secrets:
 
     @classmethod
     def of(cls, places: SecretPlaces) -> Secrets:
-        """Read from this process's environment, and from these places."""
+        """Return a reader for this process's environment and these places."""
         return cls(places, os.environ)
 
     def has(self, name: str) -> bool:
-        """Tell whether a secret resolves, without reading its value. Neither keyring nor Vault is asked: they may."""
+        """Return whether a secret resolves, without reading its value. With a keyring or Vault it is always true."""
         return variable_of(name) in self.environ or self._file(name) is not None or not self.places.can_tell
 
     def read(self, name: str) -> str:
         """Return the value of a secret.
 
-        Raises  E225 where it does not resolve, naming the places looked at; E920 where keyring or Vault do not answer
-                or refuse; E921 where what asks them is not installed
+        Raises  E225 where it does not resolve, naming the places searched; E920 where keyring or Vault do not answer or
+                refuse; E921 where the library for them is not installed
         """
         value = self._at_hand(name)
         if value is None and self.places.keyring is not None:
@@ -98,11 +98,11 @@ class Secrets:
         return value
 
     def value_of(self, said: T | Secret) -> T | str:
-        """Return what a setting says, or the value of the secret that it names. Raises as `read`."""
+        """Return the value of a setting, or of the secret that it names. Raises as `read`."""
         return self.read(said.name) if isinstance(said, Secret) else said
 
     def unresolved(self, name: str) -> WaterclockError:
-        """Make the error for a secret that is nowhere."""
+        """Return the error for a secret that is missing in all places."""
         looked = [f"the variable {variable_of(name)}", f"the file {self.places.folder.name}/{name}"]
         if self.places.keyring is not None:
             looked.append(f"{name} of the service {self.places.keyring} in the keyring")

@@ -1,12 +1,12 @@
-"""Which tables and labels somebody means: one grammar for every command.
+"""Parses and resolves selections of tables and labels, with the same grammar for every command.
 
-    tables    = item { separator item } [ "except" item { separator item } ]      separator: blanks or a comma
-    item      = [ "+" ] ( name | pattern | "tag:" word ) [ "+" ] [ "@" labels ]   + before: all upstream, behind: all
-    labels    = point | [ point ] ".." [ point ]                                  downstream; pattern: marts.*, *
-    point     = YYYYMMDDHHmm00 | YYYY-MM-DD | YYYYMMDD | YYYY-MM | YYYY-MM-DDTHH:MM [ Z | +HH:MM ]
+tables    = item { separator item } [ "except" item { separator item } ]      separator: blanks or a comma
+item      = [ "+" ] ( name | pattern | "tag:" word ) [ "+" ] [ "@" labels ]   + before: all upstream, after: all
+labels    = point | [ point ] ".." [ point ]                                  downstream; pattern: marts.*, *
+point     = YYYYMMDDHHmm00 | YYYY-MM-DD | YYYYMMDD | YYYY-MM | YYYY | YYYY-MM-DDTHH:MM [ Z | +HH:MM ]
 
-A range holds both its ends. A date or month means every label that begins in it, in the zone of the table; a name with
-other characters than these stands in `backticks`.
+A range includes both its ends. A date, month or year means every label that begins in it, in the zone of the table. A
+name with other characters than these is written in `backticks`.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One end of a range as it was written; which instants it means depends on the zone."""
+    """One end of a range as it was written; the instants it means depend on the zone."""
 
     text: str
     kind: str
 
     def span(self, zone: str) -> tuple[datetime, datetime]:
-        """Return the instants `[low, high)` in which a label must lie to be meant.
+        """Return the bounds `[low, high)` of the labels that the point means.
 
         Raises  E106 for the last of all years, months and days, which has no end
         """
@@ -75,7 +75,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """A range of labels, both ends in it; an end that is None is open. `Labels()` is all there are."""
+    """A range of labels that includes both ends. An end that is None is open; `Labels()` means all labels."""
 
     low: Point | None = None
     high: Point | None = None
@@ -90,20 +90,20 @@ class Labels:
         return low if low and low == high else f"{low}..{high}"
 
     def bounds(self, cadence: Cadence) -> tuple[datetime | None, datetime | None]:
-        """Return the boundaries `[low, high)` between which the labels meant begin, in the zone of the cadence."""
+        """Return the boundaries `[low, high)` of the selected labels, in the zone of the cadence."""
         low = self.low.span(cadence.zone)[0] if self.low else None
         high = self.high.span(cadence.zone)[1] if self.high else None
         return (low and cadence.ceil(low)), (high and cadence.ceil(high))
 
     def contains(self, label: datetime, cadence: Cadence) -> bool:
-        """Whether the window that starts at `label` is meant."""
+        """Return whether the window that starts at `label` is selected."""
         low, high = self.bounds(cadence)
         return (low is None or low <= label) and (high is None or label < high)
 
     def within(self, table: Table, start: datetime, end: datetime) -> tuple[datetime, datetime]:
-        """Return the boundaries of the labels meant, cut to a table's windows in `[start, end)`.
+        """Return the boundaries of the selected labels, limited to a table's windows in `[start, end)`.
 
-        Raises  E513 where none is left, with the nearest labels
+        Raises  E513 where no label remains, with the nearest labels
         """
         low, high = self.bounds(table.cadence)
         low, high = max(low or start, start), min(high or end, end)
@@ -114,7 +114,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The tables meant, upstream first, and the labels of those that were written with an `@`."""
+    """The selected tables, upstream first, and the labels of those that were written with an `@`."""
 
     tables: tuple[str, ...]
     labels: Mapping[str, Labels] = field(default_factory=dict)
@@ -132,9 +132,9 @@ class _Item:
 
 
 def parse_labels(text: str) -> Labels:
-    """Read a label or a range of labels.
+    """Parse a label or a range of labels.
 
-    Raises  E512 for what is no label, E514 for a range that ends before it starts
+    Raises  E512 for an invalid label, E514 for a range that ends before it starts
     """
     body = text.strip()
     low, at = _point(body, 0)
@@ -156,10 +156,10 @@ def parse_labels(text: str) -> Labels:
 
 
 def select(flow: Flow, *texts: str) -> Selection:
-    """Find the tables and labels that the texts mean together; no text means all tables.
+    """Resolve the tables and labels that the texts select together. No text selects all tables.
 
-    Raises  E510 for what is no selection, E511 for a name, pattern or tag that matches nothing, with the nearest
-            names, E512 and E514 as `parse_labels`
+    Raises  E510 for an invalid selection, E511 for a name, pattern or tag that matches nothing, with the nearest names,
+            E512 and E514 as `parse_labels`
     """
     meant, taken = _parsed(" ".join(texts))
     labels: dict[str, Labels] = {}
@@ -177,7 +177,7 @@ def select(flow: Flow, *texts: str) -> Selection:
 
 
 def _parsed(text: str) -> tuple[list[_Item], list[_Item]]:
-    """Part a text into the items meant and those taken away by `except`."""
+    """Parse a text into the selected items and those removed by `except`."""
     meant: list[_Item] = []
     taken: list[_Item] = []
     current, at = meant, 0
@@ -257,7 +257,7 @@ def _point(text: str, at: int) -> tuple[Point | None, int]:
             raise _no_point(text, at, f"{match[0]} is no date: {refusal}") from None
         is_read_whole = match.end() == len(text) or text.startswith("..", match.end())
         if refusal.code == "E106" and is_read_whole:
-            raise  # it can be read, and lies where no label does
+            raise  # it is valid, but beyond all labels
         raise _no_point(text, at if is_read_whole else match.end()) from None
     return point, match.end()
 

@@ -1,4 +1,4 @@
-"""Checks the Host header of requests against the names that a server is reached by, which stops DNS rebinding.
+"""Checks the Host header of requests against a server's own names, which prevents DNS rebinding.
 
 A page of a foreign site may have its own name resolved to this machine; the browser then sends that name as the Host.
 """
@@ -14,19 +14,19 @@ from dataclasses import dataclass
 
 HOSTS = "WATERCLOCK_HOSTS"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-ALL_ADDRESSES = frozenset({"0.0.0.0", "::"})  # noqa: S104 - asked for by the user
+ALL_ADDRESSES = frozenset({"0.0.0.0", "::"})  # noqa: S104 - requested by the user
 _HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
 class ServedHosts:
-    """The names by which a server is reached. `by_address`: any IP address too, which no foreign name can stand for."""
+    """The names of a server. `by_address`: also any IP address, since no foreign site's name is one."""
 
     names: frozenset[str] = LOOPBACK
     by_address: bool = False
 
     def allows(self, header: str) -> bool:
-        """Return whether a Host header holds one of the names, with a port or without."""
+        """Return whether a Host header contains one of the names, with or without a port."""
         found = _HOST.fullmatch(header)
         if found is None:
             return False
@@ -37,7 +37,7 @@ class ServedHosts:
 def hosts_of(listens: str) -> ServedHosts:
     """Return the names of a server that listens at a host: those of loopback, of the host, and of WATERCLOCK_HOSTS.
 
-    Where it listens at all addresses, these are the names of this machine.
+    If it listens at all addresses, these are the names of this machine.
     """
     more = {each.strip().lower() for each in os.environ.get(HOSTS, "").split(",")} - {""}
     if listens in LOOPBACK or listens.startswith("unix:"):

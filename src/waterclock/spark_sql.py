@@ -1,7 +1,7 @@
-"""Writes names, texts and paths so that Spark takes them for themselves.
+"""Quotes names, texts and paths for Spark, and builds SQL for casts.
 
-Expressions are handed to Spark as text: built call by call, each call costs a third of a millisecond before anything
-runs, and a table of twenty columns a tenth of a second.
+Expressions are passed to Spark as text. Built by function calls, each call costs a third of a millisecond before
+anything runs, and a table of twenty columns a tenth of a second.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ _DECIMAL_WITHIN = re.compile(
 
 
 def quoted(name: str) -> str:
-    """Write a column's name so that Spark reads it whole."""
+    """Quote a column's name so that Spark reads it as one name."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def ddl_of(columns: Iterable[tuple[str, str]]) -> str:
-    """Write names and types as a schema."""
+    """Return names and types as a schema in DDL."""
     return ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
 
 
 def column_name(name: str) -> str:
-    """Return a source's name of a column as a table bears it: what Delta takes in no name becomes `_`."""
+    """Return a source's column name in a valid form for a table, with `_` for characters that Delta does not allow."""
     return _UNFIT.sub("_", name.strip())
 
 
 def illegal_signs(name: str) -> tuple[str, ...]:
-    """Return the signs of a column's name that Parquet and Delta take in none, each once, as they come."""
+    """Return the distinct characters of a column's name that Parquet and Delta do not allow, in order."""
     return tuple(dict.fromkeys(sign for sign in name if sign in _ILLEGAL))
 
 
 def sql_text(text: str) -> str:
-    """Write a text as a literal."""
+    """Return a text as a string literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def decimal_of(type_text: str) -> tuple[int, int] | None:
-    """Return the digits of a DECIMAL and how many of them stand behind the point; None for other types."""
+    """Return the precision and scale of a DECIMAL, or None for other types."""
     found = _DECIMAL.fullmatch(type_text)
     return (int(found[1] or 10), int(found[2] or 0)) if found else None
 
 
 def parsed(text: str, type_text: str) -> str:
-    """Write what a text (SQL) means as a type: NULL where it means nothing, or more than the type holds.
+    """Return SQL that parses a text as a type: NULL if it is invalid, or has more digits than the type.
 
-    Spark would round digits behind a DECIMAL's last place; zeros there mean nothing.
-    Cost: of a DECIMAL one look at the text more.
+    Spark would round digits beyond a DECIMAL's scale; trailing zeros there are ignored.
+    Cost: for a DECIMAL, the text is scanned once more.
     """
     cast, decimal = f"try_cast({text} AS {type_text})", decimal_of(type_text)
     if decimal is None:
@@ -65,9 +65,9 @@ def parsed(text: str, type_text: str) -> str:
 
 
 def read_within(type_text: str) -> str:
-    """Return as what a value of a nested type is read, so that no DECIMAL in it is rounded: with all digits there are.
+    """Return the type in which to read a value of a nested type without rounding a DECIMAL in it: with all its digits.
 
-    A MAP stays as it is: its values cannot be compared with what becomes of them.
+    A MAP stays as it is, since its values cannot be compared after the cast.
     """
     if decimal_of(type_text) or re.search(r"\bmap\s*<", type_text, re.IGNORECASE):
         return type_text
@@ -80,13 +80,13 @@ def read_within(type_text: str) -> str:
 
 
 def narrowed(value: str, type_text: str) -> str:
-    """Write what was read as `read_within` says as the type itself; NULL where a DECIMAL in it would be rounded."""
+    """Return SQL that casts a value read as `read_within` to the type itself, or NULL if a DECIMAL would be rounded."""
     narrow = f"try_cast({value} AS {type_text})"
     return f"CASE WHEN try_cast({narrow} AS {read_within(type_text)}) <=> {value} THEN {narrow} END"
 
 
 def _with_power_of_ten(text: str, places: int) -> str:
-    """Write whether a text such as 7125e-3 is a number of so many digits behind the point, or fewer."""
+    """Return a condition that a text such as 7125e-3 is a number with at most `places` digits after the point."""
     parts = sql_text(r"^\s*[+-]?([0-9]*)\.?([0-9]*)[eE]([+-]?[0-9]+)\s*$")
     whole, fraction, power = (f"regexp_extract({text}, {parts}, {at})" for at in (1, 2, 3))
     digits = f"trim(TRAILING '0' FROM concat({whole}, {fraction}))"
@@ -95,5 +95,5 @@ def _with_power_of_ten(text: str, places: int) -> str:
 
 
 def literal_path(path: str) -> str:
-    """Escape what Spark's readers, which take a path for a pattern of paths, would not take for itself."""
+    """Escape the characters of a path that Spark's readers would interpret as a pattern."""
     return _OF_GLOBS.sub(r"\\\1", path)

@@ -44,6 +44,7 @@ class Life:
     brings_old: dict[str, bool] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
     exported: bool = False
+    """Whether the ledger was exported: by `maintain`, and by what tables alone would not tell, a reset or a new name."""
     copied: set[str] = field(default_factory=set)
     """Tables of whose logs an older copy is kept."""
     is_past_whole: bool = True
@@ -218,6 +219,7 @@ class Life:
         _rename(self.brings_old, old, new)
         self.copied.discard(old)
         self.oracle.renamed(old, new)
+        self.exported = True
         self.run()
         renamed.was = ""
 
@@ -229,6 +231,7 @@ class Life:
             return
         self._say(name, "reset")
         self.oracle.reset(name)
+        self.exported = True
         self.is_past_whole = False
         if self.world is not None:
             self.world.declare()

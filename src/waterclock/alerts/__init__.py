@@ -1,3 +1,3 @@
-"""Tells people of what does not go on by itself: root causes, rules, messages, and the targets that take them."""
+"""Alerts people to problems that need action: root causes, rules, messages, and their targets."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Finds root causes: of the batches that cannot go on, which stopped for one cause, and what that holds up.
+"""Finds root causes: groups the batches that cannot proceed by cause, and counts the batches that each cause blocks.
 
-Batches that failed alike failed for one cause: with the same error, but for their own names, labels and counts. What
-their own rows broke is a cause of each table.
+Batches have the same cause if they failed with the same error, ignoring their own names, labels and counts. Failures by
+a table's own rows are a separate cause for each table.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 
 _KINDS = {Status.FAILED: TroubleKind.FAILED, Status.HELD: TroubleKind.HELD, Status.EXPIRED: TroubleKind.EXPIRED}
 _DAMAGE = frozenset({"E605", "E640", "E643", "E752", "E753", "E754"})
-# rows that are not as expected, code of one table: the same words of two tables are two causes
+# errors in the rows or the code of one table: the same message for two tables is two causes
 _OF_ONE_TABLE = frozenset({"E720", "E721", "E722", "E740", "E752", "E753", "E754"})
-# what each look tells anew of all that there is, whatever else becomes of these batches
+# kinds that each check reports completely, whatever else happens to these batches
 _TOLD_BESIDE = frozenset(
     {
         TroubleKind.WARNED,
@@ -45,7 +45,7 @@ _WAITS = frozenset({Status.BLOCKED, Status.WAITING})
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What a run could not do though no claim tells of it: of some batches of a table, or of the whole project ("")."""
+    """A refusal that no claim records: of some batches of a table, or of the whole project ("")."""
 
     table: str
     labels: frozenset[datetime]
@@ -54,7 +54,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class SilentSource:
-    """A source that is not as far as a window that is due for longer than another one: `behind` says what it lacks."""
+    """A source that has not reached a due window for longer than the next window takes; `behind` describes it."""
 
     table: str
     label: datetime
@@ -64,12 +64,12 @@ class SilentSource:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a look has seen.
+    """The input of an alert check.
 
-    `plan` is of all tables. `of_run`: the tables of which `refused` and `silent` tell all that there is; None where no
-    run looked. `warned`: batches recorded since the look before; `newest`: of their tables, what was said last.
-    `deadlines`: what stands wrong with them. `empty`: the collects whose labels are, for unusually long. `logs`: what
-    sources keep for tables, as runs saw it last.
+    `plan` is of all tables. `of_run`: the tables for which `refused` and `silent` are complete; None if no run checked
+    them. `warned`: batches with warnings recorded since the last check; `newest`: the last warnings of their tables.
+    `deadlines`: their violations. `empty`: the collects whose labels have been empty for unusually long. `logs`: the
+    logs that sources keep for tables, as runs last saw them.
     """
 
     flow: Flow
@@ -86,7 +86,7 @@ class Looked:
 
 
 def found_at(looked: Looked) -> Found:
-    """Return the root causes that stand, and what else of known ones is not mended yet."""
+    """Return the current root causes, and a function for batches of known causes that are not fixed yet."""
     troubles = _together(
         (
             *_stopped(looked),
@@ -105,7 +105,7 @@ def found_at(looked: Looked) -> Found:
 
 @dataclass(slots=True)
 class _Unsettled:
-    """Tells which batches of a known cause are not mended yet, though they do not stand for it now."""
+    """Finds the batches of a known cause that are not fixed yet, although no current cause contains them."""
 
     looked: Looked
     troubles: Sequence[Trouble]
@@ -140,7 +140,7 @@ class _Unsettled:
         return set(trouble.batches) - gone <= self.looked.of_run | {""}
 
     def _is_left(self, name: str, label: datetime) -> bool:
-        """Tell whether a batch is still to be made; one that has another cause now is that one's."""
+        """Return whether a batch is still pending for this cause. A batch that has another cause now is excluded."""
         table = self.looked.flow.tables.get(name)
         if table is None or (name, label) in self._caused:
             return False
@@ -153,7 +153,7 @@ class _Unsettled:
 
 
 def _together(troubles: Iterable[Trouble]) -> list[Trouble]:
-    """Make one of those that have the same cause."""
+    """Merge those with the same cause into one."""
     alike: dict[str, list[Trouble]] = {}
     for trouble in troubles:
         alike.setdefault(trouble.key, []).append(trouble)
@@ -161,7 +161,7 @@ def _together(troubles: Iterable[Trouble]) -> list[Trouble]:
 
 
 def _merged(alike: Sequence[Trouble]) -> Trouble:
-    """Return the first of some troubles with the batches of all, and what waits for these."""
+    """Return the first of some causes with the batches of all, and the batches that wait for these."""
     batches: dict[str, set[datetime]] = {}
     blocks: Counter[str] = Counter()
     for trouble in alike:
@@ -230,7 +230,7 @@ def _silent(looked: Looked) -> Iterable[Trouble]:
 
 
 def _empty(looked: Looked) -> Iterable[Trouble]:
-    """Yield the sources that bring nothing, each with all tables that it is collected into."""
+    """Yield the sources that deliver no rows, each with all tables that collect from it."""
     for silence in looked.empty:
         source = looked.flow.tables[silence.table].source
         name = silence.table if source is None else source.unit.connection
@@ -244,7 +244,7 @@ def _empty(looked: Looked) -> Iterable[Trouble]:
 
 
 def _held_logs(logs: Iterable[HeldLog]) -> Iterable[Trouble]:
-    """Yield the logs that are held back beyond their limits, or lost, the largest first: one cause for each source."""
+    """Yield the logs beyond their limits, or lost, the largest first: one cause for each source."""
     for log in sorted(logs, key=lambda each: -each.held):
         if log.is_troubled:
             kind = TroubleKind.HOLDING if log.stands is Stands.SAFE else TroubleKind.LOSING
@@ -287,7 +287,7 @@ def _of_warned(warned: Warned) -> Iterable[Trouble]:
 
 
 def key_of(kind: TroubleKind, code: str, what: str, table: str) -> str:
-    """Return what tells a cause from others: the same for batches that failed alike."""
+    """Return the key that identifies a cause: the same for batches with the same kind of failure."""
     is_of_table = code in _OF_ONE_TABLE or kind in {TroubleKind.HELD, TroubleKind.EXPIRED}
     alike = likeness(what.replace(table, "…") if table else what)
     return cause_key(kind, code, alike, table if is_of_table or not what else "")

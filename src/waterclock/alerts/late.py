@@ -1,4 +1,4 @@
-"""Finds what is to be told of deadlines: of all that is late for one cause's sake, one trouble."""
+"""Finds root causes of missed deadlines: everything that is late for one reason is one cause."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _IS_STOPPED = NEEDS_SOMEBODY | {Status.PAUSED}
 
 
 def late_troubles(flow: Flow, found: Sequence[Due]) -> Iterator[Trouble]:
-    """Yield what misses deadlines or takes long.
+    """Yield the causes of missed deadlines and long runtimes.
 
-    What waits for a batch that is stopped is told as one, of all tables, by that batch. What merely takes its time is
-    told of the most upstream of the tables that are late; those behind it are what it holds up.
+    Batches of all tables that wait for a stopped batch are one cause, named by that batch. Batches that are merely slow
+    are reported for the most upstream of the late tables; the late tables downstream count as blocked.
     """
     groups = gathered(found)
     slow = [alike for alike in groups if alike[0].stand is not Stand.LONG and alike[0].root.status not in _IS_STOPPED]
@@ -40,7 +40,7 @@ def late_troubles(flow: Flow, found: Sequence[Due]) -> Iterator[Trouble]:
 
 
 def _behind(flow: Flow, slow: Iterable[Sequence[Due]]) -> dict[tuple[str, Stand], frozenset[str]]:
-    """Return, by table and stand, the tables upstream of it that are as late or later."""
+    """Return, by table and kind, its upstream tables that are as late or later."""
     stands: dict[str, set[Stand]] = {}
     for alike in slow:
         stands.setdefault(alike[0].table, set()).add(alike[0].stand)

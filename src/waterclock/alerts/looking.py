@@ -1,4 +1,4 @@
-"""Looks, after a run's look or by itself, at what does not go on, and has it told; what fails of it fails no run."""
+"""Checks for problems, after each cycle of a run or on its own, and sends alerts. A failure here never fails a run."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from waterclock.flow.declarations import Flow
     from waterclock.ledger.ledger import Ledger
 
-_TRIES = 5  # where others look at the same time
+_TRIES = 5  # attempts if other processes check at the same time
 
 
 @dataclass(frozen=True, slots=True)
 class RunSaid:
-    """What a run's look tells that the ledger does not: of the tables `of_run`, all that there is."""
+    """Information from a run that the ledger does not have; for the tables `of_run` it is complete."""
 
     of_run: frozenset[str] | None = None
     refused: Sequence[Refused] = ()
@@ -43,7 +43,7 @@ class RunSaid:
 
 @dataclass(frozen=True, slots=True)
 class LookOutcome:
-    """What a look came to: what changed and is to be told, and what was sent of that and of what waited."""
+    """The result of an alert check: the changed alerts with their messages, and all messages that were sent."""
 
     now: AlertsNow = field(default_factory=AlertsNow)
     sent: Sent = field(default_factory=Sent)
@@ -52,9 +52,9 @@ class LookOutcome:
 def tell(
     project: Project, ledger: Ledger, look: Callable[[], LedgerSnapshot], now: datetime, said: RunSaid
 ) -> LookOutcome:
-    """Find the root causes at `now`, keep who is to be told of what, and send what waits.
+    """Find the root causes at `now`, record the messages for each target, and send all pending messages.
 
-    Cost: a plan of all tables, some eight questions to the ledger and one change of it; what the targets take.
+    Cost: a plan of all tables, some eight queries and one update of the ledger, and the time that the targets take.
     """
     come = AlertsNow()
     for _ in range(_TRIES):
@@ -66,7 +66,7 @@ def tell(
 
 
 def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datetime, said: RunSaid) -> AlertsNow | None:
-    """Have the ledger keep what a look comes to; None where somebody has looked at more of it meanwhile."""
+    """Record the result of a check in the ledger. Return None if another process has checked newer state meanwhile."""
     words = Words(project.name, project.env, project.flow)
     since = ledger.alerts.warned_since_look(snapshot.sequence, list(_warned_tables(ledger)))
     if since.since > snapshot.sequence:
@@ -108,22 +108,22 @@ def _warned_tables(ledger: Ledger) -> Iterator[str]:
 
 
 def tell_after(work: Workplace, outcome: RunOutcome, only: Sequence[str] | None, *, is_of_some: bool) -> None:
-    """Tell what a run's look has found; whatever is wrong with that is said once, and the run goes on.
+    """Send alerts after a cycle of a run. A failure is reported once, and the run continues.
 
-    `only`: the tables that the run was about, None for all; `is_of_some`: it was about some labels of them.
+    `only`: the tables of the run, None for all; `is_of_some`: it was limited to some of their labels.
     """
     project = work.project
     if not project.alerts.is_on or outcome.plan is None:
         return
     of_run: frozenset[str] | None = frozenset(project.flow.tables if only is None else only)
-    if is_of_some or outcome.was_stopped:  # what it has not come to stands
+    if is_of_some or outcome.was_stopped:  # causes that the run did not reach remain open
         of_run = None if outcome.was_stopped else frozenset()
     said = RunSaid(of_run, tuple(_refused(outcome)), tuple(_silent(project.flow, outcome)))
     _tell(work, outcome.plan.now, said)
 
 
 def tell_of_stop(work: Workplace, error: WaterclockError, now: datetime) -> None:
-    """Tell that a run could not go on at all."""
+    """Send an alert that a run could not continue at all."""
     if work.project.alerts.is_on:
         _tell(work, now, RunSaid(frozenset(), (Refused("", frozenset(), error),)))
 
@@ -132,7 +132,7 @@ def _tell(work: Workplace, now: datetime, said: RunSaid) -> None:
     try:
         look = partial(work.links.marked_snapshot, work.ledger, work.settings.who)
         lost = tell(work.project, work.ledger, look, now, said).sent.lost
-    except Exception as raised:  # noqa: BLE001 - what made its batches has not failed because nobody could be told
+    except Exception as raised:  # noqa: BLE001 - a failed alert does not fail the run's batches
         what = raised.what if isinstance(raised, WaterclockError) else type(raised).__name__
         work.note_once(f"nobody was told of what failed: {what}")
         return
@@ -141,7 +141,7 @@ def _tell(work: Workplace, now: datetime, said: RunSaid) -> None:
 
 
 def lost_words(lost: Lost) -> str:
-    """Say that a target was not reached."""
+    """Return the message for an unreachable target."""
     return f"target {lost.target} was not reached ({lost.why}); what it is to be told waits, and is sent later"
 
 
@@ -154,7 +154,7 @@ def _refused(outcome: RunOutcome) -> Iterator[Refused]:
 
 
 def _silent(flow: Flow, outcome: RunOutcome) -> Iterator[SilentSource]:
-    """Yield the sources that hold back a window for longer than one more window takes."""
+    """Yield the sources that have delayed a window for longer than one more window takes."""
     now = None if outcome.plan is None else outcome.plan.now
     for held in outcome.held_back:
         table, window = flow.tables.get(held.table), held.window

@@ -1,4 +1,4 @@
-"""Sends what waits in the ledger, in order for each target; what is lost is tried again later, and never dropped."""
+"""Sends the pending messages in the ledger, in order for each target. Failed ones are retried later, never dropped."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from waterclock.ledger.ledger import Ledger
     from waterclock.secrets import Secrets
 
-_MOST = 50  # messages to one target at one look
+_MOST = 50  # messages to one target in one check
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A target that a message did not reach, and why."""
+    """A target that did not receive a message, and the reason."""
 
     target: str
     why: str
@@ -27,17 +27,17 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What came of sending: how many messages arrived, and which targets are lost."""
+    """The result of sending: the number of delivered messages, and the targets that failed."""
 
     messages: int = 0
     lost: tuple[Lost, ...] = ()
 
 
 def send(ledger: Ledger, alerting: Alerting, secrets: Secrets) -> Sent:
-    """Send what waits to every target that is to be tried now; the first that is lost ends a target's turn.
+    """Send the pending messages to every target that may be tried now. A target's first failure ends its turn.
 
-    A message may arrive twice where a runner dies between sending it and noting that. Cost: up to some seconds for
-    each target that does not answer, and nothing for it until it is tried again.
+    A message may arrive twice if a runner dies after sending and before recording it. Cost: up to some seconds for each
+    target that does not answer, and nothing for it until the next attempt.
     """
     sent, lost = 0, []
     waiting = {message.target for message in ledger.alerts.outgoing()}

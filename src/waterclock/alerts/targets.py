@@ -1,4 +1,4 @@
-"""Reaches targets: those of the library apprise, and webhooks. No address and no secret is ever shown or kept."""
+"""Sends messages to targets: those of the library apprise, and webhooks. No address or secret is ever shown or kept."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _LOUDNESS = {"critical": "failure", "error": "failure", "warning": "warning"}
 
 
 def check_target(target: Target, secrets: Secrets) -> None:
-    """See that a target can be reached by what is installed here, without reaching it.
+    """Check that a target can be used with the installed packages, without contacting it.
 
-    Raises  E225 for a secret that does not resolve, E914 for an address that apprise does not know, E915 where apprise
-            is not installed
+    Raises  E225 for a secret that does not resolve, E914 for an address that apprise does not support, E915 where
+            apprise is not installed
     """
     address = secrets.value_of(target.address)
     if target.token is not None:
@@ -44,7 +44,7 @@ def check_target(target: Target, secrets: Secrets) -> None:
 
 
 def target_errors(targets: Iterable[Target], secrets: Secrets) -> list[WaterclockError]:
-    """Return all that keeps targets from being reached by what is installed here, each with its place."""
+    """Return all errors that prevent the use of targets with the installed packages, each with its place."""
     errors = []
     for target in targets:
         unresolved = [error for said in (target.address, target.token) if (error := _unresolved(said, secrets))]
@@ -64,7 +64,7 @@ def _unresolved(said: str | Secret | None, secrets: Secrets) -> WaterclockError 
 def deliver(target: Target, secrets: Secrets, body: Mapping[str, Any]) -> None:
     """Send one message to a target.
 
-    Raises  NotDelivered, with a reason in which no secret is; as `check_target`
+    Raises  NotDelivered, with a reason that contains no secret; as `check_target`
     """
     address = secrets.value_of(target.address)
     if target.kind is TargetKind.WEBHOOK:
@@ -81,7 +81,7 @@ def notify(apprise: Apprise, body: Mapping[str, Any]) -> None:
             is_sent = apprise.notify(
                 body=body["text"], title=body["title"], notify_type=_kind_of(body), body_format="text"
             )
-    except Exception as error:  # noqa: BLE001 - a target's code is others', and may say addresses
+    except Exception as error:  # noqa: BLE001 - third-party code, whose message may contain addresses
         raise NotDelivered(type(error).__name__) from None
     if not is_sent:
         raise NotDelivered("apprise could not deliver it")
@@ -89,7 +89,7 @@ def notify(apprise: Apprise, body: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _in_silence() -> Iterator[None]:
-    """Keep apprise from saying anything: parts of addresses may be in it, and how old its Python is."""
+    """Suppress apprise's logs and warnings, which may contain parts of addresses, or remarks on an old Python."""
     logger = logging.getLogger("apprise")
     before, logger.disabled = logger.disabled, True
     try:
@@ -101,7 +101,7 @@ def _in_silence() -> Iterator[None]:
 
 
 def _kind_of(body: Mapping[str, Any]) -> str:
-    """Return the loudest of a message's alerts in apprise's words, by which targets choose colours."""
+    """Return the highest severity of a message's alerts in apprise's terms, by which targets choose colors."""
     open_ = [alert["severity"] for alert in body["alerts"] if not Telling(alert["telling"]).is_of_end]
     if all(alert["kind"] == "test" for alert in body["alerts"]):
         return "info"
@@ -136,6 +136,6 @@ def _apprise(target: Target, address: str) -> Apprise:
 
 
 def _kinds(apprise: Any) -> list[str]:
-    """Return the names of the kinds of addresses that apprise knows."""
+    """Return the names of the address schemes that apprise supports."""
     listed = apprise.Apprise().details()["schemas"]
     return [name for each in listed for kind in ("protocols", "secure_protocols") for name in each[kind] or ()]

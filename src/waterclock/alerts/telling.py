@@ -1,8 +1,8 @@
-"""Decides what becomes of alerts at a look and who is told: a function of what is so, what was told, and now.
+"""Decides on alerts and their messages at each check, as a pure function of root causes, earlier messages, and now.
 
-A root cause is one alert from the look that first finds it to the look that finds it over. Each target that a rule
-names is told of it once, again as its rules repeat it, and once that it is over; what they may not be told in quiet
-hours they are told after these, what came and went in them too.
+A root cause is one alert, from the check that first finds it to the check that finds it resolved. Each target in a
+matching rule gets one message about it, repeats as its rules say, and one at its end. Messages of quiet hours are sent
+after them, including those about causes that came and went in that time.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from waterclock.batches.alerts import Alert, Batches, KnownAlerts, Message, Tell
 from waterclock.flow.alerts import Alerting, AlertRule
 
 MOST, WITHIN, APART = 3, timedelta(minutes=10), timedelta(seconds=30)
-"""So many messages one target gets in such a time; what is more is told in one, so long after the message before."""
+"""The limit on messages to one target in a time span. Beyond it, one combined message is sent after a pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a look finds.
+    """The result of the search for causes.
 
-    `troubles`: the root causes that stand, each key once. `passed`: those that were noted since the look before and are
-    over already. `unsettled`: of the batches of an alert that no trouble stands for, those of which the look cannot say
-    that they are mended, as they are being tried again or were not looked at.
+    `troubles`: the current root causes, each key once. `passed`: those that were recorded since the last check and are
+    over already. `unsettled`: returns the batches of an alert without a current cause that may not be fixed, as they
+    are being retried or were not checked.
     """
 
     troubles: Sequence[Trouble] = ()
@@ -34,14 +34,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The alerts that are new or changed, and what is to be told, in order."""
+    """The new and changed alerts, and the messages, in order."""
 
     changed: tuple[Alert, ...] = ()
     messages: tuple[Message, ...] = ()
 
 
 def decide(known: KnownAlerts, found: Found, alerting: Alerting, now: datetime) -> Decision:
-    """Take up what a look found, and say who is to be told of what."""
+    """Update the alerts with the found causes, and decide on the messages for each target."""
     before = {alert.number: alert for alert in known.alerts}
     alerts = {alert.number: alert for alert in _followed(known, found, now)}
     messages: list[Message] = []
@@ -57,7 +57,7 @@ def decide(known: KnownAlerts, found: Found, alerting: Alerting, now: datetime) 
 
 
 def _followed(known: KnownAlerts, found: Found, now: datetime) -> Iterator[Alert]:
-    """Yield the alerts as they stand now: known ones that go on or are over, new ones, those that came and went."""
+    """Yield the current alerts: known ones that continue or are over, new ones, and those that came and went."""
     standing = {trouble.key: trouble for trouble in found.troubles}
     number = known.next_number
     for alert in known.alerts:
@@ -76,7 +76,7 @@ def _followed(known: KnownAlerts, found: Found, now: datetime) -> Iterator[Alert
         number += 1
     known_keys = {alert.trouble.key for alert in known.alerts if alert.is_open}
     for trouble in found.passed:
-        if trouble.key not in known_keys:  # else it is told that the known one is over
+        if trouble.key not in known_keys:  # otherwise the end of the known one is reported
             yield Alert(number, trouble, now, resolved=now)
             number += 1
 
@@ -84,12 +84,12 @@ def _followed(known: KnownAlerts, found: Found, now: datetime) -> Iterator[Alert
 def _due(
     alerts: Collection[Alert], target: str, rules: Sequence[AlertRule], now: datetime, *, is_lost: bool
 ) -> list[tuple[Telling, Alert]]:
-    """Return what a target is to be told now, the loudest first; of one that is lost, nothing is told again."""
+    """Return the alerts to report to a target now, the highest severity first. A failing target gets no repeats."""
     due = []
     for alert in alerts:
         told = alert.told.get(target)
         meant = [rule for rule in rules if is_meant(rule, alert.trouble)]
-        heard = meant or ([] if told is None else rules)  # whoever was told of it is told that it is over
+        heard = meant or ([] if told is None else rules)  # a target that got the alert also gets its end
         if not any(rule.quiet is None or not rule.quiet.holds_at(now) for rule in heard):
             continue
         telling = _telling(alert, told, _repeat(meant), now)
@@ -99,7 +99,7 @@ def _due(
 
 
 def is_meant(rule: AlertRule, trouble: Trouble) -> bool:
-    """Tell whether a rule is about a root cause: one that hits all of the project is about each of its tables."""
+    """Return whether a rule matches a root cause. A cause that affects the whole project matches each of its tables."""
     return trouble.severity.rank <= rule.severity.rank and ("" in trouble.tables or bool(trouble.tables & rule.tables))
 
 
@@ -124,7 +124,7 @@ def _slots(recent: Collection[datetime], now: datetime) -> int:
 
 
 def _bundled(target: str, due: Sequence[tuple[Telling, Alert]], slots: int) -> list[Message]:
-    """Make a message of each, or one of all where that would be too many."""
+    """Make one message per alert, or a single one if that would be too many."""
     if not due or slots <= 0:
         return []
     return [Message(target, (each,)) for each in due] if len(due) <= slots else [Message(target, tuple(due))]
@@ -142,14 +142,14 @@ def _with(told: Mapping[str, Told], target: str, noted: Told) -> Mapping[str, To
 
 
 def _finished(alert: Alert, alerting: Alerting) -> Alert:
-    """Let go of an alert that is over, once nobody is to be told of it any more."""
+    """Mark a resolved alert as finished, once no target needs a message about it any more."""
     if alert.is_open or any(_waits(alert, target, alerting.rules) for target in alerting.targets):
         return alert
     return replace(alert, is_finished=True)
 
 
 def _waits(alert: Alert, target: str, rules: Sequence[AlertRule]) -> bool:
-    """Tell whether a target is still to be told of an alert that is over."""
+    """Return whether a target still needs a message about a resolved alert."""
     told = alert.told.get(target)
     of_target = [rule for rule in rules if target in rule.targets]
     if told is None:

@@ -1,4 +1,4 @@
-"""Posts messages to a webhook in the form in which Prometheus' Alertmanager does, version 4 of it."""
+"""Posts messages to a webhook in the format of Prometheus' Alertmanager, version 4."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from waterclock import posting
 from waterclock.batches.alerts import Telling
 
-_OPEN_END = "0001-01-01T00:00:00Z"  # as Alertmanager writes that an alert has not ended
+_OPEN_END = "0001-01-01T00:00:00Z"  # Alertmanager's value for an alert that has not ended
 
 
 def payload(body: Mapping[str, Any], target: str) -> dict[str, Any]:
-    """Return a message in Alertmanager's form."""
+    """Return a message in Alertmanager's format."""
     alerts = [_alert(each, body) for each in body["alerts"]]
     keys = "+".join(each["key"] for each in body["alerts"])
     return {
@@ -30,7 +30,7 @@ def payload(body: Mapping[str, Any], target: str) -> dict[str, Any]:
 
 
 def post(address: str, token: str | None, body: Mapping[str, Any], target: str) -> None:
-    """Post a message, with the token as a bearer's where there is one; a redirection is not followed.
+    """Post a message, with the token as a bearer token if there is one. Redirects are not followed.
 
     Raises  NotDelivered
     """

@@ -1,4 +1,4 @@
-"""Writes what is told: of each alert a line, what it stopped and holds up, why, and how to mend it."""
+"""Formats messages: for each alert a line, the batches it stopped and blocks, the reason, and the fix."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.operations.words import count_words, local_range, number_words, 
 from waterclock.timelabel.label import label_of
 
 _MOST_TABLES = 5
-_MOST_TOLD = 10  # alerts of one message in full; of the others their first lines
+_MOST_TOLD = 10  # alerts of one message in full; only the first lines of the others
 _MOST_LINES = 100
 _VERBS = {
     TroubleKind.DAMAGED: "damaged",
@@ -35,14 +35,14 @@ _MARKS = {Telling.FIRING: "", Telling.REPEATED: "still: ", Telling.RESOLVED: "re
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Writes messages of one project, in the zones of its tables."""
+    """Formats the messages of one project, in the zones of its tables."""
 
     project: str
     env: str
     flow: Flow
 
     def body(self, message: Message, now: datetime) -> Mapping[str, Any]:
-        """Return all that a message tells: a title, a text, and each alert by its parts, for JSON."""
+        """Return the content of a message for JSON: a title, a text, and the parts of each alert."""
         return {
             "title": self._title(message),
             "text": self._text(message, now),
@@ -71,11 +71,11 @@ class Words:
         return "\n\n".join([*told, *(["\n".join(lines)] if lines else [])])
 
     def line(self, trouble: Trouble) -> str:
-        """Say in a line what stopped, where and how."""
+        """Return one line that describes the problem and its place."""
         return f"{self.where(trouble)} {_VERBS[trouble.kind]}: {trouble.what}{_coded(trouble)}".strip()
 
     def where(self, trouble: Trouble) -> str:
-        """Name the batches that a cause stopped, of many the first and the count of the others."""
+        """Return the batches that a cause stopped: of many the first, and the count of the others."""
         names = sorted(trouble.batches)
         labels = trouble.batches[names[0]]
         table = self.flow.tables.get(names[0])
@@ -87,7 +87,7 @@ class Words:
         return first if len(names) == 1 else f"{first} and {count_words(len(names) - 1, 'more table')}"
 
     def told(self, telling: Telling, alert: Alert, now: datetime) -> str:
-        """Tell of one alert in full."""
+        """Return the full text of one alert."""
         trouble = alert.trouble
         since = seconds_words((now - alert.opened).total_seconds())
         lines = [f"{_MARKS[telling]}{self.line(trouble)}"]
@@ -108,7 +108,7 @@ class Words:
         return "\n".join([*lines, f"`waterclock alerts acknowledge {alert.number} --why '…'` ends its repeats."])
 
     def blocks(self, trouble: Trouble) -> str:
-        """Say how many batches of which tables wait for what a cause stopped; empty where none does."""
+        """Return how many batches of which tables wait for the cause, or an empty text if none does."""
         names = sorted(trouble.blocks, key=lambda name: (-trouble.blocks[name], name))
         if not names:
             return ""
@@ -140,7 +140,7 @@ class Words:
 
 
 def test_alert(text: str, now: datetime) -> Mapping[str, Any]:
-    """Return what a test tells in the place of an alert: one that is over, so that nobody is called."""
+    """Return the alert of a test message. It is resolved, so that no person is paged."""
     said = dict.fromkeys(("code", "why", "fix", "key"), "")
     at = _instant(now)
     return said | {
@@ -164,7 +164,7 @@ def _coded(trouble: Trouble) -> str:
 
 
 def _labels(batches: Mapping[str, Sequence[datetime] | frozenset[datetime]]) -> Mapping[str, Mapping[str, Any]]:
-    """Return by table how many labels there are, with the first and the last."""
+    """Return by table the number of labels, with the first and the last."""
     return {
         name: {"count": len(labels), "first": label_of(min(labels)), "last": label_of(max(labels))}
         for name, labels in batches.items()

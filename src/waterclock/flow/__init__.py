@@ -1,3 +1,3 @@
-"""What a user declares: tables, functions, modes, policies, and the graph of them. Pure."""
+"""Data types of a flow's declarations: tables, functions, modes, policies, and their graph. Pure functions."""
 
 from __future__ import annotations

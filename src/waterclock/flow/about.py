@@ -1,4 +1,4 @@
-"""What is said of a table, a column or a connection for people."""
+"""Metadata of a table, a column or a connection for people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is said for people."""
+    """An owner, tags and a comment."""
 
     owner: str | None = None
     tags: tuple[str, ...] = ()

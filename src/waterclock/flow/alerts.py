@@ -1,4 +1,4 @@
-"""Who is told of what, as `[alerts]` of the project file says it: rules by selection and severity, targets, hours."""
+"""The `[alerts]` section of the project file: rules by selection and severity, targets, and quiet hours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.timelabel.zone import nominal_zone
 
 
 class Severity(StrEnum):
-    """How loud a root cause is, the loudest first."""
+    """The severity of a root cause, the highest first."""
 
     CRITICAL = "critical"
     ERROR = "error"
@@ -20,12 +20,12 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for the loudest."""
+        """The position of a severity: 0 for the highest."""
         return list(Severity).index(self)
 
 
 class TargetKind(StrEnum):
-    """By what a target is reached."""
+    """How messages are sent to a target."""
 
     APPRISE = "apprise"
     WEBHOOK = "webhook"
@@ -33,9 +33,9 @@ class TargetKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where messages go: an address of the library apprise, or of a webhook, which may take a token.
+    """The destination of messages: an address of the library apprise, or of a webhook with an optional token.
 
-    `place`: where the project file says it.
+    `place`: its place in the project file.
     """
 
     name: str
@@ -47,14 +47,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """Hours of each day, in minutes since midnight in a zone, in which nobody is told; they may go over midnight."""
+    """Daily hours without messages, in minutes since midnight in a zone. They may extend over midnight."""
 
     begin: int
     end: int
     zone: str
 
     def holds_at(self, now: datetime) -> bool:
-        """Tell whether it is quiet at an instant."""
+        """Return whether an instant is within the quiet hours."""
         local = now.astimezone(nominal_zone(self.zone))
         minute = local.hour * 60 + local.minute
         if self.begin < self.end:
@@ -64,9 +64,9 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """Which root causes some targets are told of: those that hit one of `tables`, of this severity or louder.
+    """The root causes that are sent to some targets: those that affect one of `tables`, of this severity or higher.
 
-    `repeat`: how long after it was told last one that still stands is told again; None for never.
+    `repeat`: the time after which a message about a persistent cause is sent again; None for never.
     """
 
     name: str
@@ -79,7 +79,7 @@ class AlertRule:
 
 @dataclass(frozen=True, slots=True)
 class Alerting:
-    """All that a project says of alerts. `is_on`: this environment tells; elsewhere nobody is told of anything."""
+    """All alert settings of a project. `is_on`: this environment sends alerts; others send none."""
 
     targets: Mapping[str, Target] = field(default_factory=dict)
     rules: tuple[AlertRule, ...] = ()

@@ -1,4 +1,4 @@
-"""What a collect waits for before it reads a window: a sign of its source that all of the window is there."""
+"""The sign by which a source shows that a window is complete. A collect waits for it before it reads the window."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from waterclock.timelabel.duration import Duration
 
 @dataclass(frozen=True, slots=True)
 class Awaits:
-    """The sign that a window's rows are all there: it is read once that is seen.
+    """The sign that all rows of a window have arrived; the window is read after it.
 
-    `text`: a marker's name, in which %Y, %m, %d, %H, %M and %j are those of the window's start in the table's zone, or
-    a query. `within`: how long after it is due a window waits before its batch fails; None: for ever.
+    `text`: a query, or a marker's name, in which %Y, %m, %d, %H, %M and %j are those of the window's start in the
+    table's zone. `within`: how long after it is due a window waits before its batch fails; None: forever.
     """
 
     sign: Sign

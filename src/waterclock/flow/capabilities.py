@@ -1,4 +1,4 @@
-"""What a kind of connection can do, as data: `check` reads it without opening anything."""
+"""The capabilities of a type of connection, as data: `check` reads them without opening anything."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from waterclock.flow.lookbacks import Tells
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A legal option of a connection or unit. `kind` is 'text', 'number' or 'flag'; `choices` are the legal texts.
+    """A valid option of a connection or unit. `kind` is 'text', 'number' or 'flag'; `choices` are the valid texts.
 
-    `is_secret`: `check` refuses a value that is written out, with the connector's `secret_code`. `is_address`: it
-    refuses a value with a password in it.
+    `is_secret`: `check` refuses a literal value, with the connector's `secret_code`. `is_address`: `check` refuses a
+    value that contains a password.
     """
 
     kind: str = "text"
@@ -30,9 +30,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """What is wrong with some options together: its code, at which option, and the parts of an error.
+    """An invalid combination of options: the error's code, the option, and the parts of the message.
 
-    `option` is empty where one is missing.
+    `option` is empty if an option is missing.
     """
 
     code: str
@@ -44,7 +44,7 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The Python module that a connector imports to reach its systems.
+    """The Python module that a connector imports to connect to its systems.
 
     `package` installs it, or `extra` of Waterclock for its own connectors.
     """
@@ -56,19 +56,25 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a connector type offers. Each connector module holds one as `CAPABILITIES`.
+    """The capabilities of a connector type. Each connector module defines them as `CAPABILITIES`.
 
-    An option `params.*` is any that begins with `params.`. `replaces_some`: a delivery may replace the rows of a
-    condition and leave all others (REPLACE WHERE). `tells_unread`: lines that cannot be read as their format come as
-    rows of their own (EXPECT parsed()). `tells`: what it can tell of where each row came from (`_source.file`).
-    `keeps_order`: it brings rows in an order (APPEND ORDER BY). `wrong_options`: finds what does not go together in the
-    options of a `connection`, or of a `collect` or a `publish` with the path of their unit; secrets are pointers there.
-    `copies`: a collect with `format 'raw'` has a row for each of its items, and a publish with that copies these.
-    `seals`: it is its own clock, and a run seals its windows. `each_parameters`: the columns that the path of a unit
-    and its options name of the row that it is asked for (FOR EACH), where it can be asked so. `require_path`: raises
-    what is wrong with the path of a unit to collect from, as far as it shows without the system. `driver`: what has to
-    be installed before a connection is opened; `check` reports one that is missing. `warning`: returns the warning of
-    `check` for a unit to collect from, by the project's folder and the options of the connection.
+    An option `params.*` matches any that starts with `params.`.
+
+    - `replaces_some`: a delivery may replace the rows that match a condition and keep all others (REPLACE WHERE).
+    - `tells_unread`: lines that cannot be parsed are returned as rows of their own (EXPECT parsed()).
+    - `tells`: the origin columns that it can provide for each row (`_source.file`).
+    - `keeps_order`: it delivers rows in an order (APPEND ORDER BY).
+    - `wrong_options`: finds invalid combinations in the options of a `connection`, or of a `collect` or a `publish`
+      with the path of their unit. Secrets are references there.
+    - `copies`: a collect with `format 'raw'` has a row for each of its items, and a publish with that format copies
+      these.
+    - `seals`: it is its own clock, and a run seals its windows.
+    - `each_parameters`: returns the columns of the requesting row that a unit's path and options name (FOR EACH). None
+      if the connector does not support that.
+    - `require_path`: raises an error for an invalid path to collect from, as far as the path alone shows it.
+    - `driver`: the package required to open a connection; `check` reports a missing one.
+    - `warning`: returns the warning of `check` for a unit to collect from, given the project's folder and the options
+      of the connection.
     """
 
     type: str

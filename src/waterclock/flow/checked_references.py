@@ -1,4 +1,4 @@
-"""References that are checked: the columns whose values must be there in another table, and what becomes else. Pure."""
+"""References that are checked: columns whose values must exist in another table, and the action otherwise."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from waterclock.flow.ladders import Ladder
 
 @dataclass(frozen=True, slots=True)
 class CheckedReference:
-    """A REFERENCES with an ELSE: a row whose `columns` are none of them NULL must find its parent in `table`.
+    """A REFERENCES with an ELSE: a row in which none of `columns` is NULL must have its parent in `table`.
 
-    It is found by `parent_columns`; none before the flow is settled, where the parent's key is meant.
+    `parent_columns` identify the parent. They are empty until the flow is resolved, and then mean the parent's key.
     """
 
     table: str
@@ -23,20 +23,20 @@ class CheckedReference:
 
     @property
     def name(self) -> str:
-        """What it is called in counts and messages."""
+        """Its name in counts and messages."""
         columns = self.columns[0] if len(self.columns) == 1 else f"({', '.join(self.columns)})"
         return f"{columns} REFERENCES {self.table}" + (f" ROLE {self.role}" if self.role else "")
 
     @property
     def read(self) -> Read:
-        """The read that it is: the parent as its plain name in the query would be."""
+        """The read of the parent, the same as of its plain name in the query."""
         return Read(self.table)
 
 
 def checked_references(columns: Columns) -> tuple[CheckedReference, ...]:
     """Return the checked references of a column list, in the order of their first columns.
 
-    Columns that refer to one table in one role are one key together, of which the ELSE is said once.
+    Columns that refer to one table in one role form one key together, with a single ELSE.
     """
     groups: dict[tuple[str, str], list[str]] = {}
     said = {column.name: column.references for column in columns.named if column.references is not None}

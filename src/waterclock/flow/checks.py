@@ -1,4 +1,4 @@
-"""All that a table demands of each of its rows, in one list, with what happens to rows that break it. Pure."""
+"""Lists all checks of a table's rows in one list, with the action for rows that fail them. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from waterclock.flow.ladders import FAILS, Ladder, sets_aside
 from waterclock.flow.origins import IN_ROWS, TYPES
 
 MOST_CHECKS = 62
-"""As many checks as one number holds a bit for, and its sign stays free."""
+"""The number of checks for which one number has a bit, without its sign."""
 
 
 class Demand(StrEnum):
-    """What a check asks of a row: to be readable, an expression, a value of the declared type, any at all, its key.
+    """The requirement of a check: a readable row, an expression, a value of the declared type, any value, or the key.
 
-    REFERENCE: that its parent is there. PAST: that the table's own earlier labels did not hold the key.
+    REFERENCE: the row's parent exists. PAST: the table's own earlier labels do not contain the key.
     """
 
     PARSED = "parsed"
@@ -34,7 +34,7 @@ class Demand(StrEnum):
 
 
 class Ruled(Protocol):
-    """What demands something of its rows: a table, also one that is being settled."""
+    """Any object with rules on its rows: a table, also one that is not resolved yet."""
 
     @property
     def columns(self) -> Columns:
@@ -42,16 +42,16 @@ class Ruled(Protocol):
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """Its EXPECTs of what a batch makes."""
+        """Its EXPECTs on the batch's result."""
 
     @property
     def input_rules(self) -> tuple[Rule, ...]:
-        """Its EXPECTs of what a batch reads."""
+        """Its EXPECTs on the batch's inputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One demand. `text` is the expression, the type, or what a KEY says of which row stays; `columns` are asked."""
+    """One check. `text` is the expression, the type, or KEY's choice of the staying row; `columns` are checked."""
 
     name: str
     demand: Demand
@@ -61,12 +61,12 @@ class Check:
 
     @property
     def takes_out(self) -> Action | None:
-        """What is done with a row that breaks it, as it is written; None: the row stays."""
+        """The action on a single row that fails, as it is written. None: the row stays."""
         return sets_aside(self.ladder)
 
     @property
     def broken_words(self) -> str:
-        """Say of rows that they break it."""
+        """The words that describe rows which fail the check."""
         if self.demand is Demand.KEY:
             others = "of which another row stays" if self.text else "that occurs more than once"
             return f"have no key, or one {others}"
@@ -81,47 +81,47 @@ class Check:
 
 
 def all_rules(table: Ruled) -> tuple[Rule, ...]:
-    """Return the EXPECTs of what a batch makes, of the table and of its columns, in the order written."""
+    """Return the EXPECTs on the batch's result, of the table and of its columns, in the order written."""
     return (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
 
 
 def every_rule(table: Ruled) -> tuple[Rule, ...]:
-    """Return all EXPECTs: those of what a batch reads, then those of what it makes."""
+    """Return all EXPECTs: those on the batch's inputs, then those on its result."""
     return (*table.input_rules, *all_rules(table))
 
 
 def asks_rows(table: Ruled) -> bool:
-    """Tell whether a rule is asked of the rows that a batch brings, one by one or together."""
+    """Return whether a rule checks the rows of a batch, one by one or together."""
     return any(rule.scope is not Scope.TABLE for rule in all_rules(table))
 
 
 def checks_of(table: Ruled) -> tuple[Check, ...]:
-    """Return what is asked of each row, in the order written, the key last: of what all others let through.
+    """Return the checks of each row, in the order written. The check on the key is last, on rows that pass all others.
 
-    Whether it could be read at all comes first. A type whose breach fails the batch is none of them: such a value
-    fails the rows' own pass, and so does an unreadable line where nothing else is said.
+    Whether the row could be read at all is checked first. A type whose violation fails the batch is not a check: such a
+    value fails the rows' own pass. The same holds for an unreadable line without an EXPECT parsed().
     """
     return (*_of_format(table.columns), *_of_columns(table), *_of_rules(table.rules), *_of_key(table))
 
 
 def takes_rows_out(table: Ruled) -> bool:
-    """Tell whether single rows may be set aside or dropped as the table's batches are written."""
+    """Return whether single rows may be quarantined or dropped as the table's batches are written."""
     return any(check.takes_out for check in checks_of(table))
 
 
 def marks_rows(table: Ruled) -> bool:
-    """Tell whether each row is marked by what it breaks as it is written: not each demand is an expression over it."""
+    """Return whether each row is marked with its failed checks as it is written. Not all checks are expressions."""
     is_loose = keeps_unread(table.columns) or loose_types(table) or checked_references(table.columns)
     return bool(is_loose) or takes_rows_out(table)
 
 
 def keeps_aside(table: Ruled) -> bool:
-    """Tell whether the table's batches may have rows in its quarantine, of what they make or of what they read."""
+    """Return whether the table's batches may quarantine rows, of their result or of their inputs."""
     return any(check.takes_out is Action.QUARANTINE for check in (*checks_of(table), *input_checks(table.input_rules)))
 
 
 def inputs_asked(table: Ruled) -> dict[str, tuple[Rule, ...]]:
-    """Return by table which rules are asked of the rows that batches read of it, in the order written."""
+    """Return by table the rules on the rows that batches read from it, in the order written."""
     found: dict[str, tuple[Rule, ...]] = {}
     for rule in table.input_rules:
         found[rule.of] = (*found.get(rule.of, ()), rule)
@@ -129,30 +129,30 @@ def inputs_asked(table: Ruled) -> dict[str, tuple[Rule, ...]]:
 
 
 def input_checks(rules: Iterable[Rule]) -> tuple[Check, ...]:
-    """Return what is asked of each row that is read, of the rules of one input or of all."""
+    """Return the checks of each input row, by the rules of one input or of all."""
     return tuple(_of_rules(rules))
 
 
 def marks(table: Ruled) -> tuple[Check, ...]:
-    """Return what the bits of a row that was set aside stand for: what is asked of what is made, then of what is read.
+    """Return the checks that the bits of a quarantined row represent: those on the result, then those on the inputs.
 
-    What is made has bits only where its rows are marked as they are written.
+    The result has bits only if its rows are marked as they are written.
     """
     return (*(checks_of(table) if marks_rows(table) else ()), *input_checks(table.input_rules))
 
 
 def loose_types(table: Ruled) -> dict[str, str]:
-    """Return the columns, in lower case, whose values may be of another type than declared, and the check of each."""
+    """Return the columns, in lower case, whose values may fail the declared type, each with the name of its check."""
     return {check.columns[0].lower(): check.name for check in checks_of(table) if check.demand is Demand.TYPE}
 
 
 def keeps_unread(columns: Columns) -> bool:
-    """Tell whether lines that cannot be read come as rows of their own; else they fail their batch."""
+    """Return whether lines that cannot be parsed are returned as rows of their own. Otherwise they fail their batch."""
     return columns.unread is not None and columns.unread.ladder != FAILS
 
 
 def rules_without_expression(table: Table) -> tuple[Rule, ...]:
-    """Return as rules what is asked of rows and no expression says, for whoever shows rules."""
+    """Return the row checks that have no expression as rules, to show them with the others."""
     asked = (check for check in checks_of(table) if check.demand in {Demand.PARSED, Demand.REFERENCE})
     return tuple(
         Rule(check.text if check.demand is Demand.PARSED else check.name, check.name, Scope.ROW,
@@ -162,10 +162,10 @@ def rules_without_expression(table: Table) -> tuple[Rule, ...]:
 
 
 def columns_as_asked(table: Table) -> Columns:
-    """Return the columns as a source is asked for them: of another type where such a value is to be set aside.
+    """Return the columns to request from a source: with another type if values of a wrong type are quarantined.
 
-    Numbers and truths are asked for as text then, which any value is; times and dates as the source has them. Where a
-    row came from is asked under the names that this has in collected rows, also where rows are set aside.
+    Numbers and booleans are then requested as text, which can represent any value; times and dates keep the source's
+    type. The origin of a row is requested under its internal names, also if rows are quarantined.
     """
     loose, of = loose_types(table), table.columns
     tells = {column.tells: column.place for column in of.named if column.tells in IN_ROWS}
@@ -179,7 +179,7 @@ def columns_as_asked(table: Table) -> Columns:
 
 
 def is_nested(type_text: str) -> bool:
-    """Tell whether a type holds others: such a value cannot come as text."""
+    """Return whether a type contains others: such a value cannot be requested as text."""
     return type_text.lstrip().upper().startswith(("ARRAY", "MAP", "STRUCT", "BINARY"))
 
 
@@ -189,7 +189,7 @@ def _asked(type_text: str | None) -> str | None:
 
 
 def key_ladder(table: Ruled) -> Ladder:
-    """Return what happens where the key is NULL or not unique; all columns of it say the same, or nothing."""
+    """Return the action for a key that is NULL or not unique. All key columns that declare it declare the same one."""
     return next((column.else_of_key for column in table.columns.named if column.else_of_key), FAILS)
 
 
@@ -199,7 +199,7 @@ def _of_format(columns: Columns) -> Iterator[Check]:
 
 
 def key_stays(table: Ruled) -> KeyStays:
-    """Return which row of a key stays; what several columns of it say adds up."""
+    """Return which row of a key stays, combined from the declarations of its columns."""
     said = [column.stays for column in table.columns.named if column.stays]
     return KeyStays(
         next((each.order for each in said if each.order), ()), next((each.past for each in said if each.past), None)
@@ -207,7 +207,7 @@ def key_stays(table: Ruled) -> KeyStays:
 
 
 def is_of_key(read: Read) -> bool:
-    """Tell whether a read is the one by which a table's KEY looks back at its own earlier labels."""
+    """Return whether a read is the one by which a table's KEY checks its own earlier labels."""
     return read.kind is ReadKind.PREVIOUS and read.span is not None
 
 

@@ -1,4 +1,4 @@
-"""The choices of a declaration, each as an enumeration: kinds of tables, modes, ways to batch and to read."""
+"""Enumerations of a declaration's choices: kinds of tables, modes, ways to batch and to read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Kind(StrEnum):
 
 
 class TableType(StrEnum):
-    """Regular tables have one open claim at a time; partitioned ones one per label."""
+    """The type of a table: a regular one has one open claim at a time, a partitioned one has one per label."""
 
     REGULAR = "regular"
     PARTITIONED = "partitioned"
@@ -29,19 +29,19 @@ class Mode(StrEnum):
     TEMPORAL = "temporal"
 
 
-# the state is made of the slices of all labels so far, key by key
+# the state is folded from the slices of all labels so far, key by key
 FOLDS = frozenset({Mode.MERGE, Mode.TEMPORAL})
 
 
 class OnRestate(StrEnum):
-    """What happens to a done batch when what it read has changed: it is made again, or only reported."""
+    """The reaction of a done batch to changed inputs: it runs again, or the change is only reported."""
 
     RECOMPUTE = "recompute"
     REPORT = "report"
 
 
 class Batching(StrEnum):
-    """What decides the window of a collected row."""
+    """How the window of a collected row is determined."""
 
     DATA_TIME = "data time"
     ARRIVAL_TIME = "arrival time"
@@ -57,7 +57,7 @@ LINKED = frozenset({Batching.LABELS, Batching.STATE})
 
 
 class Sign(StrEnum):
-    """What tells that a source has all of a window."""
+    """The sign by which a source shows that a window is complete."""
 
     MARKER = "marker"
     NEXT = "next"
@@ -76,7 +76,7 @@ class ReadKind(StrEnum):
 
 
 class Action(StrEnum):
-    """What happens where a rule does not hold."""
+    """The action if a rule is broken."""
 
     FAIL = "fail"
     WARN = "warn"
@@ -86,7 +86,7 @@ class Action(StrEnum):
 
 
 class Scope(StrEnum):
-    """A rule is asked of each row, of the batch as a whole (it holds an aggregate), or of the table after the batch."""
+    """The scope of a rule: each row, the batch as a whole (an aggregate), or the table after the batch."""
 
     ROW = "row"
     BATCH = "batch"

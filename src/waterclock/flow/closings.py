@@ -1,19 +1,19 @@
-"""When the books of a window are closed: the condition of CLOSE WHEN, as it was written and as Spark is asked it."""
+"""CLOSE WHEN: the condition that closes a window's books, as it was written and as Spark evaluates it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 START, END = "wc_start", "wc_end"
-"""The names by which a condition has its window's start and end when Spark is asked."""
+"""The names of the window's start and end in a condition that Spark evaluates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Least:
-    """A `watermark(column, part, ...)`: the greatest value of the column, of the part that is furthest behind.
+    """A `watermark(column, part, ...)`: the greatest value of the column, in the part that is furthest behind.
 
-    It is asked of rows at one boundary, and may fall at another; the WATERMARK of a table (`watermarks`) never does.
-    `name` stands in its place when Spark is asked; `text` is how it was written.
+    It is computed from rows at one boundary, and may fall at another; the WATERMARK of a table (`watermarks`) never
+    does. `name` replaces it in the condition for Spark; `text` is the original text.
     """
 
     name: str
@@ -25,10 +25,10 @@ class Least:
 
 @dataclass(frozen=True, slots=True)
 class Closes:
-    """CLOSE WHEN: a window reads its UNTIL tables up to the first boundary at which this holds.
+    """CLOSE WHEN: a window reads its UNTIL tables up to the first boundary at which the condition is true.
 
-    `text` is the condition as written, `expression` what Spark is asked. `asks_rows`: it holds aggregates of rows.
-    `is_by_hand`: somebody may close a window. `is_asked`: there is more in it than that.
+    `text` is the condition as written, `expression` the one for Spark. `asks_rows`: it contains aggregates of rows.
+    `is_by_hand`: a user may close a window. `is_asked`: the condition has other parts than that.
     """
 
     text: str

@@ -1,6 +1,7 @@
-"""What each column that a Python transform makes is made of, as plans of its batches have shown it. Pure.
+"""The column lineage of Python transforms, as the plans of their batches have shown it. Pure functions.
 
-One plan shows one way through the code: what several showed is put together. More than is true may be said, never less.
+One plan shows one path through the code, and several plans are combined. The lineage may contain too much, but never
+too little.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Input = tuple[str, str]
-"""A table and one of its columns; `*` stands for all of them."""
+"""A table and one of its columns; `*` represents all of them."""
 
 COPIED, COMPUTED, AGGREGATED = "copied", "computed", "aggregated"
 HOW = (COPIED, COMPUTED, AGGREGATED)
@@ -19,9 +20,9 @@ FILTER, JOIN, GROUP, SORT, WINDOW, MAY_READ = "filter", "join", "group", "sort",
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a value is made of: surely from `inputs`, and from any, all or none of `maybe`, for what `why` says.
+    """The origin of a value: certainly all of `inputs`, and any, all or none of `maybe`, for the reasons in `why`.
 
-    `how`: the least direct of the ways from an input to it.
+    `how`: the least direct of the ways from an input to the value.
     """
 
     inputs: frozenset[Input] = frozenset()
@@ -39,13 +40,13 @@ class Origin:
         )
 
     def made(self, how: str) -> Origin:
-        """Return the origin of what is made of it in that way."""
+        """Return the origin of a value derived from this one in the given way."""
         return self if HOW.index(how) <= HOW.index(self.how) else Origin(self.inputs, self.maybe, how, self.why)
 
 
 @dataclass(frozen=True, slots=True)
 class CodeLineage:
-    """What the columns are made of, by their names, and by use the columns that choose, order or part the rows."""
+    """The origins of columns by name, and by use the input columns that filter, order or partition the rows."""
 
     columns: Mapping[str, Origin] = field(default_factory=dict)
     uses: Mapping[str, frozenset[Input]] = field(default_factory=dict)
@@ -59,7 +60,7 @@ class CodeLineage:
         return CodeLineage(dict(columns.values()), {**self.uses, **uses})
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it is kept: the same text for the same lineage."""
+        """Return a dict for JSON, which is the same for equal lineage."""
         return {
             "columns": {
                 name: {"from": _listed(made.inputs), "maybe": _listed(made.maybe), "how": made.how}
@@ -71,7 +72,7 @@ class CodeLineage:
 
     @classmethod
     def of_json(cls, said: Mapping[str, Any]) -> CodeLineage:
-        """Read what `to_json` wrote."""
+        """Parse the result of `to_json`."""
         return cls(
             {
                 name: Origin(_inputs(each["from"]), _inputs(each["maybe"]), each["how"], frozenset(each.get("why", ())))
@@ -82,7 +83,7 @@ class CodeLineage:
 
 
 def all_unknown(names: Iterable[str], tables: Iterable[str], why: Iterable[str]) -> CodeLineage:
-    """Return the lineage of what cannot be followed: each column may be made of all that is read."""
+    """Return the lineage of code that cannot be analyzed: each column may come from all inputs."""
     everything = frozenset((table, "*") for table in tables)
     unknown = Origin(maybe=everything, how=COMPUTED, why=frozenset(why))
     return CodeLineage(dict.fromkeys(names, unknown), {MAY_READ: everything})

@@ -1,4 +1,4 @@
-"""Types of columns as values that can be compared, read from Spark SQL's text or from a schema's JSON."""
+"""Column types as comparable values, parsed from Spark SQL's text or from a schema's JSON."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Dictionary:
     holds_nulls: bool = True
 
 
-# a plain type goes by its name in a schema's JSON: long, decimal(10,2)
+# a simple type is represented by its name in a schema's JSON: long, decimal(10,2)
 ColumnType = str | Struct | Array | Dictionary
 
 
 def type_of(text: str) -> ColumnType | None:
-    """Read a type of Spark SQL, as a declaration or a source writes it; None for what no table stores."""
+    """Parse a type of Spark SQL, as in a declaration or a source. Return None for a type that tables cannot store."""
     words = _words(text)
     if words is None:
         return None
@@ -68,7 +68,7 @@ def type_of(text: str) -> ColumnType | None:
 
 
 def type_of_json(said: Any) -> ColumnType:
-    """Read a type of a schema's JSON."""
+    """Parse a type of a schema's JSON."""
     if not isinstance(said, Mapping):
         return str(said)
     if said["type"] == "struct":
@@ -85,7 +85,7 @@ def type_of_json(said: Any) -> ColumnType:
 
 
 def text_of_type(type_: ColumnType) -> str:
-    """Write a type as Spark SQL does, so that `type_of` reads it back."""
+    """Return a type in Spark SQL, so that `type_of` can parse it."""
     if isinstance(type_, Struct):
         return "struct<" + ",".join(map(_member, type_.members)) + ">"
     if isinstance(type_, Array):
@@ -113,7 +113,7 @@ def _words(text: str) -> list[str] | None:
 
 
 def _taken(words: list[str]) -> tuple[ColumnType, list[str]]:
-    """Take the type that the words begin with; raises where they begin with none."""
+    """Parse the type at the start of the tokens; raise an error if there is none."""
     head, rest = words[0].lower(), words[1:]
     if head == "array":
         element, rest = _taken(_after(rest, "<"))
@@ -159,5 +159,5 @@ def _after(words: list[str], sign: str) -> list[str]:
 
 
 def is_same_type(one: str, other: str) -> bool:
-    """Tell whether two texts write one type."""
+    """Return whether two texts denote the same type."""
     return one == other or (type_of(one) is not None and type_of(one) == type_of(other))

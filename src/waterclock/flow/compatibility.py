@@ -1,10 +1,10 @@
-"""Tells whether rows that were written with some columns can be read as others, with every value kept.
+"""Checks whether rows written with some columns can be read as others, without losing a value.
 
-One question, `can_read(reader, writer)`, of which BACKWARD, FORWARD and FULL are made. A type is read as another only
-where each of its values stays what it is: whole numbers as wider ones, as DECIMALs that have room and, up to INT, as
-DOUBLE; FLOAT as DOUBLE; a DECIMAL as one with no fewer digits on either side of its point; a DATE as TIMESTAMP_NTZ.
-Spark's own casts go further (BIGINT to DOUBLE, anything to STRING), and its Parquet reader goes further still without a
-word: neither is asked here.
+`can_read(reader, writer)` is the basis of BACKWARD, FORWARD and FULL. A type can be read as another only if each of its
+values stays the same. Whole numbers can be read as wider ones, as DECIMALs that have enough digits and, up to INT, as
+DOUBLE. FLOAT can be read as DOUBLE, a DECIMAL as one with no fewer digits on either side of its point, and a DATE as
+TIMESTAMP_NTZ. Spark's own casts allow more (BIGINT to DOUBLE, anything to STRING), and its Parquet reader silently
+allows even more. Neither is used here.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from enum import StrEnum
 
 from waterclock.flow.column_types import Array, ColumnType, Dictionary, Struct, text_of_type, type_of
 
-# digits before the point that a DECIMAL needs, as the Delta protocol has it
+# digits before the point that a DECIMAL needs, as in the Delta protocol
 _WHOLE = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _ORDER = tuple(_WHOLE)
 
 
 class Compatible(StrEnum):
-    """Who reads what: with the new columns what lies there, with the old ones what will come, or both."""
+    """The direction of compatibility: new columns read old data, old columns read new data, or both."""
 
     BACKWARD = "BACKWARD"
     FORWARD = "FORWARD"
@@ -30,7 +30,7 @@ class Compatible(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """What COMPATIBLE says: against the version before or, where it `is_transitive`, against all that are kept."""
+    """The COMPATIBLE clause: with the version before or, if `is_transitive`, with all kept versions."""
 
     mode: Compatible
     is_transitive: bool = False
@@ -41,7 +41,7 @@ class Compatibility:
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """A column of a schema. Optional is what may be null, or `has_default`; `was` are names that it had before."""
+    """A column of a schema. It is optional if it may be null or `has_default`; `was` are its former names."""
 
     name: str
     type: ColumnType
@@ -51,7 +51,7 @@ class SchemaColumn:
 
     @property
     def signature(self) -> str:
-        """A text that is equal where the column is, whatever the case of its name."""
+        """A text that is equal for equal columns, except for their names."""
         wants = "" if self.is_nullable else " NOT NULL"
         return f"{text_of_type(self.type)}{wants}{' DEFAULT' if self.has_default else ''}{_nulls_within(self.type)}"
 
@@ -75,7 +75,7 @@ class TableSchema:
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why a reader cannot read what a writer wrote: at which column or field, and what is in the way."""
+    """The reason why a reader cannot read a writer's rows: the path of the column or field, and the cause."""
 
     path: str
     why: str
@@ -86,7 +86,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A misfit of a new schema with the kept version so far back, the newest being 0: as a reader, or as a writer."""
+    """A misfit between a new schema and the kept version `back` steps ago (0: the newest), as reader or as writer."""
 
     back: int
     misfit: Misfit
@@ -94,16 +94,16 @@ class Broken:
 
 
 def can_read(reader: TableSchema, writer: TableSchema) -> tuple[Misfit, ...]:
-    """Say what keeps a reader from reading all that a writer wrote; nothing where it can.
+    """Return the reasons why a reader cannot read all rows of a writer, or nothing if it can.
 
-    Names are compared whatever their case. A rename is a column that is gone and one that is new, unless the reader
-    says what it was. Cost: 0.1 µs for a column that is the same
+    Names are compared ignoring case. A rename counts as a removed and a new column, unless the reader declares the
+    former name. Cost: 0.1 µs for a column that is the same
     """
     return tuple(_misfits(reader, writer))
 
 
 def broken_by(said: Compatibility, new: TableSchema, kept: Sequence[TableSchema]) -> tuple[Broken, ...]:
-    """Say what a promise of compatibility forbids of new columns; `kept` are the versions so far, newest first."""
+    """Return the violations of a COMPATIBLE clause by new columns; `kept` are the earlier versions, newest first."""
     against = kept if said.is_transitive else kept[:1]
     found: list[Broken] = []
     for back, old in enumerate(against):
@@ -115,12 +115,12 @@ def broken_by(said: Compatibility, new: TableSchema, kept: Sequence[TableSchema]
 
 
 def is_widening(have: ColumnType, wanted: ColumnType) -> bool:
-    """Tell whether each value of a type is a value of another one, or the types are equal."""
+    """Return whether each value of a type is a value of another one, or the types are equal."""
     return not any(_unlike(wanted, have, ""))
 
 
 def wider(one: str, other: str) -> str:
-    """Return, of two types as texts, the one that holds the values of both; STRING where neither does."""
+    """Return the one of two types, given as texts, that contains the values of both, or STRING."""
     first, second = type_of(one), type_of(other)
     if one == other or first is None or second is None:
         return one if one == other else "STRING"
@@ -161,7 +161,7 @@ def _otherwise_keyed(reader: TableSchema, writer: TableSchema) -> Iterator[Misfi
 
 
 def _unlike(mine: ColumnType, theirs: ColumnType, path: str) -> Iterator[Misfit]:
-    """Find what keeps values of type `theirs` from being read as `mine`, inside of nested types too."""
+    """Yield the reasons why values of type `theirs` cannot be read as `mine`, also within nested types."""
     if mine == theirs:
         return
     if isinstance(mine, Struct) and isinstance(theirs, Struct):
@@ -217,7 +217,7 @@ def _digits(name: str) -> tuple[int, int] | None:
 
 
 def _nulls_within(type_: ColumnType) -> str:
-    """Tell apart what `text_of_type` writes alike: whether elements and values may be null."""
+    """Return a text for the nullability of elements and values, which `text_of_type` leaves out."""
     if isinstance(type_, Array):
         return f"[{int(type_.holds_nulls)}{_nulls_within(type_.element)}]"
     if isinstance(type_, Dictionary):

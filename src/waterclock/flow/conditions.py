@@ -1,6 +1,6 @@
-"""Conditions that choose between the queries of a transform: what a window alone decides, today and at all times. Pure.
+"""Conditions that choose between the queries of a transform. They depend only on the window, not on the current time.
 
-Logic has three values, as in SQL: what is not known is None, and a condition that is None does not hold.
+Logic has three values, as in SQL: None is unknown, and a condition that is None is not true.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Fixed = str | int | float | bool | Decimal | date | None
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A part of a condition: an operation on its parts, or a `value` that is written there."""
+    """A part of a condition: an operation on its parts, or a literal `value`."""
 
     op: str
     parts: tuple[Term, ...] = ()
@@ -30,20 +30,20 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition as it was written, with what it comes to in the zone of its table."""
+    """A condition as it was written, with its parsed term and the zone of its table."""
 
     text: str
     term: Term
     zone: str
 
     def holds(self, window: Window) -> bool:
-        """Tell whether it is TRUE of a window; what is not known is not."""
+        """Return whether the condition is TRUE for a window; unknown counts as not true."""
         return _value(self.term, window, self.zone) is True
 
     def turns(self) -> frozenset[datetime] | None:
-        """Return the instants at which alone it may turn; None where it may do so anywhere.
+        """Return the only instants at which the result may change, or None if it may change anywhere.
 
-        Of two windows that both lie between two neighbours of them, it holds for both or for none.
+        Two windows between the same neighbours of these instants always have the same result.
         """
         return _turns(self.term, self.zone)
 
@@ -64,12 +64,12 @@ def _turns(term: Term, zone: str) -> frozenset[datetime] | None:
 
 
 def _is_edge(term: Term) -> bool:
-    """Tell whether a term is an edge of the window, or its date."""
+    """Return whether a term is an edge of the window, or its date."""
     return term.op in _EDGES or (term.op == "date" and term.parts[0].op in _EDGES)
 
 
 def _edges_of(value: Fixed, zone: str) -> tuple[datetime, ...]:
-    """Return the instant that is written, or where a date begins and where it ends."""
+    """Return the literal instant, or the start and the end of a literal date."""
     if isinstance(value, datetime):
         return (value,)
     if isinstance(value, date):
@@ -77,7 +77,7 @@ def _edges_of(value: Fixed, zone: str) -> tuple[datetime, ...]:
     return ()
 
 
-def _value(term: Term, window: Window, zone: str) -> Any:  # noqa: PLR0911 - one answer for each sort of term
+def _value(term: Term, window: Window, zone: str) -> Any:  # noqa: PLR0911 - one return per kind of term
     if term.op == "value":
         return term.value
     if term.op in _OF_WINDOW:
@@ -95,7 +95,7 @@ def _value(term: Term, window: Window, zone: str) -> Any:  # noqa: PLR0911 - one
 
 
 def _local(value: date, zone: str) -> date:
-    """Return a date as it is, an instant by the clock of the zone."""
+    """Return a date as it is, and an instant in the zone's local time."""
     return value.astimezone(nominal_zone(zone)) if isinstance(value, datetime) else value
 
 
@@ -122,7 +122,7 @@ def _date(value: date) -> date:
 
 
 def _rest(left: int, right: int) -> int:
-    """Return what is left of a division, with the sign of what is divided, as in SQL."""
+    """Return the remainder of a division, with the sign of the dividend, as in SQL."""
     rest = abs(left) % abs(right)
     return -rest if left < 0 else rest
 
@@ -163,8 +163,8 @@ _LOCAL: Mapping[str, Callable[[Any], Any]] = {
     "month": lambda local: local.month,
     "day": lambda local: local.day,
     "dayofyear": lambda local: local.timetuple().tm_yday,
-    "dayofweek": lambda local: local.isoweekday() % 7 + 1,  # Sunday is 1, as Spark has it
-    "weekday": lambda local: local.weekday(),  # Monday is 0, as Spark has it
+    "dayofweek": lambda local: local.isoweekday() % 7 + 1,  # Sunday is 1, as in Spark
+    "weekday": lambda local: local.weekday(),  # Monday is 0, as in Spark
     "weekofyear": lambda local: local.isocalendar().week,
     "hour": lambda local: local.hour,
     "minute": lambda local: local.minute,

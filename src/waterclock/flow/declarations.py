@@ -1,4 +1,4 @@
-"""What a user declares: the immutable description of a flow, the same from DPL and from Python."""
+"""The immutable description of a flow that a user declares, the same from DPL and from Python."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Value = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """Where something is written: a file relative to the project, with line and column counted from 1."""
+    """A position in a source file: a file relative to the project, with line and column counted from 1."""
 
     file: str
     line: int
@@ -47,12 +47,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An EXPECT: `expression` (Spark SQL) holds where it is TRUE; NULL is not TRUE.
+    """An EXPECT: a row keeps it if `expression` (Spark SQL) is TRUE; NULL is not TRUE.
 
-    `variables` are the project's values that it names as `:name`, to be bound as a query's are. `action` is the first
-    step of its ladder; `ladder` has all of them where there is a limit. `comparison`: of a rule of the batch that asks
-    what was before it, what it asks. `of`: the table of which it is asked what the batch reads, before its query is;
-    empty where it is asked of what the batch makes.
+    `variables` are the project's values that it uses as `:name`, bound as in a query. `action` is the first step of its
+    ladder; `ladder` has all steps if there is a limit. `comparison`: for a rule of the batch that compares it with
+    earlier ones, the comparison. `of`: the input table whose rows it checks before the query; empty for a rule on the
+    batch's result.
     """
 
     expression: str
@@ -67,17 +67,17 @@ class Rule:
 
     @property
     def rungs(self) -> Ladder:
-        """What happens where it does not hold, step by step."""
+        """The actions if the rule is broken, step by step."""
         return self.ladder or (Rung(self.action),)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What is said of one column. `type` is Spark SQL text, None where it was not said.
+    """The declaration of one column. `type` is Spark SQL text, or None if it is not declared.
 
-    `else_of_...` say what happens where type, NOT NULL or KEY are broken; empty: the batch fails. `stays`: which row of
-    a key does. `tells`: what the column tells of where a row came from ('file'), None where the rows bring it.
-    `made_as`: what a PUBLISH sends under this name. `is_hidden`: it comes to who names it, and with no `*`.
+    `else_of_...` are the actions if type, NOT NULL or KEY are broken; empty: the batch fails. `stays`: which row of a
+    key stays. `tells`: the origin that the column contains ('file'), None for a column of the rows themselves.
+    `made_as`: the value that a PUBLISH sends under this name. `is_hidden`: queries get it only by name, and not by `*`.
     """
 
     name: str
@@ -101,9 +101,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A column list. Open (a final `*`, or no list at all) takes columns that are not named; closed leaves them out.
+    """A column list. An open one (a final `*`, or no list at all) includes columns that are not named.
 
-    `on_change`: what becomes of a collect whose source's columns change, `unread`: of lines that cannot be read.
+    `on_change`: the reaction of a collect to changed columns of its source; `unread`: to lines that cannot be parsed.
     `left_out`: HIDDEN columns of its table that an open list of a PUBLISH does not name.
     """
 
@@ -125,7 +125,7 @@ class Columns:
 
     @property
     def are_declared(self) -> bool:
-        """True where the list is closed and gives every type: the columns are known before the first batch."""
+        """True if the list is closed and has every type: the columns are known before the first batch."""
         return bool(self.named) and not self.is_open and all(column.type for column in self.named)
 
 
@@ -166,7 +166,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a COLLECT takes its rows and what puts them into windows. `lookback`, `changed`: for data time alone."""
+    """The source of a COLLECT and the rule for its rows' windows. `lookback`, `changed`: only for data time."""
 
     unit: Unit
     batching: Batching
@@ -179,9 +179,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One reference to a table: what it means for a batch is in docs/explain/consistency.md.
+    """One reference to a table. docs/explain/consistency.md defines its meaning for a batch.
 
-    `span` is PAST's and UNTIL's, and that of a PREVIOUS by which a KEY looks back; None of all others.
+    `span` is set for PAST, UNTIL and a PREVIOUS by which a KEY checks earlier labels; None for all others.
     """
 
     table: str
@@ -199,8 +199,8 @@ class Read:
 class FlatJoin:
     """A REFERENCES that FLAT follows: `columns` of the child are `parent_columns` of the parent.
 
-    `at` is the child's time that chooses the parent's version: None where the child's own versions do, or where the
-    parent is not temporal. `role` is the suffix of what the parent brings; what is `left_out` is HIDDEN there.
+    `at` is the child's time that selects the parent's version. It is None if the child's own versions select it, or if
+    the parent is not temporal. `role` is the suffix of the parent's columns; those in `left_out` are HIDDEN there.
     """
 
     parent: Flat
@@ -213,7 +213,7 @@ class FlatJoin:
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """FLAT(u): a read of u with all parents that it refers to, top to bottom.
+    """FLAT(u): a read of u with all parents that it refers to, from u upwards.
 
     `is_temporal`: the table keeps versions. `is_exact`: its versions are split wherever a parent's change.
     """
@@ -225,7 +225,7 @@ class Flat:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """All reads that it stands for, its own first, each once."""
+        """All reads that it includes, its own first, each once."""
         parents = (read for join in self.joins for read in join.parent.reads)
         return tuple(dict.fromkeys((self.read, *parents)))
 
@@ -238,11 +238,10 @@ class Flat:
 class TableReference:
     """A reference to a table or a view in a query's text, by character offsets.
 
-    `start:end` is what is replaced (a name or a read function with its brackets). `alias` is the bare table name that
-    must be given at offset `alias_at` where the user gave none. Exactly one of `read`, `flat` and `view` is set.
-    `view_columns` is the view's allow-list; empty where it lets all columns through. `shared` names a SHARED view.
-    `is_mark`: the greatest watermark of what is read stands in its place, a value. `left_out`: HIDDEN columns of it
-    that do not come.
+    `start:end` is the text to replace (a name or a read function with its brackets). `alias` is the bare table name to
+    insert at offset `alias_at` if the user gave none. Exactly one of `read`, `flat` and `view` is set. `view_columns`
+    is the view's allow-list; empty if it has all columns. `shared` names a SHARED view. `is_mark`: the reference is
+    replaced by a value, the greatest watermark of the read table. `left_out`: HIDDEN columns that are excluded.
     """
 
     start: int
@@ -269,11 +268,11 @@ class ValueReference:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query as the user wrote it, with all that must be put in place of its references. Never regenerated.
+    """A query as the user wrote it, with the replacements for its references. Its text is never regenerated.
 
-    `branches` are the queries between its UNION ALL BY NAME, in their order, with offsets into their own texts; the
-    query has no references of its own then. `stars`: what is put in at offsets behind a `*`, so that it does not bring
-    HIDDEN columns that are named beside it.
+    `branches` are the queries between its UNION ALL BY NAME, in order, with offsets into their own texts; the query
+    then has no references of its own. `stars`: texts to insert at offsets after a `*`, to exclude HIDDEN columns that
+    are named next to it.
     """
 
     text: str
@@ -289,8 +288,8 @@ class Query:
 class Argument:
     """A parameter of a Python transform: a read (plain or FLAT), a variable of the project, or the window.
 
-    Where the read names a view, `query` is the query to run in its place, and `read` is None. `with_hidden`: the rows
-    come with their HIDDEN columns; `left_out` are those that they come without.
+    If the read names a view, `query` is the view's query, and `read` is None. `with_hidden`: the rows include their
+    HIDDEN columns; `left_out` are the columns that they exclude.
     """
 
     name: str
@@ -305,9 +304,9 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class PythonFunction:
-    """A Python transform: found by file and name at run time; `source` is for people.
+    """A Python transform, found by file and name at run time. `source` is for people.
 
-    `fingerprint` names its syntax tree and those of the project's modules that it imports, which are its `shapes`.
+    `fingerprint` identifies its syntax tree and those of the project's modules that it imports, which are its `shapes`.
     `step`: it keeps a state.
     """
 
@@ -335,7 +334,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A named query that is put in place of its name; where it `is_shared`, its rows are made once for all readers."""
+    """A named query that replaces its name in other queries. If `is_shared`, its rows are computed once for all."""
 
     name: str
     columns: Columns
@@ -347,9 +346,9 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of the queries of which a window's own is chosen: the first of which the condition holds, else the ELSE.
+    """One of the queries among which a window chooses: the first with a true condition, else the ELSE.
 
-    `condition` is None of the ELSE, which comes last. `reads` are those of the query, in its order.
+    `condition` is None for the ELSE, which is last. `reads` are those of the query, in its order.
     """
 
     condition: Condition | None
@@ -362,24 +361,27 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table(Keyed):
-    """Whatever has batches: a collect, a transform or a publish, with every default settled.
+    """Anything that has batches: a collect, a transform or a publish, with every default resolved.
 
-    A publish is named as its unit (`ops.delays`) and has one plain read. `start` is None where it is to be derived, or
-    written down by the first run (arrivals, snapshots). `keep_versions` None: for 30 days. `manifest`: kept for others.
-    `partial_after`: how long after a window a batch waits for all it reads; None: until all is settled.
-    `deadline`: how long after a window its batch is to be done, or its watermark to have passed the window's end
-    (`is_by_watermark`); `runtime`: how long a batch may take at most.
-    `closes`: when the books of a window are closed, up to which UNTIL reads; None: as long behind it as UNTIL says.
-    `open_of`: the table whose open windows it holds, of one that is made beside that.
-    `choices` are the queries between which windows choose; `reads` are those of all, `query` has all as its branches.
-    `compatible`: what is promised to those that read by older or newer versions of its columns.
-    `marks`: the watermark that the table keeps, of the one whose windows it reads. `late_rows`: whose it keeps.
-    `rules` are asked of what a batch makes, `input_rules` of what it reads.
-    `measures`: what is counted of each batch in the pass that writes it, `is_profiled`: of each column, too; `offline`:
-    what a job of its own counts. The code is the same with and without them. `fingerprint` names it: the syntax tree of
-    the query, or of the function and its imports, and what is said of columns and rules, but no comments or spacing.
-    `was`: the name that it had before; `code_before`: what named its code when tables had the names they had before,
-    where that is another.
+    A publish has the name of its unit (`ops.delays`) and one plain read.
+
+    - `start`: None if it is derived, or recorded by the first run (arrivals, snapshots).
+    - `keep_versions`: None means 30 days. `manifest`: a manifest is kept for other engines.
+    - `partial_after`: how long after a window a batch waits for all its inputs; None: until all are settled.
+    - `deadline`: how long after a window its batch must be done, or its watermark must have passed the window's end
+      (`is_by_watermark`). `runtime`: how long a batch may take at most.
+    - `closes`: the condition that closes a window's books, up to which UNTIL reads; None: UNTIL reads its own span.
+    - `open_of`: for a derived table of open windows, the table that the windows are of.
+    - `choices`: the queries between which windows choose. `reads` are those of all, `query` has all as its branches.
+    - `compatible`: the guarantee for readers with older or newer versions of its columns.
+    - `marks`: for a table that keeps a watermark, that watermark; it reads the windows of the watermark's table.
+    - `late_rows`: for a table that keeps late rows, the table they belong to and the rule.
+    - `rules`: checks on a batch's result. `input_rules`: checks on its inputs.
+    - `measures`: values computed for each batch in the pass that writes it; `is_profiled`: for each column, too.
+      `offline`: values that a separate job computes. The code is the same with and without them.
+    - `fingerprint`: identifies the code. It covers the syntax tree of the query, or of the function and its imports,
+      and the declarations of columns and rules, but no comments or spacing.
+    - `was`: its former name. `code_before`: the fingerprint under the tables' former names, if it differs.
     """
 
     name: str
@@ -425,7 +427,7 @@ class Table(Keyed):
     code_before: str = ""
 
     def choice_of(self, window: Window) -> Choice | None:
-        """Return which of its queries makes a window; None where there is one for all."""
+        """Return the one of its queries that applies to a window, or None if there is one query for all."""
         return next((it for it in self.choices if it.condition is None or it.condition.holds(window)), None)
 
     def reads_of(self, window: Window) -> tuple[Read, ...]:
@@ -434,37 +436,37 @@ class Table(Keyed):
         return self.reads if choice is None else choice.reads
 
     def made_by(self, choice: Choice | None) -> Table:
-        """Return the table as if one of its queries made all windows."""
+        """Return the table as if one of its queries applied to all windows."""
         return self if choice is None else replace(self, reads=choice.reads, query=choice.query, choices=())
 
     @property
     def is_snapshot(self) -> bool:
-        """True of a REPLACE collect without a BY: it can only take what its source holds now."""
+        """True for a REPLACE collect without a BY: it can only take its source's current content."""
         return self.source is not None and self.source.batching is Batching.SNAPSHOT
 
     @property
     def each(self) -> Each | None:
-        """Of which table's rows a collect asks its source, one by one (FOR EACH); None of all others."""
+        """The table whose rows parametrize a collect's requests, one by one (FOR EACH); None for all others."""
         return None if self.source is None else self.source.each
 
     @property
     def is_fold(self) -> bool:
-        """True where the table's state is made of the slices of all labels so far, key by key."""
+        """True if the table's state is folded from the slices of all labels so far, key by key."""
         return self.mode in FOLDS
 
     @property
     def is_partitioned(self) -> bool:
-        """True where labels are independent slices."""
+        """True if labels are independent slices."""
         return self.type is TableType.PARTITIONED
 
     @property
     def is_delivered_by_label(self) -> bool:
-        """True of a publish whose destination keeps rows of many labels: from a PARTITIONED table, or by APPEND."""
+        """True for a publish whose destination keeps rows of many labels: from a PARTITIONED table, or by APPEND."""
         return self.kind is Kind.PUBLISH and (self.is_partitioned or self.mode is Mode.APPEND)
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """The Spark SQL of the header: rules, measures, which winners of a MERGE are gone, what a PUBLISH makes."""
+        """The Spark SQL of the header: rules, measures, a MERGE's delete condition, and a PUBLISH's own columns."""
         rules = (*self.rules, *(rule for column in self.columns.named for rule in column.rules), *self.input_rules)
         gone = self.fold.delete_when if self.fold else None
         measured = (it.expression for it in (*self.measures, *(self.offline.measures if self.offline else ())))
@@ -473,20 +475,20 @@ class Table(Keyed):
 
     @property
     def reads_itself(self) -> bool:
-        """True where the query reads PREVIOUS of its own table."""
+        """True if the query reads PREVIOUS of its own table."""
         return any(read.table == self.name for read in self.reads)
 
     @property
     def in_label_order(self) -> bool:
-        """True where a label is made only after all labels before it."""
+        """True if a label runs only after all labels before it."""
         return self.is_fold or self.is_sequential or self.reads_itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """All that a project declares, checked: every read names a table, every default is settled, no cycle is illegal.
+    """All declarations of a project, checked: every read names a table, every default is resolved, no cycle is illegal.
 
-    `fingerprint` names the whole flow; `applied` claims compare it. `order` lists table names upstream first.
+    `fingerprint` identifies the whole flow; `applied` claims compare it. `order` lists table names upstream first.
     """
 
     project: str

@@ -1,4 +1,4 @@
-"""The data model of a flow as a Graphviz drawing: tables with keys and types, and what refers to what. Pure."""
+"""Draws the data model of a flow in Graphviz: tables with keys and types, and their references. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waterclock.timelabel.label import TIMELABEL
 MOST_COLUMNS = 14
 FILLS = {Kind.COLLECT: "#d9e8f6", Kind.TRANSFORM: "#e3f0da"}
 QUIET = "#55606b"
-_ROW_INCHES, _GAP_INCHES, _BOX_INCHES = 0.27, 0.3, 3.4  # of a row, between boxes, of a box with the way to the next
+_ROW_INCHES, _GAP_INCHES, _BOX_INCHES = 0.27, 0.3, 3.4  # of a row, between boxes, of a box with the space to the next
 _WIDER = 1.5
 _TYPES = dict(zip(RECORD, ("timestamp", "timestamp", "boolean"), strict=True))
 HEAD = """\
@@ -29,7 +29,7 @@ digraph model {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column as it is drawn; `type` is empty where nobody knows it yet."""
+    """A column in the drawing; `type` is empty if it is not known yet."""
 
     name: str
     type: str
@@ -38,10 +38,10 @@ class Field:
 
 
 def diagram(flow: Flow, known: Mapping[str, Mapping[str, str]], tables: Collection[str] | None = None) -> str:
-    """Draw collected and transformed tables, or those named, in Graphviz's DOT language.
+    """Return a drawing of the collected and transformed tables, or of those named, in Graphviz's DOT language.
 
-    `known` are columns and types by table as batches left them, for those that are not declared. Keys come first, then
-    what refers to others, then as many of the rest as fit. A table that is referred to and not drawn is a dashed box.
+    `known` are columns and types by table from earlier batches, for columns that are not declared. Keys are first, then
+    references to others, then as many other columns as fit. A referenced table that is not drawn is a dashed box.
     """
     wanted = flow.tables if tables is None else tables
     drawn = drawn_tables(flow, wanted)
@@ -63,14 +63,14 @@ def diagram(flow: Flow, known: Mapping[str, Mapping[str, str]], tables: Collecti
 
 
 def drawn_tables(flow: Flow, wanted: Collection[str]) -> dict[str, Table]:
-    """Return the tables of a data model among `wanted`: what is published is none."""
+    """Return the tables of a data model among `wanted`, without publishes."""
     return {name: table for name, table in flow.tables.items() if name in wanted and table.kind is not Kind.PUBLISH}
 
 
 def fields_of(table: Table, known: Mapping[str, str]) -> tuple[Field, ...]:
-    """Return a table's columns as its readers see them: keys, then what refers to others, then the rest, in its order.
+    """Return a table's columns as its readers see them: keys, then references, then the others in the table's order.
 
-    Of a TEMPORAL table the key and since when come first, and until when comes last.
+    For a TEMPORAL table the key and the start of the version are first, and the end of the version is last.
     """
     declared = {column.name: column for column in table.columns.named}
     names = list(dict.fromkeys((*declared, *(name for name in known if name != TIMELABEL))))
@@ -94,9 +94,9 @@ def _refers(fields: tuple[Field, ...]) -> bool:
 
 
 def _beside_each_other(lone: Mapping[str, tuple[Field, ...]]) -> Iterator[str]:
-    """Return unseen edges that put tables without references in rows: Graphviz sets them all below one another.
+    """Yield invisible edges that arrange tables without references in rows: Graphviz would put them all in one column.
 
-    There are as many in a row as make the whole somewhat wider than it is high, as screens are.
+    The number per row makes the whole somewhat wider than it is high, as screens are.
     """
     names = list(lone)
     height = sum((min(len(fields), MOST_COLUMNS) + 2) * _ROW_INCHES + _GAP_INCHES for fields in lone.values())
@@ -129,26 +129,26 @@ def _row(index: int, field: Field) -> str:
 
 
 def marked(name: str, *, is_key: bool, refers: bool) -> str:
-    """Return a column's name with its mark in one cell: a column of marks would be as wide as those of the words."""
+    """Return a column's name and its mark in one cell: a column of marks alone would be as wide as that of names."""
     said = f"<b>{escape(name)}</b>" if is_key else escape(name)
     mark = "key" if is_key else "→" if refers else ""
     return f"{said} {font(mark, '#8a5a00')}" if mark else said
 
 
 def font(text: str, color: str) -> str:
-    """Colour a text; Graphviz takes no font around nothing."""
+    """Color a text. Graphviz allows no font element without content."""
     return f'<font point-size="9" color="{color}">{escape(text)}</font>' if text else ""
 
 
 def heading(table: Table, name: str) -> list[str]:
-    """Return the rows that name a box and say what kind of table it is."""
+    """Return the header rows of a box: the table's name and its kind."""
     about = f"{table.kind} · {table.type if table.is_partitioned else table.mode} · {table.cadence}"
     cell = f'<tr><td colspan="2" bgcolor="{FILLS[table.kind]}" align="left"'
     return [f'{cell} port="head"><b>{escape(name)}</b></td></tr>', f"{cell}>{font(about, QUIET)}</td></tr>"]
 
 
 def quiet_row(text: str) -> str:
-    """Return a row of one quiet text, as wide as the table."""
+    """Return a row with one quiet text, as wide as the table."""
     return f'<tr><td colspan="2" align="left"><i>{font(text, QUIET)}</i></td></tr>'
 
 

@@ -1,4 +1,4 @@
-"""A column that ends by date: until then it lives beside what takes its place."""
+"""RETIRE: a column that ends on a date, until which it exists next to its replacement."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from waterclock.timelabel.zone import date_start
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """RETIRE: labels that begin on the day or after it have the column no more, which is NULL in them.
+    """RETIRE: in labels that start on the day or after it, the column no longer exists, and is NULL.
 
-    `made_as` is Spark SQL over the other columns, None where the rows still bring the column itself.
+    `made_as` is Spark SQL over the other columns, or None if the rows still contain the column itself.
     """
 
     day: date
     made_as: str | None = None
 
     def at(self, zone: str) -> datetime:
-        """Return the instant from which on it has ended: the day's start in the table's zone."""
+        """Return the instant at which the column ends: the day's start in the table's zone."""
         return date_start(zone, self.day.toordinal())
 
     def __str__(self) -> str:

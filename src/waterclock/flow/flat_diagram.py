@@ -1,4 +1,4 @@
-"""FLAT(u) as a Graphviz drawing: u's columns, and below them by role what each parent brings, from where. Pure."""
+"""Draws FLAT(u) in Graphviz: u's columns, and below them, by role, the columns of each parent and their origin."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _INDENT = "    "  # no-break spaces: Graphviz drops others
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """The columns that one table gives a flat read, and how it was chosen; `join` is None of the table itself.
+    """The columns that one table adds to a flat read, and how its row was chosen; `join` is None for the table itself.
 
-    `role` is the whole suffix, those of the parents below it included. `of_versions`: the table that is read keeps
+    `role` is the whole suffix, including those of the parents below it. `of_versions`: the table that is read keeps
     versions. `is_open`: there may be more columns than are known.
     """
 
@@ -32,7 +32,7 @@ class Brought:
 
     @property
     def chosen(self) -> str:
-        """At which time the parent's version is meant."""
+        """The time at which the parent's version is chosen."""
         if self.join is None:
             return ""
         if not self.join.parent.is_temporal:
@@ -43,12 +43,12 @@ class Brought:
 
 
 def brought_together(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]]) -> tuple[Brought, ...]:
-    """Return what each table gives a flat read, its own columns first, then from the top of each way down."""
+    """Return the columns that each table adds to a flat read: its own first, then those of its parents, depth first."""
     return tuple(_brought(flat, flow, known, None, "", 0, of_versions=flat.is_temporal))
 
 
 def flat_diagram(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]]) -> str:
-    """Draw a flat read in Graphviz's DOT language: one box, each parent's columns below who refers to it, indented."""
+    """Return a drawing of a flat read in DOT: one box, with each parent's columns indented below those of its child."""
     table = flow.tables[flat.read.table]
     rows = heading(table, str(flat))
     for each in brought_together(flat, flow, known):

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from waterclock.flow.declarations import Columns
 
 RECORD = ("rec_eff_time", "rec_exp_time", "rec_is_current")
-"""What each version of a temporal table carries: since when it holds, until when, and whether it still does."""
+"""The columns of each version of a temporal table: when it takes effect, when it ends, and whether it is current."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Keyed update: per key the last row by (`order_by`, label) wins; a winner where `delete_when` is TRUE is gone."""
+    """Keyed update: per key the last row by (`order_by`, label) wins. It deletes the key if `delete_when` is TRUE."""
 
     keys: tuple[str, ...]
     order_by: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order in which rows are sent: by columns, those of each value of `per` by themselves, or else all as one."""
+    """The order in which rows are sent: by columns, within each value of `per`, or else over all rows."""
 
     by: tuple[str, ...]
     per: tuple[str, ...] = ()
@@ -32,14 +32,15 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Temporal:
-    """All versions of a key on one timeline: which rows say what, and since when.
+    """All versions of a key on one timeline: which rows define the attributes, and from when on.
 
-    A row tells the attributes as of `at`, of its window's end where that is None. Rows of one key and time are ordered
-    by `order_by`, then by label. `consumed` are columns that order or delete and are no attributes. `track` names those
-    whose changes make a version; empty, all do. NULL is missing and filled, but for the `values`, where it says "now
-    empty"; `are_all_values`: for every attribute, as in a snapshot unless it says otherwise. `fills_back`: a life's
-    first versions take its first known value. `untracked`: HIDDEN columns, whose changes make none where no TRACK does.
-    `is_of_snapshots`: each label has all keys that there are; one that is new began when the label before ended.
+    A row gives the attributes as of `at`, or as of its window's end if that is None. Rows of one key and time are
+    ordered by `order_by`, then by label. `consumed` are columns that order or delete and are not attributes. `track`
+    are the attributes whose changes start a version; if it is empty, all do. NULL is missing and filled, except for the
+    `values`, where it means "now empty"; `are_all_values`: for every attribute, as in a snapshot by default.
+    `fills_back`: a life's first versions take its first known value. `untracked`: HIDDEN columns, whose changes start
+    no version unless TRACK names them. `is_of_snapshots`: each label contains all existing keys; a new key starts at
+    the end of the previous label.
     """
 
     keys: tuple[str, ...]
@@ -68,17 +69,17 @@ class Temporal:
         return " ".join(part for part in said if part) + lives
 
     def attributes(self, columns: Iterable[str]) -> tuple[str, ...]:
-        """Return those of a row's columns that versions show."""
+        """Return the columns of a row that versions show."""
         others = {name.lower() for name in (*self.keys, self.at or "", *self.consumed)}
         return tuple(name for name in columns if name.lower() not in others)
 
     def outputs(self, columns: Iterable[str]) -> tuple[str, ...]:
-        """Return what readers see of rows with these columns: keys, start, attributes, end, whether still in effect."""
+        """Return the columns that readers see, given a row's columns: keys, start, attributes, end, current flag."""
         return (*self.keys, RECORD[0], *self.attributes(columns), *RECORD[1:])
 
 
 class Keyed:
-    """What is asked of a table, and of one that is being settled, about its key and the fold that goes by it."""
+    """Properties of a table, resolved or not, about its key and the fold by that key."""
 
     __slots__ = ()
     columns: Columns
@@ -86,21 +87,21 @@ class Keyed:
 
     @property
     def merge(self) -> Merge | None:
-        """How a MERGE table's slices are folded; None of any other."""
+        """The fold of a MERGE table's slices; None for any other."""
         return self.fold if isinstance(self.fold, Merge) else None
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """The HIDDEN columns that its readers can name: of versions, those that are attributes."""
+        """The HIDDEN columns that its readers can name: for versions, those that are attributes."""
         names = self.columns.hidden
         return names if self.temporal is None else self.temporal.attributes(names)
 
     @property
     def temporal(self) -> Temporal | None:
-        """How a TEMPORAL table's slices are folded; None of any other."""
+        """The fold of a TEMPORAL table's slices; None for any other."""
         return self.fold if isinstance(self.fold, Temporal) else None
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """By what rows are found again: the key of a MERGE or a TEMPORAL, else the KEY columns."""
+        """The columns that identify rows: the key of a MERGE or a TEMPORAL, else the KEY columns."""
         return self.fold.keys if self.fold else self.columns.keys

@@ -1,4 +1,4 @@
-"""Follows a table's REFERENCES to its parents, top to bottom: by which columns, and at which time. Pure."""
+"""Follows a table's REFERENCES to its parents, and theirs: by which columns, and at which time. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ALIKE = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINY
 
 
 class Referring(Protocol):
-    """A table, declared or on its way there."""
+    """A table, declared or not resolved yet."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -38,10 +38,10 @@ class Referring(Protocol):
 def flat_of(
     tables: Mapping[str, Referring], name: str, errors: list[WaterclockError], *, is_exact: bool = False
 ) -> Flat | None:
-    """Follow a table's REFERENCES to all its parents, and theirs; None where one of them cannot be followed.
+    """Follow a table's REFERENCES to all its parents, and theirs. Return None if one of them cannot be followed.
 
-    What is wrong goes to `errors`, with the place of the column that refers; without one where it is the read itself.
-    A parent that nobody declares is left to who checks references.
+    Faults are added to `errors`, with the place of the referring column, or without a place if the read itself is
+    wrong. An undeclared parent is not reported here, but by the check of references.
     """
     table = tables[name]
     if not any(column.references for column in table.columns.named):
@@ -135,7 +135,7 @@ class _Follower:
             )
             return None
         if not parent.keys:
-            if parent.mode is Mode.REPLACE:  # that the others need a key is said where they are declared
+            if parent.mode is Mode.REPLACE:  # a missing key of the other modes is reported at their declaration
                 self._refuse(
                     column,
                     f"{parent.name} has no key",
@@ -255,7 +255,7 @@ class _Follower:
 
 
 def _staying(parent: Referring) -> tuple[str, ...]:
-    """Return the HIDDEN columns of a parent that lead nowhere further."""
+    """Return the HIDDEN columns of a parent that no further reference uses."""
     leading = {each.name for each in parent.columns.named if each.references is not None}
     leading |= {each.references.at for each in parent.columns.named if each.references and each.references.at}
     return tuple(name for name in parent.hidden if name not in leading)

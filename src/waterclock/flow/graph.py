@@ -1,4 +1,4 @@
-"""Who reads whom, an order in which to make tables, and cycles."""
+"""The graph of tables: readers, an order in which to run them, and cycles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from waterclock.flow.declarations import Flow, Table
 
 
 def readers_of(flow: Flow) -> Mapping[str, tuple[str, ...]]:
-    """Return for every table those that read it directly, publishes included, in the flow's order."""
+    """Return for every table its direct readers, including publishes, in the flow's order."""
     readers: dict[str, list[str]] = {name: [] for name in flow.tables}
     for name in flow.order:
         for read_name in {read.table: None for read in flow.tables[name].reads}:
@@ -19,7 +19,7 @@ def readers_of(flow: Flow) -> Mapping[str, tuple[str, ...]]:
 
 
 def parents_of(flow: Flow) -> Mapping[str, frozenset[str]]:
-    """Return for every table those tables of the flow that it reads directly."""
+    """Return for every table the tables of the flow that it reads directly."""
     return {
         name: frozenset(read.table for read in table.reads if read.table in flow.tables)
         for name, table in flow.tables.items()
@@ -27,7 +27,7 @@ def parents_of(flow: Flow) -> Mapping[str, frozenset[str]]:
 
 
 def closure(names: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
-    """Return all that some names lead to, directly or through others; themselves only where a circle leads back."""
+    """Return all names reachable from some names. They include these names themselves only on a cycle."""
     found: set[str] = set()
     waiting = [other for name in names for other in edges[name]]
     while waiting:
@@ -39,14 +39,14 @@ def closure(names: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str
 
 
 def late_tables(flow: Flow, table: str) -> tuple[str, ...]:
-    """Return the tables that keep the late rows of a table whose books are closed, one for each that it reads UNTIL."""
+    """Return the tables of late rows of a table that closes its books, one for each UNTIL read."""
     return tuple(
         name for name, each in flow.tables.items() if each.late_rows is not None and each.late_rows.of == table
     )
 
 
 def order_of(tables: Mapping[str, Table]) -> tuple[str, ...]:
-    """Return the tables upstream first; a PREVIOUS says nothing of the order, for it reads another batch.
+    """Return the tables upstream first. A PREVIOUS does not affect the order, since it reads another batch.
 
     Raises graphlib.CycleError where there is none
     """
@@ -61,7 +61,7 @@ def order_of(tables: Mapping[str, Table]) -> tuple[str, ...]:
 
 
 def cycle_of(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...] | None:
-    """Return one cycle as a path that ends where it begins, each name reading the next; None where there is none."""
+    """Return one cycle as a path that ends at its first name, each name reading the next, or None if there is none."""
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
@@ -71,10 +71,10 @@ def cycle_of(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...] | None:
 
 
 def components_of(edges: Mapping[str, Iterable[str]]) -> list[frozenset[str]]:
-    """Return the groups of names that reach each other in a circle, those of one name only where it reaches itself.
+    """Return the groups of names on common cycles. A group of one name exists only if it reads itself.
 
-    Names that are not among `edges` are passed over. Cost: in proportion to the edges, but quadratic in the names that
-    lie on circles or between them.
+    Names that are not in `edges` are ignored. Cost: linear in the edges, but quadratic in the names that are on cycles
+    or between them.
     """
     among = {name: {other for other in others if other in edges} for name, others in edges.items()}
     left = _trimmed(_trimmed(among))
@@ -90,12 +90,12 @@ def components_of(edges: Mapping[str, Iterable[str]]) -> list[frozenset[str]]:
 
 
 def circles_of(edges: Mapping[str, Iterable[str]]) -> Mapping[str, frozenset[str]]:
-    """Return for each name on a circle all names that reach it and that it reaches, itself among them."""
+    """Return for each name on a cycle all names that reach it and that it reaches, including itself."""
     return {name: group for group in components_of(edges) for name in group}
 
 
 def _trimmed(edges: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Leave out, again and again, the names that read none of those left, and turn the arrows around."""
+    """Remove repeatedly the names that read none of the remaining ones, and return the remaining edges reversed."""
     readers: dict[str, set[str]] = {name: set() for name in edges}
     for name, others in edges.items():
         for other in others:

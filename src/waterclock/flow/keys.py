@@ -1,4 +1,4 @@
-"""What a KEY says of rows that share it: which of them stays, and how far back the key may not have been. Pure."""
+"""Declarations of a KEY about rows that share it: which one stays, and how far back the key must be new."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waterclock.timelabel.duration import Duration
 
 @dataclass(frozen=True, slots=True)
 class KeyOrder:
-    """A column that says which row of a key is the last; `is_descending`: the one with its least value."""
+    """A column that orders the rows of a key; `is_descending`: the row with its least value is the last."""
 
     column: str
     is_descending: bool = False
@@ -20,9 +20,10 @@ class KeyOrder:
 
 @dataclass(frozen=True, slots=True)
 class KeyStays:
-    """Which row of a key stays: the last by `order`, none where that is empty and there are several.
+    """Which row of a key stays: the last by `order`. If that is empty, none of several rows stays.
 
-    `past`: how far before a window's end the table's own earlier labels must not have held the key; None: not asked.
+    `past`: the time before a window's end in which the table's own earlier labels must not have the key; None:
+    unchecked.
     """
 
     order: tuple[KeyOrder, ...] = ()

@@ -1,4 +1,4 @@
-"""Rows that came after the books of their window were closed: the table that keeps them, and what it holds. Pure."""
+"""Late rows, which arrived after the books of their window were closed: the table that keeps them, and its columns."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from waterclock.timelabel.duration import Duration
 
 LATE = "_late"
-"""What is put behind a table's name for the table that keeps the rows which came too late, or too early, for it."""
+"""The suffix of the table that keeps rows which came too late, or too early, for a table's windows."""
 
 REASON = "late_reason"
-"""The column that says of each such row why no window took it."""
+"""The column with the reason why no window contains the row."""
 
 CAME_LATE, CAME_EARLY, NO_TIME = "late", "early", "no time"
-"""The reasons: the books of its window were closed; its window began to read behind it; it has no time."""
+"""The reasons: the books of its window were closed, the window's reads begin after the row, or it has no time."""
 
 
 @dataclass(frozen=True, slots=True)
 class LateRows:
-    """Keeps the rows which the windows of the table `of` take no more: by the time in `column`.
+    """The late rows of the table `of`, which its windows no longer accept: by the time in `column`.
 
-    `reach`: how far before a window its slices are read. `within`: how long after its end late rows open a window
-    again; None for never.
+    `reach`: how far before a window its slices are read. `within`: how long after its end late rows reopen a window;
+    None for never.
     """
 
     of: str
@@ -31,5 +31,5 @@ class LateRows:
 
 
 def late_of(table: str) -> str:
-    """Name the table that keeps the late rows of `table`."""
+    """Return the name of the table that keeps the late rows of `table`."""
     return f"{table}{LATE}"

@@ -1,4 +1,4 @@
-"""What says which past windows of a source changed, so that a LOOKBACK collects these alone."""
+"""LOOKBACK ... CHANGED: how a source shows which past windows changed, so that only these are collected again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Tells(StrEnum):
-    """How a kind of source tells which windows changed: by a column of its rows, or of itself."""
+    """How a kind of source shows which windows changed: by a column of its rows, or by itself."""
 
     BY_COLUMN = "by column"
     BY_ITSELF = "by itself"
@@ -17,7 +17,7 @@ class Tells(StrEnum):
 class Changed:
     """LOOKBACK ... CHANGED: only past windows that changed are collected again.
 
-    `column` holds when a row was changed last; None where the source tells of itself.
+    `column` contains the time of a row's last change; None if the source itself reports changes.
     """
 
     column: str | None = None

@@ -1,4 +1,4 @@
-"""What is counted of each batch while it is written, and rules that compare that with batches before it."""
+"""Measures taken of each batch while it is written, and rules that compare them with earlier batches."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 from waterclock.timelabel.period import Period
 
 MEASURED = "measured"
-"""Under which name the ledger keeps them among a revision's measures."""
+"""The key of the measured values among a revision's measures in the ledger."""
 OFFLINE = "offline"
-"""Under which name what was counted offline stands beside them, where it is read together."""
+"""The key of values that were measured offline, next to the others."""
 PASSED_OVER = "passed over"
-"""Under which name it keeps the rules that had nothing to compare with yet."""
+"""The key of the rules that had nothing to compare with yet."""
 GIVEN_UP = "given up: its rows were lost"
-"""The warning of a label that holds no rows because they were lost: nothing is compared with it."""
+"""The warning of a label without rows because they were lost: it is not used in comparisons."""
 ROWS = "rows"
 
 _COUNT_OF_ROWS = re.compile(r"count\s*\(\s*[*1]\s*\)", re.IGNORECASE)
@@ -27,25 +27,25 @@ _COUNT_OF_ROWS = re.compile(r"count\s*\(\s*[*1]\s*\)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One value as the ledger keeps it: Spark's own text of it, NULL as None, and Spark's name of its type."""
+    """One value in the ledger: Spark's own text of it, NULL as None, and Spark's name of its type."""
 
     value: str | None
     type: str
 
     def as_json(self) -> dict[str, str | None]:
-        """Return it as it is written down."""
+        """Return the value as it is stored."""
         return {"value": self.value, "type": self.type}
 
 
 def measured_in(measures: Mapping[str, Any]) -> dict[str, Measured]:
-    """Return the values that are kept among a revision's measures, and beside them offline, by their names."""
+    """Return the values among a revision's measures by name, including the offline ones."""
     found = {**measures.get(MEASURED, {}), **measures.get(OFFLINE, {})}
     return {name: Measured(said["value"], said["type"]) for name, said in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A MEASURE: an aggregate (Spark SQL) of each batch's own rows, with the name that its values are kept under."""
+    """A MEASURE: an aggregate (Spark SQL) of each batch's own rows, and the name of its values."""
 
     name: str
     expression: str
@@ -53,7 +53,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Offline:
-    """Measures that a job of their own counts of the batches that are done, once each `period`; a profile as well."""
+    """Measures that a separate job computes for done batches, once each `period`, optionally with a profile."""
 
     period: Period
     measures: tuple[Measure, ...] = ()
@@ -61,18 +61,18 @@ class Offline:
 
     @property
     def code(self) -> str:
-        """What tells one declaration from another: what was counted under an older one is counted anew."""
+        """A fingerprint of the declaration: values measured under an older one are measured again."""
         said = [str(self.period), self.is_profiled, *([each.name, each.expression] for each in self.measures)]
         return blake2b(json.dumps(said).encode(), digest_size=12).hexdigest()
 
     def name_of(self, aggregate: str) -> str | None:
-        """Return under which name an aggregate is kept, however it is spaced; None where it is not counted."""
+        """Return the name of an aggregate's values, whatever its spacing, or None if it is not measured."""
         plain = _plain(aggregate)
         return next((measure.name for measure in self.measures if _plain(measure.expression) == plain), None)
 
 
 class Source(StrEnum):
-    """Where a value of a comparison comes from."""
+    """The source of a value in a comparison."""
 
     OWN = "own"
     LAST_GOOD = "last_good"
@@ -82,9 +82,9 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One value in a rule: an aggregate of the batch itself, or the same of batches before it.
+    """One value in a rule: an aggregate of the batch itself, or the same of earlier batches.
 
-    `scales`: of `usual`, how many times its ordinary spread is added. `days`: of `trend`, how far back it compares.
+    `scales`: for `usual`, how many spreads are added. `days`: for `trend`, how many days back it compares.
     """
 
     source: Source
@@ -93,7 +93,7 @@ class Compared:
     days: int = 0
 
     def __str__(self) -> str:
-        """Return it as it is written."""
+        """Return the text as it is written in the rule."""
         if self.source is Source.OWN:
             return self.aggregate
         second = self.days or self.scales
@@ -103,14 +103,14 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A rule of the batch that asks what was before it: its text, with a value between every two pieces."""
+    """A rule of the batch that compares it with earlier ones: its text in pieces, with a value between each two."""
 
     pieces: tuple[str, ...]
     values: tuple[Compared, ...] = field(default=())
 
     @property
     def aggregates(self) -> tuple[str, ...]:
-        """What is counted of each batch for it, each once."""
+        """The distinct aggregates that it needs of each batch."""
         return tuple(dict.fromkeys(value.aggregate for value in self.values))
 
     def rendered(self, texts: Mapping[Compared, str]) -> str:
@@ -126,5 +126,5 @@ def _plain(aggregate: str) -> str:
 
 
 def counts_rows(aggregate: str) -> bool:
-    """Tell whether an aggregate is the number of the batch's rows, which the ledger knows of every batch."""
+    """Return whether an aggregate is the number of the batch's rows, which the ledger has for every batch."""
     return _COUNT_OF_ROWS.fullmatch(aggregate) is not None

@@ -1,4 +1,4 @@
-"""Where the events of lineage go, as `[openlineage]` of the project file says it."""
+"""The `[openlineage]` section of the project file: the destination of lineage events."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from waterclock.flow.declarations import Secret
 
 @dataclass(frozen=True, slots=True)
 class LineageSink:
-    """A server's address, which may take a token, or a file below the project. `is_on`: this environment tells it.
+    """A server's address with an optional token, or a file below the project. `is_on`: this environment sends events.
 
-    `namespace` is what all jobs and tables of the project stand under. `place`: where the project file says it.
+    `namespace` is that of all jobs and tables of the project. `place`: its place in the project file.
     """
 
     url: str | Secret | None = None
@@ -23,12 +23,12 @@ class LineageSink:
 
     @property
     def is_said(self) -> bool:
-        """Whether the project has a section of it at all."""
+        """Whether the project file has this section."""
         return self.url is not None or self.file is not None
 
     @property
     def shown(self) -> str:
-        """Name it for people, without what may hold a secret."""
+        """The destination's name for people, without parts that may contain a secret."""
         if self.file is not None:
             return self.file
         if isinstance(self.url, Secret):

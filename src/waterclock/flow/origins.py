@@ -1,11 +1,11 @@
-"""What a source tells of where a row came from: `_source.file` and the like, in a COLLECT's columns. Pure."""
+"""The origin of a row that a source can provide: `_source.file` and others, in a COLLECT's columns. Pure data."""
 
 from __future__ import annotations
 
 SOURCE = "_source"
 TYPES = {"file": "STRING", "row": "BIGINT"}
-"""What can be told: the file by the name that manifests list, and where in it the row is, from 1; NULL if not known."""
+"""The parts of an origin: the file as manifests name it, and the row's number in it, from 1; NULL if unknown."""
 LATER = ("line", "offset", "partition", "timestamp", "key", "headers")
 
-# what collected rows carry beside their columns, where it is asked for
+# the names of the origin columns in collected rows, if they are requested
 IN_ROWS = {"file": "_waterclock_source_file", "row": "_waterclock_source_row"}

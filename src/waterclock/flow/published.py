@@ -1,4 +1,4 @@
-"""What a PUBLISH sends in a column that it makes itself."""
+"""Columns that a PUBLISH computes itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class MadeAs:
     """`name AS (expression)`: Spark SQL over the columns of the published table, row by row.
 
-    `columns` are those that it names, as they are spelt there. `copies`: the one column of which it is a plain copy.
+    `columns` are those that it names, in the table's spelling. `copies`: the one column of which it is a plain copy.
     """
 
     expression: str
@@ -23,7 +23,7 @@ class MadeAs:
 
 
 def sent_as(columns: Columns, name: str) -> str | None:
-    """Return the name under which a column of the published table goes out as it is; None where it does not."""
+    """Return the name under which a column of the published table is sent unchanged, or None if it is not sent."""
     lower = name.lower()
     if columns.is_open:
         return name
@@ -35,9 +35,9 @@ def sent_as(columns: Columns, name: str) -> str | None:
 
 
 def keys_sent(columns: Columns, keys: Sequence[str]) -> tuple[str, ...]:
-    """Return by which names a table's key goes out; nothing where a column of it is made of another value.
+    """Return the names under which a table's key is sent, or nothing if a column of it is sent as a computed value.
 
-    What is made of a key may be the same for two rows: a destination that takes it for a key would lose one.
+    A value computed from a key may be the same for two rows: a destination that uses it as a key would lose one.
     """
     made = {column.name.lower() for column in columns.named if column.made_as is not None}
     found = [(sent_as(columns, key), key) for key in keys]

@@ -1,4 +1,4 @@
-"""What a column says of another table: which columns of it it refers to, in which role. Pure."""
+"""A column's reference to another table: to which of its columns, and in which role."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waterclock.flow.ladders import Ladder
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a column refers to in another table: states the model; with `otherwise` it is checked, and reads it."""
+    """A column's reference to another table. It documents the model; with `otherwise` it is also checked, by a read."""
 
     table: str
     columns: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What becomes of a collect when the columns of its source change, and what a change is."""
+"""The reaction of a collect to changed columns of its source, and the description of a change."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from waterclock.flow.column_types import is_same_type
 
 
 class OnSchemaChange(StrEnum):
-    """What ON SCHEMA CHANGE says. Where it says nothing, an open list ADDs, a closed one IGNOREs, and losses FAIL.
+    """The ON SCHEMA CHANGE clause. By default an open list uses ADD, a closed one IGNORE, and removed columns FAIL.
 
-    ADD takes new columns, IGNORE leaves them out, TEXT takes all that have no declared type as STRING; each of them
-    reads what is gone as NULL. HOLD does as ADD, and shows the batch to nobody until it is released. FAIL stops the
-    batch at any change.
+    ADD includes new columns, IGNORE leaves them out, TEXT includes all that have no declared type as STRING. Each of
+    them reads removed columns as NULL. HOLD does the same as ADD, and hides the batch until it is released. FAIL stops
+    the batch at any change.
     """
 
     ADD = "ADD"
@@ -26,7 +26,7 @@ class OnSchemaChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """How two versions of columns differ: by names and types that came, that went, and that are others now."""
+    """The difference between two versions of columns: new, removed and changed ones, with their types."""
 
     new: Mapping[str, str]
     gone: Mapping[str, str]
@@ -36,7 +36,7 @@ class SchemaChange:
         return bool(self.new or self.gone or self.changed)
 
     def words(self) -> list[str]:
-        """Say each difference in a few words."""
+        """Return a short description of each difference."""
         return [
             *(f"new: {name} {kind}" for name, kind in self.new.items()),
             *(f"gone: {name} {kind}" for name, kind in self.gone.items()),
@@ -45,7 +45,7 @@ class SchemaChange:
 
 
 def change_between(old: Mapping[str, str], new: Mapping[str, str], *, typed: Collection[str] = ()) -> SchemaChange:
-    """Compare columns by name, whatever its case, and type; of `typed` names types do not count."""
+    """Compare columns by name, ignoring case, and type; types of names in `typed` are ignored."""
     before = {name.lower(): (name, kind) for name, kind in old.items()}
     after = {name.lower(): (name, kind) for name, kind in new.items()}
     cast = {name.lower() for name in typed}

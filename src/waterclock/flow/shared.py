@@ -1,4 +1,4 @@
-"""Views that are SHARED: who reads one, and a query that reads its rows in place of its text."""
+"""SHARED views: their readers, and queries that read their stored rows instead of their text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waterclock.flow.declarations import Flow, Query, Read, Table, TableReferenc
 
 
 def shared_in(query: Query) -> tuple[TableReference, ...]:
-    """Return the references to SHARED views in a query, those inside of other views left to these."""
+    """Return the references to SHARED views in a query, without those inside another SHARED view."""
     return tuple(dict.fromkeys(_references(query)))
 
 
@@ -31,15 +31,15 @@ def queries_in(table: Table) -> tuple[Query, ...]:
 
 
 def views_shared_by(table: Table) -> tuple[str, ...]:
-    """Name the SHARED views that a table reads, each once."""
+    """Return the distinct names of the SHARED views that a table reads."""
     found = (reference for query in queries_in(table) for reference in shared_in(query))
     return tuple(dict.fromkeys(each.shared for each in found if each.shared is not None))
 
 
 def readers_of_shared(flow: Flow) -> Mapping[str, tuple[str, ...]]:
-    """Return by SHARED view the tables that read it; those that one table alone reads are left out.
+    """Return by SHARED view the tables that read it, if there is more than one.
 
-    What reads a view while a window is open, or asks rules of what is read, makes its rows for itself.
+    A table of open windows, or with rules on its inputs, computes a view's rows for itself.
     """
     found: dict[str, list[str]] = {}
     for name, table in flow.tables.items():
@@ -49,7 +49,7 @@ def readers_of_shared(flow: Flow) -> Mapping[str, tuple[str, ...]]:
 
 
 def rows_of_view(reference: TableReference) -> Query:
-    """Return the query that a reference to a view stands for, its allow-list kept."""
+    """Return the query for a reference to a view, with its allow-list."""
     if reference.view is None:
         raise ValueError("a reference to a table has no query")
     if not reference.view_columns:
@@ -62,7 +62,7 @@ def rows_of_view(reference: TableReference) -> Query:
 
 
 def with_rows(query: Query, rows: Mapping[TableReference, Read]) -> Query:
-    """Return a query that reads `rows` where it refers to views."""
+    """Return a query that reads `rows` in place of its references to views."""
     branches = tuple(with_rows(branch, rows) for branch in query.branches)
     tables = tuple(_placed(reference, rows) for reference in query.tables)
     return replace(query, branches=branches, tables=tables)
@@ -77,7 +77,7 @@ def _placed(reference: TableReference, rows: Mapping[TableReference, Read]) -> T
 
 
 def table_with_rows(table: Table, rows: Mapping[TableReference, Read]) -> Table:
-    """Return a table whose queries read `rows` where they refer to views."""
+    """Return a table whose queries read `rows` in place of their references to views."""
     query = None if table.query is None else with_rows(table.query, rows)
     function = table.function
     if function is not None:

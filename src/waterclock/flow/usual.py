@@ -1,12 +1,12 @@
-"""What is usual for a value: the median of its season, at the level of late, and how far values stray from that.
+"""Computes usual values: the median of a season at the recent level, and the typical deviation from it.
 
-`trend` compares the level of late with an earlier one, which a change of a little each day leaves behind.
+`trend` compares the recent level with an earlier one, to detect a slow change of a little each day.
 
-A season is what repeats by the clock of the table's zone: the weekday for windows of a day, weekday and hour for
-shorter ones. Values from 0 up are looked at by their ratios (their logarithms), as a tenth more is a tenth more on any
-day; others by their differences. Values that are all whole numbers are taken for counts, which chance alone spreads by
-their square root; shares, rates and means are not. The spread is 1.4826 times the median absolute deviation of all
-residuals, which half of the values may spoil before it follows them.
+A season repeats by the clock of the table's zone: the weekday for windows of a day, weekday and hour for shorter ones.
+Nonnegative values are compared by their ratios (their logarithms), since a tenth more means the same on any day; others
+by their differences. Values that are all whole numbers are treated as counts, whose random spread is their square root;
+shares, rates and means are not. The spread is 1.4826 times the median absolute deviation of all residuals, and stays
+stable until half of the values are outliers.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from statistics import median
 from waterclock.timelabel.zone import nominal_zone
 
 MOST_BACK = timedelta(weeks=8)
-"""How far back values are looked at."""
+"""The time before a label from which values are used."""
 MOST_VALUES = 4500
-"""How many values are looked at, the newest first: 8 weeks of hours, and over 2 weeks of 5 minutes."""
+"""The number of newest values used: 8 weeks of hours, and over 2 weeks of 5 minutes."""
 LEAST_MINUTES = 5
-"""How long windows are at least of which two weeks are looked at."""
+"""The shortest windows, in minutes, of which `MOST_VALUES` cover two weeks."""
 LEAST_SEASONS = timedelta(weeks=2)
-"""How much there has to be before anything is usual: both weekends of it, so that a Saturday is no surprise."""
+"""The least history: it contains both weekends, so that a Saturday is no surprise."""
 LEAST_VALUES = 8
 LEAST_MINUTES_OF_TREND = 60
-"""How long windows are at least whose levels are compared."""
+"""The shortest windows, in minutes, whose levels are compared."""
 LEAST_IN_LEVEL = 4
 LEAST_DAYS, MOST_DAYS = 14, 120
-"""How far back `trend` compares: the two levels share no window, and hours of it are fewer than `MOST_VALUES`."""
+"""The days that `trend` may compare over: the two levels share no window, and hours are fewer than `MOST_VALUES`."""
 MOST_OF_LONG = 500
-"""How many values of windows longer than a day are looked at."""
+"""The number of values used for windows longer than a day."""
 _WHOLE_WEEKS = timedelta(weeks=4)
 LONGER = timedelta(hours=36)  # than a day, which has 23 to 25 hours
 _DAILY = timedelta(hours=20)
-_MOST_LOG = 709.0  # beyond it a DOUBLE ends
+_MOST_LOG = 709.0  # the logarithm of about the largest DOUBLE
 _SATURDAY = 5
 _MAD_TO_SIGMA = 1.4826
-_LEAST_SPREAD = 0.05  # of the ratio: what strays by less than 5 percent is no news
+_LEAST_SPREAD = 0.05  # of the ratio: deviations of less than 5 percent are not reported
 _WIDTH_OF_DAYS = 14
-_WIDTH = 24  # how many values make the level of late
+_WIDTH = 24  # the number of values in the recent level
 
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """What is usual at one instant.
+    """The usual value at one instant.
 
-    `middle` and `spread` are logarithms where `is_ratio`, of values to which `offset` was added, as 0 has none.
+    `middle` and `spread` are logarithms if `is_ratio`, of values plus `offset`, since 0 has no logarithm.
     """
 
     middle: float
@@ -60,7 +60,7 @@ class Usual:
     offset: float = 1.0
 
     def at(self, scales: float = 0.0) -> float:
-        """Return the usual value with so many spreads added to it."""
+        """Return the usual value plus a number of spreads."""
         moved = self.middle + scales * self.spread
         if not self.is_ratio:
             return moved
@@ -68,12 +68,12 @@ class Usual:
 
 
 def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: timedelta, zone: str) -> Usual | None:
-    """Return what is usual at a label, by the values of labels before it in any order; None while it is still learnt.
+    """Return the usual value at a label, given earlier labels' values in any order. None while there are too few.
 
-    `step` is how long a window is, nearly. Labels at or after `at` do not count, nor those more than 8 weeks before it,
-    nor values that are no numbers.
+    `step` is the approximate length of a window. Labels at or after `at` are ignored, and so are those more than 8
+    weeks before it, and values that are not finite numbers.
     """
-    is_long = step > LONGER  # then no season is short enough to be seen twice: the last so many are alike
+    is_long = step > LONGER  # then no season is short enough to repeat: the last values are treated alike
     known = sorted(
         (label, value)
         for label, value in history
@@ -89,12 +89,12 @@ def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: time
     slots = [slot_of(label) for label, _ in known]
     profile = _medians(slots, values)
     everywhere = median(values)
-    # the level of late moves the whole season up and down; residuals are taken once before it, and once with it
+    # the recent level moves the whole season up and down; residuals are computed once before it, and once with it
     residuals = [value - profile[slot] for slot, value in zip(slots, values, strict=True)]
     width = _WIDTH_OF_DAYS if step >= _DAILY else _WIDTH
     levels = _running_medians(residuals, width)
     level = levels[-1]
-    # of each value the level that was known before it; of the first ones, that of the first of them together
+    # For each value the level known before it; the first values use the first level, of all of them together
     strayed = [value - levels[max(index, width) - width] for index, value in enumerate(residuals)]
     spread = _MAD_TO_SIGMA * median(abs(each) for each in strayed)
     middle = profile.get(slot_of(at), everywhere) + level
@@ -106,11 +106,11 @@ def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: time
 def trend(
     history: Sequence[tuple[datetime, float]], at: datetime, *, days: int, step: timedelta, zone: str
 ) -> float | None:
-    """Return how many times the level of the two weeks before a label is that of the two weeks `days` earlier.
+    """Return the ratio of the level in the two weeks before a label to that in the two weeks `days` earlier.
 
-    A level is the median of values against their season. `history` is in any order; labels at or after `at` and values
-    that are no numbers do not count. `step` is how long a window is, nearly; where two weeks have fewer than four
-    windows, a level is that of four. None while there are not two levels, and where a value is below zero.
+    A level is the median of values relative to their season. `history` is in any order; labels at or after `at` and
+    values that are not finite numbers are ignored. `step` is the approximate length of a window. If two weeks have
+    fewer than four windows, a level covers four. Return None until there are two levels, and if a value is below zero.
     """
     span = max(LEAST_SEASONS, LEAST_IN_LEVEL * step)
     low = at - timedelta(days=days)
@@ -131,7 +131,7 @@ def trend(
 
 
 def _running_medians(values: Sequence[float], width: int) -> list[float]:
-    """Return the median of every so many values in a row, of all where there are fewer."""
+    """Return the running median over `width` values, or the median of all if there are fewer."""
     window = sorted(values[:width])
     found = [median(window)]
     for gone, come in zip(values, values[width:], strict=False):
@@ -142,13 +142,13 @@ def _running_medians(values: Sequence[float], width: int) -> list[float]:
 
 
 def _offset(values: Sequence[float], *, is_count: bool) -> float:
-    """Return what is added before logarithms are taken: 1 to counts, to small shares a small part of their median."""
+    """Return the offset added before logarithms are taken: 1 for counts, a small part of the median for shares."""
     positive = [] if is_count else [value for value in values if value > 0]
     return min(1.0, _LEAST_SPREAD * median(positive)) if positive else 1.0
 
 
 def _counting_spread(middle: float) -> float:
-    """Return the least spread of a count: 5 percent, and for small numbers what chance makes of them."""
+    """Return the least spread of a count: 5 percent, or for small numbers their random spread."""
     return max(_LEAST_SPREAD, 1 / math.sqrt(max(middle, 1.0)))
 
 
@@ -160,7 +160,7 @@ def _medians(slots: Sequence[Hashable], values: Sequence[float]) -> Mapping[Hash
 
 
 def _slots(step: timedelta, length: timedelta, zone: str) -> Callable[[datetime], Hashable]:
-    """Return what names the season of a label: workdays are told from Saturdays and Sundays first, then each day."""
+    """Return a function that names a label's season. At first it only separates workdays, Saturdays and Sundays."""
     if step > LONGER:
         return lambda _: 0
     is_long, rules = length >= _WHOLE_WEEKS, nominal_zone(zone)

@@ -1,9 +1,9 @@
-"""How far a table's rows have come in their own time: the rule of a watermark, as a function of slices. Pure.
+"""Watermarks: how far a table's rows have advanced in their own time, as a pure function of slices.
 
-    W(L) = max( W(L-1), min( e(L), least over parts of max(at) - d ) )
+W(L) = max( W(L-1), min( e(L), least over parts of max(at) - d ) )
 
-where `max(at)` is over all slices up to L. It never falls; it is never beyond the window's end e(L), however far ahead
-a clock is; a part from which no slice had rows for `silent_after` windows is left out until it is heard again.
+`max(at)` is over all slices up to L. The watermark never falls. It never passes the window's end e(L), however far
+ahead a clock is. A part without rows in `silent_after` slices is ignored until it has rows again.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from waterclock.spark_sql import quoted
 from waterclock.timelabel.cadence import Cadence
 
 SILENT_AFTER = 3
-"""After how many windows in a row without rows a part is left out: labels are counted, so that a rebuild agrees."""
+"""The number of consecutive windows without rows after which a part is ignored. Rebuilds count the same labels."""
 
 MARK = "_mark"
-"""What is put behind a table's name for the table that keeps its watermark."""
+"""The suffix of the table that keeps a table's watermark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """WATERMARK column lateness [PER (cols)]: rows come up to `lateness` behind the newest one, of each part."""
+    """WATERMARK column lateness [PER (cols)]: rows arrive up to `lateness` behind the newest one, in each part."""
 
     column: str
     lateness: timedelta
@@ -34,7 +34,7 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What is known of a part: its newest time, and for how many windows it has been silent."""
+    """The state of a part: its newest time, and for how many windows it has been silent."""
 
     newest: datetime
     quiet: int = 0
@@ -42,14 +42,14 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The watermark after a window, None before the first row, and what the next one is made of."""
+    """The watermark after a window, None before the first row, and the state to compute the next one."""
 
     at: datetime | None = None
     parts: Mapping[str, Heard] = field(default_factory=dict)
 
 
 def advance(mark: Mark, newest: Mapping[str, datetime], end: datetime, said: Watermark) -> Mark:
-    """Return the mark after a window that ends at `end`, by the newest time of each part that its slice has rows of."""
+    """Return the mark after a window that ends at `end`, given the newest time of each part with rows in its slice."""
     parts = {part: Heard(heard.newest, heard.quiet + 1) for part, heard in mark.parts.items()}
     for part, at in newest.items():
         before = parts.get(part)
@@ -60,25 +60,25 @@ def advance(mark: Mark, newest: Mapping[str, datetime], end: datetime, said: Wat
 
 
 def is_late(at: datetime, before: Mark) -> bool:
-    """Tell whether a row comes too late, by the mark before its slice."""
+    """Return whether a row is too late, given the mark before its slice."""
     return before.at is not None and at < before.at
 
 
 def carried_by(cadence: Cadence, end: datetime, said: Watermark) -> datetime:
-    """Return the end of the first window whose rows can carry the watermark past `end`.
+    """Return the end of the first window whose rows can move the watermark past `end`.
 
-    Rows of a window lie before its end, and the watermark `lateness` behind the newest of them.
+    Rows of a window are before its end, and the watermark is `lateness` behind the newest of them.
     """
     return cadence.next(cadence.floor(end + said.lateness))
 
 
 def mark_of(table: str) -> str:
-    """Name the table that keeps the watermark of `table`."""
+    """Return the name of the table that keeps the watermark of `table`."""
     return f"{table}{MARK}"
 
 
 def query_of(table: str, said: Watermark) -> str:
-    """Write the query by which the mark of `table` is made of the mark before and the window's rows; see `advance`."""
+    """Return the query that computes the mark of `table` from the previous one and the window's rows; see `advance`."""
     at, of, own = quoted(said.column), _table(table), _table(mark_of(table))
     columns = ", ".join(map(quoted, said.per))
     part = f"to_json(struct({columns}))" if said.per else "''"
@@ -100,19 +100,19 @@ FROM parts CROSS JOIN reached"""
 
 
 def watermark_in(relation: str) -> str:
-    """Write the watermark that the mark in `relation` holds, as an expression; before all rows where there is none."""
+    """Return an expression for the watermark in the mark `relation`, or for the earliest timestamp if there is none."""
     return f"coalesce((SELECT max(watermark) FROM {relation}), TIMESTAMP '0001-01-01 00:00:00')"
 
 
 REACHED, SLOWEST, SLOWEST_AT = "watermark", "slowest", "slowest_at"
-"""Under which names the ledger keeps with each mark the watermark, and the slowest part with its newest time."""
+"""The names of a mark's measures in the ledger: the watermark, and the slowest part with its newest time."""
 MEASURES = f"""\
 max(watermark) AS {REACHED}, min(CASE WHEN quiet < {SILENT_AFTER} THEN newest END) AS {SLOWEST_AT},
   (min(CASE WHEN quiet < {SILENT_AFTER} THEN struct(newest, part) END)).part AS {SLOWEST}"""
-"""What is measured of each mark, in the pass that writes it."""
+"""The measures of each mark, taken in the pass that writes it."""
 
 COLUMNS = "part STRING, newest TIMESTAMP, quiet INT, watermark TIMESTAMP"
-"""What a mark keeps; its watermark is the same in all rows."""
+"""The columns of a mark; the watermark is the same in all rows."""
 
 
 def _table(name: str) -> str:

@@ -1,1 +1,1 @@
-"""The commands as functions for notebooks and programs: what each means is said by the command line's own modules."""
+"""Waterclock's commands as functions for notebooks and programs. The command line's modules document their meaning."""

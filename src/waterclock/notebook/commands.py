@@ -1,4 +1,4 @@
-"""`wc.query`, `wc.run`, `wc.plan`, `wc.status` and `wc.check`: the commands of those names, called from Python."""
+"""`wc.query`, `wc.run`, `wc.plan`, `wc.status` and `wc.check`: the commands of the same names, as Python functions."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ Folder = str | Path | None
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult(Shown):
-    """The outcome of a run; true where nothing failed and no batch stays failed or held."""
+    """The result of a run. It is true if no batch failed, and none remains failed or held."""
 
     ran: Ran
 
     @property
     def outcome(self) -> RunOutcome:
-        """Batches and rows done, what failed with its errors, and the plan of what is left."""
+        """The done batches and rows, the failures with their errors, and the plan of the remaining batches."""
         return self.ran.outcome
 
     def __bool__(self) -> bool:
         return self.ran.outcome.is_clean
 
     def draw(self, to: Console) -> None:
-        """Print errors, what they block, and a line that sums up."""
+        """Print errors, the batches they block, and a summary line."""
         self.ran.draw(to)
 
     def to_json(self) -> dict[str, Any]:
-        """Return counts, errors and what is left."""
+        """Return counts, errors and the remaining batches."""
         return self.ran.to_json()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlanResult(Shown):
-    """What is due, what waits and for what."""
+    """The plan: the batches that are due, and those that wait, with the reason."""
 
     planned: Planned
 
@@ -79,18 +79,18 @@ class PlanResult(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StatusResult(Shown):
-    """The grid of tables and timelabels, or how far tables are behind."""
+    """The grid of tables and timelabels, or the lag of each table."""
 
     seen: Seen
     zone: str
 
     @property
     def lags(self) -> Sequence[Lag]:
-        """How far each table is behind, where that was asked for."""
+        """The lag of each table, if it was requested."""
         return self.seen.lags or ()
 
     def draw(self, to: Console) -> None:
-        """Print the grid or the lag, what needs somebody, and what comes next."""
+        """Print the grid or the lag, the batches that need action, and the next ones."""
         show = print_status if self.seen.lags is None else print_behind_now
         show(to, self.seen, self.zone)
 
@@ -101,7 +101,7 @@ class StatusResult(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CheckResult(Shown):
-    """What is wrong with a project; true where nothing is."""
+    """The errors and warnings of a project. It is true if there are no errors."""
 
     found: Checked
 
@@ -112,23 +112,23 @@ class CheckResult(Shown):
 
     @property
     def warnings(self) -> tuple[WaterclockError, ...]:
-        """What can run and may not be meant."""
+        """Warnings about valid code that may be a mistake."""
         return self.found.warnings
 
     @property
     def flow(self) -> Flow | None:
-        """The checked flow, where nothing is wrong."""
+        """The checked flow, or None if there are errors."""
         return self.found.flow
 
     def __bool__(self) -> bool:
         return not self.found.errors
 
     def draw(self, to: Console) -> None:
-        """Print every error or warning, and a line that sums up."""
+        """Print every error and warning, and a summary line."""
         print_checked(to, self.found)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the errors, and how many tables there are of each kind."""
+        """Return the errors, and the number of tables of each kind."""
         return self.found.to_json()
 
 
@@ -142,14 +142,16 @@ def query(
     project: Folder = None,
     env: str | None = None,
 ) -> QueryResult:
-    """Ask the tables as they are now or stood at a tick, and the status tables, in Spark SQL: `waterclock query`.
+    """Query the tables, now or as of a tick, and the status tables in Spark SQL: `waterclock query`.
 
-    `as_of` is an instant, a timelabel, `table@label` or `latest`; `known_at`, which goes with it, an instant. A text
-    without an offset is in the project's zone, a datetime has one. `partial`, which goes with `as_of` too, answers
-    without the labels that are not there, and tells which. Takes the Spark session that is there, else starts
-    one and leaves it open. At most `limit` rows are brought here; `wc.resolve` gives a table as a DataFrame.
+    `as_of` is an instant, a timelabel, `table@label` or `latest`. `known_at` is an instant, and requires `as_of`. A
+    text without an offset is in the project's zone; a datetime must have a zone. `partial`, which also requires
+    `as_of`, answers without missing labels, and lists them.
 
-    Raises ProjectErrors for a project or a query with errors; WaterclockError as `waterclock query` tells it.
+    The function uses the existing Spark session, or starts one and leaves it open. It fetches at most `limit` rows;
+    `wc.resolve` returns a table as a DataFrame.
+
+    Raises ProjectErrors for a project or a query with errors; WaterclockError for the errors of `waterclock query`.
     """
     if as_of is None and (known_at is not None or partial):
         raise TypeError(f"{'partial' if partial else 'known_at'} goes with as_of, as in as_of='latest'")
@@ -168,13 +170,13 @@ def run(
     project: Folder = None,
     env: str | None = None,
 ) -> RunResult:
-    """Carry out what is due, once or up to an instant: `waterclock run`.
+    """Run the batches that are due, once or up to an instant: `waterclock run`.
 
-    Tells of each batch as it is finished. Takes the Spark session that is there, else starts one and leaves it open.
-    An interrupt (the notebook's stop) lets what runs finish. A batch that failed raises nothing: the result is false,
-    and shows the errors. It is also false where a batch stays failed or held from an earlier run.
+    Each batch is reported as it finishes. The function uses the existing Spark session, or starts one and leaves it
+    open. After an interrupt (the notebook's stop), running batches finish. A failed batch raises no exception: the
+    result is false, and shows the errors. It is also false if a batch remains failed or held from an earlier run.
 
-    Raises ProjectErrors for a project with errors, WaterclockError for a selection or an instant that cannot be.
+    Raises ProjectErrors for a project with errors, WaterclockError for an invalid selection or instant.
     """
     loaded = open_project(_folder(project), env)
     found, by_table = selected(loaded.flow, list(selection), labels)
@@ -197,7 +199,7 @@ def plan(
     project: Folder = None,
     env: str | None = None,
 ) -> PlanResult:
-    """Return what is due, what waits and for what, and change nothing: `waterclock plan`. Starts no Spark."""
+    """Return the due and waiting batches with reasons, and change nothing: `waterclock plan`. Starts no Spark."""
     with reading(_folder(project), env, _said(now)) as at:
         return PlanResult(planned(at, list(selection), labels))
 
@@ -213,8 +215,7 @@ def status(
 ) -> StatusResult:
     """Return the grid of tables and timelabels: `waterclock status`. `by` is hour, day, week, month, quarter or year.
 
-    `lag` tells how far each table is behind in place of it, and goes with neither `labels` nor `by` (E919).
-    Starts no Spark.
+    `lag` returns the lag of each table instead, and cannot be combined with `labels` or `by` (E919). Starts no Spark.
     """
     with reading(_folder(project), env, _said(now)) as at:
         asked = at, list(selection), labels, by
@@ -222,17 +223,17 @@ def status(
 
 
 def check(*, project: Folder = None, env: str | None = None) -> CheckResult:
-    """Return all that is wrong with a project, and raise nothing of it: `waterclock check`. Starts no Spark."""
+    """Return all errors of a project without raising them: `waterclock check`. Starts no Spark."""
     return CheckResult(checked(_folder(project), env))
 
 
 def _said(instant: Instant | None) -> str | None:
-    """Return an instant in words that commands read; a datetime needs a zone (as `utc_of` demands)."""
+    """Return an instant as text for a command; a datetime needs a zone (as in `utc_of`)."""
     if isinstance(instant, datetime):
         return utc_of(instant).isoformat()
     return instant
 
 
 def _folder(said: Folder) -> Path:
-    """Return the project's folder: the one that is said, else this one or the nearest above that holds a project."""
+    """Return the project's folder: the given one, else the current folder or the nearest one above with a project."""
     return project_above(Path()) if said is None else Path(said)

@@ -1,4 +1,4 @@
-"""Shows what a command came to in a notebook: the drawing of the terminal, as text and as HTML."""
+"""Displays a command's result in a notebook as in the terminal, as text and as HTML."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _PRE = "<pre style='line-height:1.25;overflow-x:auto;white-space:pre'>{code}</pr
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Shown(ABC):
-    """What a command came to; a cell that ends with it shows what the terminal would."""
+    """The result of a command. A cell that ends with it displays the terminal's output."""
 
     @abstractmethod
     def draw(self, to: Console) -> None:
-        """Print it as the command does."""
+        """Print the result as the command does."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Return what the command prints with --json."""
+        """Return the command's output with --json."""
 
     def __repr__(self) -> str:
         stream = StringIO()
@@ -51,7 +51,7 @@ class Shown(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class QueryResult(Shown):
-    """The rows that a query came to: iterate over them, or show them as a table."""
+    """The rows of a query's result: iterate over them, or display them as a table."""
 
     told: Answered
 
@@ -67,17 +67,17 @@ class QueryResult(Shown):
 
     @property
     def rows(self) -> tuple[tuple[Any, ...], ...]:
-        """The rows, at most as many as were asked for; `is_cut` tells that there are more."""
+        """The rows, at most `limit` of them; `is_cut` shows whether there are more."""
         return self.told.answer.rows
 
     @property
     def is_cut(self) -> bool:
-        """Whether there are more rows than were asked for."""
+        """Whether there are more rows than `limit`."""
         return self.told.answer.is_cut
 
     @property
     def as_of(self) -> datetime | None:
-        """The tick as of which the tables were read; None: as they are."""
+        """The tick as of which the tables were read; None: as they are now."""
         return None if self._moment is None else self._moment.tick
 
     @property

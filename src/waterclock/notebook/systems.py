@@ -1,4 +1,4 @@
-"""`wc.read` and `wc.write`: the connections of a project for a notebook, with the options of COLLECT and PUBLISH."""
+"""`wc.read` and `wc.write`: a project's connections for notebooks, with the options of COLLECT and PUBLISH."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ _IN_PART = frozenset({"E847", "E848"})
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WriteResult(Shown):
-    """What `wc.write` brought to a destination."""
+    """The rows that `wc.write` delivered to a destination."""
 
     unit: str
     delivered: Delivered
 
     @property
     def rows(self) -> int:
-        """How many rows were brought."""
+        """The number of delivered rows."""
         return self.delivered.rows
 
     def draw(self, to: Console) -> None:
-        """Print how many rows went where, and that no batch knows of it."""
+        """Print the number of rows and the destination, and a note that no batch records them."""
         to.print(f"{self.rows} rows to {self.unit}, outside of the ledger: no batch knows of it")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the destination and the rows."""
+        """Return the destination and the number of rows."""
         return {"destination": self.unit, "rows": self.rows}
 
 
@@ -75,17 +75,20 @@ def read(
     project: str | Path | None = None,
     env: str | None = None,
 ) -> DataFrame:
-    """Return what a source of a project holds now, as COLLECT reads a snapshot of it: nothing of it is kept.
+    """Return the current content of a project's source, read like a COLLECT's snapshot. Nothing is stored in a table.
 
-    `source` is what stands behind FROM: `landing.faa.flights`, "landing.`web/*.json`", `ops.orders`,
+    `source` is written as after FROM: `landing.faa.flights`, "landing.`web/*.json`", `ops.orders` or
     `ops QUERY 'SELECT ...'`. `columns` are a column list's names, types and `_source.file`, without rules. `options`
-    are those of OPTIONS, `zone` that of times without one. Takes the Spark session that is there, else starts one and
-    leaves it open. Of files it is those of the newest stamp, archived or not. Cost: rows are read when the frame is;
-    where a source holds something open for them, or the session's zone is not UTC, they are brought first, to a folder
-    of the storage that goes with this process.
+    are those of OPTIONS. `zone` is used for times without an offset.
 
-    Raises ProjectErrors for a project, a source or options with errors; WaterclockError E339 for a source that cannot
-    be read so, and the source's own.
+    The function uses the existing Spark session, or starts one and leaves it open. For files, it reads those of the
+    newest stamp, archived or not.
+
+    Cost: the source is read when the frame is evaluated. If the source keeps a resource open, or the session's zone is
+    not UTC, the rows are copied first. The copy is in a folder of the storage, which is removed when the process ends.
+
+    Raises ProjectErrors for a project, a source or options with errors; WaterclockError E339 for a source that has no
+    snapshots, and the source's own errors.
     """
     loaded = open_project(_folder(project), env)
     unit = _unit(loaded, source, options or {}, is_source=True)
@@ -124,16 +127,18 @@ def write(
     project: str | Path | None = None,
     env: str | None = None,
 ) -> WriteResult:
-    """Bring a frame to a destination of a project, as PUBLISH delivers: all of it or nothing, in one transaction.
+    """Write a frame to a project's destination like a PUBLISH: completely or not at all, in one transaction.
 
-    `destination` is what stands behind TO, `mode` replace, append or merge, which needs a `key`. It is outside of the
-    ledger: no batch knows of it, nothing is due because of it, and writing twice writes twice; APPEND gives each call's
-    rows a `timelabel` of its own, the minute at which it was made or the next that is free. Cost: the rows are
-    evaluated once, to a folder of the storage, and delivered from there.
+    `destination` is written as after TO. `mode` is replace, append or merge, which needs a `key`.
 
-    Raises ProjectErrors for a project, a destination or options with errors; WaterclockError E339 for what a PUBLISH of
-    the flow writes, for an environment that does not publish, and for a mode that the destination does not take; the
-    destination's own otherwise.
+    The write is outside the ledger: no batch records it, and none becomes due because of it. Writing twice delivers
+    twice. APPEND gives each call's rows a `timelabel` of its own: the current minute, or the next unused one.
+
+    Cost: the rows are evaluated once, into a folder of the storage, and delivered from there.
+
+    Raises ProjectErrors for a project, a destination or options with errors. Raises WaterclockError E339 for a
+    destination that a PUBLISH of the flow writes, and for a mode that the destination does not support. It is also
+    raised if the environment does not publish. Other errors are the destination's own.
     """
     loaded = open_project(_folder(project), env)
     unit = _unit(loaded, destination, options or {}, is_source=False)
@@ -183,7 +188,7 @@ def _delivered(
     try:
         delivered = deliverer.deliver(opened, [delivery])[-1]
     except WaterclockError as error:
-        if error.code in _IN_PART:  # no later run sends the rest: there is none
+        if error.code in _IN_PART:  # no later run sends the remaining rows
             error.fix = "what was accepted stays there: write again only the rows that were not"
         raise
     if delivered.outcome is not Outcome.DELIVERED:
@@ -193,7 +198,7 @@ def _delivered(
 
 
 def _unit(project: Project, text: str, options: Mapping[str, Value], *, is_source: bool) -> Unit:
-    """Settle what is read or written, as the language does. Raises ProjectErrors with all that is wrong with it."""
+    """Resolve a source or destination, as the language does. Raises ProjectErrors with all its errors."""
     source = SourceText("wc.read" if is_source else "wc.write", text)
     errors: list[WaterclockError] = []
     try:
@@ -227,7 +232,7 @@ def _columns(text: str) -> Columns:
 
 
 def _named(frame: DataFrame, columns: str) -> DataFrame:
-    """Put columns in the order in which they were asked, those that tell of their source under their names there."""
+    """Order columns as requested, with the source columns under the requested names."""
     said: ColumnsSaid = parse_clause("COLUMNS", columns, SourceText("wc.read", columns), variables={})
     asked = {IN_ROWS[one.tells.what] if one.tells is not None else one.name: one.name for one in said.columns}
     others = [name for name in frame.columns if name not in asked]
@@ -236,7 +241,7 @@ def _named(frame: DataFrame, columns: str) -> DataFrame:
 
 
 def _kept(project: Project, spark: SparkSession, collected: Collected) -> DataFrame:
-    """Bring rows to the storage, give back what the source holds open, and read them from there."""
+    """Copy rows to the storage, close the source's resources, and read the copy."""
     folder = at(project.storage, _FOLDER, uuid.uuid4().hex)
     atexit.register(partial(remove_folder, folder))
     try:

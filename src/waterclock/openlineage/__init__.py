@@ -1,3 +1,3 @@
-"""Tells other tools, in OpenLineage's words, what became of each batch: from what, by what, with which rows."""
+"""Reports each batch to other tools as OpenLineage events: its inputs, its code and its output."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is told of a table's columns: their types, and which columns of what it reads each is made of."""
+"""OpenLineage facets of a table's columns: their types, and the input columns that each is computed from."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _DIRECT, _INDIRECT = "DIRECT", "INDIRECT"
 
 @dataclass(slots=True)
 class ColumnFacets:
-    """The facets of columns of a project's tables, each worked out once: they hang on its code alone.
+    """The column facets of a project's tables, each computed once, since they depend only on its code.
 
-    Cost: a parse of a table's query and a look at its Delta log, some milliseconds, at the first event of each.
+    Cost: a parse of a table's query and a read of its Delta log, some milliseconds, at the first event of each table.
     """
 
     project: Project
@@ -42,17 +42,17 @@ class ColumnFacets:
     _schemas: dict[str, schema_dataset.SchemaDatasetFacet | None] = field(default_factory=dict)
 
     def lineage_of(self, table: Table) -> column_lineage_dataset.ColumnLineageDatasetFacet | None:
-        """Return what each column is made of, and by which rows are chosen; None of a collect.
+        """Return the lineage of each column, and of the choice of rows. Return None for a collect.
 
-        Where a Python transform or a query cannot be looked into, each column is made of all that is read, and says
-        why: more than is true may be told, never less.
+        If a Python transform or a query cannot be analyzed, each column depends on all inputs, with a reason. The
+        lineage may contain too much, but never too little.
         """
         if table.name not in self._told:
             self._told[table.name] = None if table.kind is Kind.COLLECT else self._facet(table)
         return self._told[table.name]
 
     def schema_of(self, table: Table) -> schema_dataset.SchemaDatasetFacet | None:
-        """Return the columns of a table and their types as the last run left them; None where they are not known."""
+        """Return a table's columns and their types as the last run left them, or None if they are unknown."""
         if table.name not in self._schemas:
             known = columns_stored(self.project, [table.name]).get(table.name, {})
             fields = [schema_dataset.SchemaDatasetFacetFields(name, kind) for name, kind in known.items()]
@@ -81,7 +81,7 @@ class ColumnFacets:
     def _inputs(self, table: Table, name: str) -> Iterator[column_lineage_dataset.InputField]:
         try:
             made = self.lineage.made(ColumnOf(table.name, name))
-        except WaterclockError:  # a column of before that the query makes no more
+        except WaterclockError:  # a former column that the query no longer has
             return
         everything = tuple(ColumnOf(read.table, "*") for read in table.reads) if made.note == UNTOLD else ()
         sure = [each for each in made.inputs if each not in made.unknown]
@@ -103,7 +103,7 @@ class ColumnFacets:
         return tuple(ColumnOf(of.table, name) for name in known.values() if name not in {"*", TIMELABEL})
 
     def _choosing(self, table: Table) -> Iterator[column_lineage_dataset.InputField]:
-        """Yield the columns that filter, join, group, sort or number the rows that a table is made of."""
+        """Yield the input columns that filter, join, group, sort or number the rows of a table."""
         shown = self.lineage.of_code.get(table.name)
         for use, of in sorted(shown.uses.items()) if shown is not None else ():
             for each in dict.fromkeys(one for said in sorted(of) for one in self._columns_of(ColumnOf(*said))):

@@ -1,7 +1,7 @@
-"""Words what happened to a batch as an event of OpenLineage: a run of the table's job, with what it read and made.
+"""Converts what happened to a batch into an OpenLineage event: a run of the table's job, with its inputs and outputs.
 
-A run's id is made of the project, environment, table, label and claim: an attempt has the same id whoever tells it, and
-however often.
+A run's id is derived from the project, environment, table, label and claim. An attempt thus always has the same id,
+whichever process reports it, and however often.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _id(project: Project, *parts: str) -> UUID:
 
 @dataclass(slots=True)
 class Events:
-    """Words the events of one project; what hangs on its code alone is worked out once."""
+    """Creates the events of one project. Everything that depends only on its code is computed once."""
 
     project: Project
     ledger: Ledger | None = None
@@ -88,11 +88,11 @@ class Events:
 
     @property
     def namespace(self) -> str:
-        """What all jobs and tables of the project stand under."""
+        """The namespace of all jobs and tables of the project."""
         return self.project.openlineage.namespace
 
     def of(self, it: Happening) -> dict[str, Any]:
-        """Return one event as JSON has it."""
+        """Return one event as a dict for JSON."""
         event = self._of_run(it) if it.label is None else self._of_batch(it, it.label)
         told: dict[str, Any] = _with_producer(Serde.to_dict(event))
         return told
@@ -108,7 +108,7 @@ class Events:
 
     def _of_batch(self, it: Happening, label: datetime) -> ol.RunEvent:
         table = self.project.flow.tables.get(it.table)
-        # what is told of code is told of the code that made the batch, never of what stands there now
+        # facets of the code describe the code that ran the batch, never the current one if it has changed
         is_same = table is not None and table.fingerprint == it.code
         return ol.RunEvent(
             eventTime=it.at.isoformat(),
@@ -153,7 +153,7 @@ class Events:
             versions[each.table] = max(versions.get(each.table, (-1, "")), (each.version, each.location))
         if table is not None and table.source is not None:
             namespace, name = self._unit(table.source.unit)
-            # of a table of another project; what it is called there is no name of ours
+            # of another project's table, whose name there is not one of ours
             found = [str(version) for version, _ in versions.values() if version >= 0]
             facets = {"version": dataset_version_dataset.DatasetVersionDatasetFacet(found[0])} if found else {}
             yield ol.InputDataset(namespace, name, facets=dict(facets))
@@ -209,11 +209,11 @@ class Events:
             )
 
     def _unit(self, unit: Unit) -> tuple[str, str]:
-        """Return the name of what lies outside: its connection stands for the system; addresses are not told."""
+        """Return the name of an external dataset. Its connection represents the system; addresses are not included."""
         return f"{self.namespace}/{unit.connection}", unit.path or unit.connection
 
     def _place(self, location: str) -> DatasetFacet:
-        """Say where a table's files lie, by which other engines know it."""
+        """Return the location of a table's files, by which other engines identify it."""
         storage = self.project.storage
         scheme, _, rest = storage.rpartition("://")
         host, _, folder = rest.partition("/") if scheme else ("", "", storage)
@@ -223,7 +223,7 @@ class Events:
 
 
 def _assertions(table: Table, measures: Mapping[str, Any]) -> Iterator[data_quality_assertions_dataset.Assertion]:
-    """Say of each rule whether it held in a batch: by its name, with what broke it."""
+    """Yield the result of each rule for a batch: its name, and the rows that broke it."""
     warned = {text.partition(":")[0]: text for text in warnings_of(measures)}
     broken: dict[str, int] = dict(measures.get("broken", {}))
     for of in measures.get(INPUTS_FOUND, {}).values():
@@ -253,7 +253,7 @@ def _text(at: datetime) -> str:
 
 
 def _with_producer(told: Any) -> Any:
-    """Name us as the producer, without the setting that all of a process share."""
+    """Set our producer name without OpenLineage's setting, which is shared by the whole process."""
     if isinstance(told, dict):
         return {
             key: PRODUCER if key in {"producer", "_producer"} else _with_producer(value) for key, value in told.items()

@@ -1,8 +1,8 @@
-"""Sends what happened, in order, to where the project says; what is lost is tried again later, and never dropped.
+"""Sends lineage events in order to the configured sink. Failed ones are retried later, never dropped.
 
-There is no copy of it that could be lost: each event is made from what the ledger tells, and one row keeps how far that
-was sent. Whoever dies while it sends leaves events that are sent again, with the same ids. What a server refuses
-while it takes later events is left out, and the ledger keeps that; where it takes none, all wait.
+There is no separate queue: each event is built from the ledger, and one row records how far they were sent. A process
+that dies while it sends leaves events that are sent again, with the same ids. An event that a server rejects while it
+accepts later ones is skipped, and the ledger records that. If the server accepts none, all of them wait.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 LIBRARY = "openlineage"
 SECONDS_OF_A_RUN = 10.0
-"""How long a look of a run sends at most; the rest waits for the next, or for `waterclock openlineage send`."""
-_NOTED_EVERY = 10.0  # seconds between two notes of how far it came; with one event's five it is less than the lease
+"""The time limit for sending in a cycle of a run. The next cycle continues, or `waterclock openlineage send` does."""
+_NOTED_EVERY = 10.0  # seconds between two records of the progress; with an event's five it is less than the lease
 _PAGE = 200
-_MOST_REFUSED = 20  # events that are looked past, to see whether a server refuses them or everything
+_MOST_REFUSED = 20  # events that may be skipped before a server counts as rejecting everything
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What came of sending: how many events arrived, and why the next did not. `is_busy`: another sends just now.
+    """The result of sending: the delivered events, and why the next failed. `is_busy`: another process is sending.
 
-    `left_out` events were refused though later ones were taken: they are kept in the ledger, and hold up nothing.
+    `left_out` events were rejected although later ones were accepted. The ledger records them, and they block nothing.
     """
 
     events: int = 0
@@ -49,7 +49,7 @@ class Sent:
 
 
 def sink_error(project: Project) -> WaterclockError | None:
-    """Return what keeps events from being made by what is installed here."""
+    """Return an error if the installed packages cannot create events, or None."""
     if not project.openlineage.is_on or find_spec(LIBRARY) is not None:
         return None
     return WaterclockError(
@@ -60,10 +60,10 @@ def sink_error(project: Project) -> WaterclockError | None:
 
 
 def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_once: bool = False) -> Sent:
-    """Send what waits, for so long at most; `at_once`: also where the sink is to be left alone for a while.
+    """Send pending events, for at most `seconds`. `at_once`: also if the sink's pause after a failure is not over.
 
-    Cost: a question to the ledger for each 200 events, what the sink takes for each, and at the first event of each
-    table some milliseconds.
+    Cost: a query to the ledger for each 200 events, the sink's time for each event, and some milliseconds at the first
+    event of each table.
     Raises  E379 where the library is not installed
     """
     if error := sink_error(project):
@@ -99,14 +99,14 @@ class _Sending:
     refused: list[tuple[Happening, str]] = field(default_factory=list)
 
     def send(self, page: Happened) -> bool:
-        """Send one page, and return whether to go on."""
+        """Send one page, and return whether to continue."""
         arrived, noted = 0, time.monotonic()
         try:
             for number, together in groupby(page.found, key=lambda it: it.number):
                 for it in together:
                     self._deliver(it)
                 if self.refused:
-                    continue  # not known yet whether it is the event that is refused, or whatever is sent
+                    continue  # not known yet whether only this event is rejected, or all of them
                 arrived = number
                 if self.until is not None and time.monotonic() > self.until:
                     break
@@ -126,7 +126,7 @@ class _Sending:
         return arrived == page.up_to
 
     def _deliver(self, it: Happening) -> None:
-        """Hand one event over; one that is refused is looked past, and left out once a later one is taken."""
+        """Send one event. A rejected event is put off, and skipped once a later one is accepted."""
         secrets, sink = Secrets.of(self.project.secrets), self.project.openlineage
         try:
             deliver(sink, self.project.root, secrets, self.events.of(it))
@@ -143,10 +143,10 @@ class _Sending:
 
 
 def send_after(work: Workplace) -> None:
-    """Send what waits after a run's look; whatever is wrong with that is said once, and the run goes on."""
+    """Send pending events after a cycle of a run. A failure is reported once, and the run continues."""
     try:
         sent = send(work.project, work.ledger, seconds=SECONDS_OF_A_RUN)
-    except Exception as raised:  # noqa: BLE001 - what made its batches has not failed because nobody heard of it
+    except Exception as raised:  # noqa: BLE001 - failed events do not fail the run's batches
         what = raised.what if isinstance(raised, WaterclockError) else type(raised).__name__
         work.note_once(f"events of lineage were not sent: {what}")
         return
@@ -157,10 +157,10 @@ def send_after(work: Workplace) -> None:
 
 
 def lost_words(why: str) -> str:
-    """Say that events did not arrive."""
+    """Return the message for events that were not delivered."""
     return f"events of lineage did not arrive ({why}); they wait in the ledger, and are sent later"
 
 
 def left_out_words(count: int, last: str) -> str:
-    """Say that a server refused some of what it was sent; `last`: which was the last, and why."""
+    """Return the message for events that a server rejected; `last` is the last of them, with the reason."""
     return f"{count_words(count, 'event')} of lineage left out, as the server refuses them (the last: {last})"

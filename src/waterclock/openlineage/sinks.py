@@ -1,4 +1,4 @@
-"""Hands events over: to a server that takes one at a time, or to the end of a file, one a line."""
+"""Delivers events: to a server, one per request, or to the end of a file, one per line."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from waterclock.secrets import Secrets
 
 
 def deliver(sink: LineageSink, root: Path, secrets: Secrets, event: Mapping[str, Any]) -> None:
-    """Hand one event over; once this returns it has arrived.
+    """Deliver one event. When the function returns, the event has arrived.
 
-    Raises  NotDelivered, with a reason in which no address and no secret is
+    Raises  NotDelivered, with a reason that contains no address and no secret
     """
     if sink.file is not None:
         _append(root / sink.file, event)
@@ -38,7 +38,7 @@ def _append(path: Path, event: Mapping[str, Any]) -> None:
             size = file.seek(0, os.SEEK_END)
             if size:
                 file.seek(size - 1)
-                if file.read(1) != b"\n":  # cut off where a runner was killed; that event is sent again
+                if file.read(1) != b"\n":  # truncated where a runner was killed; that event is sent again
                     line = b"\n" + line
             file.write(line)
             file.flush()

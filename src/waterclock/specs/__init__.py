@@ -1,5 +1,5 @@
-"""Specification by example: business rules in Gherkin, run on the engine, and told as a page that people read.
+"""Specification by example: business rules in Gherkin, run on the engine, and published as a readable page.
 
-document -> steps -> script -> typed say what a scenario means, without Spark; derived -> bench -> running run it;
-outcome and page tell what came of it.
+document -> steps -> script -> typed_rows interpret a scenario, without Spark; derived_flow -> scenario_run -> running
+run it; outcome and page report the results.
 """

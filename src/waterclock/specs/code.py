@@ -1,4 +1,4 @@
-"""Finds the text that declares a table, with the views that it reads."""
+"""Finds the source text of a table's declaration, and of the views that it reads."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from waterclock.dpl.project import Project
 from waterclock.flow.declarations import Flow, Place, Query, Table, View
 from waterclock.specs.outcome import Declared
 
-# texts, names and comments, in which a semicolon ends nothing
+# strings, names and comments, in which a semicolon does not end a statement
 _PART = re.compile(r"'(?:[^'\\]|\\.|'')*'|`[^`]*`|--[^\n]*|/\*.*?\*/|(?P<end>;)", re.DOTALL)
 
 
 def code_of(project: Project, names: Collection[str]) -> tuple[Declared, ...]:
-    """Return the declarations of tables and of the views between them, in the order of the flow."""
+    """Return the declarations of tables and of their views, in the order of the flow."""
     found: dict[str, Declared] = {}
     for name in project.flow.order:
         if name in names:
@@ -37,7 +37,7 @@ def _declared(project: Project, name: str, place: Place) -> Declared:
 
 
 def _indent(lines: list[str], place: Place) -> int:
-    """Say where in its line the statement begins, if the line holds nothing but blanks before it."""
+    """Return the indent of the statement in its line, which is 0 if other text precedes it."""
     line = lines[place.line - 1] if 0 < place.line <= len(lines) else ""
     before = line[: place.column - 1]
     statement = before.rfind(";") + 1

@@ -1,4 +1,4 @@
-"""Compares the rows of a table with those that are expected, and tells the differences so that people see them."""
+"""Compares the rows of a table with the expected ones, and formats the differences for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Values = tuple[Any, ...]
 
 
 class Mark(StrEnum):
-    """What is to say of one row."""
+    """The result of comparing one row."""
 
     SAME = "same"
     CHANGED = "changed"
@@ -23,7 +23,7 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One row as it was expected, as it was got, or both; `wrong` are the places of the columns that differ."""
+    """One row as expected, as found, or both; `wrong` are the positions of the columns that differ."""
 
     mark: Mark
     expected: Values | None
@@ -31,7 +31,7 @@ class Line:
     wrong: frozenset[int] = frozenset()
 
     def cells(self) -> tuple[str, ...]:
-        """Write the row, a wrong cell as `expected 3, got 2`."""
+        """Return the row's cells as text, a wrong cell as `expected 3, got 2`."""
         if self.expected is None or self.got is None:
             return tuple(text_of(value) for value in self.expected or self.got or ())
         return tuple(
@@ -42,7 +42,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The columns compared and all lines: those expected in their order, then those that nobody expected."""
+    """The compared columns and all lines: the expected rows in their order, then the unexpected ones."""
 
     columns: tuple[str, ...]
     lines: tuple[Line, ...]
@@ -53,13 +53,13 @@ class Comparison:
         return all(line.mark is Mark.SAME for line in self.lines)
 
     def summary(self) -> str:
-        """Count what differs: `1 row missing, 2 changed`."""
+        """Return a count of the differences: `1 row missing, 2 changed`."""
         counts = [(mark, sum(line.mark is mark for line in self.lines)) for mark in Mark if mark is not Mark.SAME]
         told = [f"{count} {mark}" for mark, count in counts if count]
         return f"rows differ: {', '.join(told)}" if told else "rows are as expected"
 
     def text(self) -> str:
-        """Draw the table with a sign before each line that differs: - missing, + unexpected, ~ changed."""
+        """Return the table as text, with a sign before each line that differs: - missing, + unexpected, ~ changed."""
         rows = [self.columns, *(line.cells() for line in self.lines)]
         widths = [max(len(row[at]) for row in rows) for at in range(len(self.columns))]
         signs = [" ", *(_SIGNS[line.mark] for line in self.lines)]
@@ -81,10 +81,10 @@ def compare(
     keys: Sequence[str] = (),
     may_be_more: bool = False,
 ) -> Comparison:
-    """Compare rows by `keys`, or where there are none as bags of whole rows; their order does not count.
+    """Compare rows by `keys`, or without keys as multisets of whole rows. Row order is ignored.
 
-    A row that is missing and one that is unexpected are told as one that changed, where they have the same key, or,
-    without keys, half of their cells. `may_be_more`: unexpected rows are no difference.
+    A missing and an unexpected row are reported as one changed row if they have the same key. Without keys, at least
+    half of their cells must be equal. `may_be_more`: unexpected rows are not a difference.
     """
     left = list(got)
     lines: list[Line | None] = []
@@ -106,7 +106,7 @@ def compare(
 
 
 def doubled(rows: Sequence[Values], places: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Return each row whose key another row before it has, with that one."""
+    """Yield each row whose key an earlier row has, with the index of that row."""
     seen: dict[tuple[str, ...], int] = {}
     for index, row in enumerate(rows):
         key = tuple(text_of(row[place]) for place in places)
@@ -121,7 +121,7 @@ def _wrong(expected: Values, got: Values) -> frozenset[int]:
 
 
 def _partner(row: Values, left: Sequence[Values], places: Sequence[int]) -> int | None:
-    """Find the row that was meant: of the same key, else the most alike of those that are half alike."""
+    """Return the index of the matching row: of the same key, or else the most similar with half of its cells equal."""
     wrongs = [(len(wrong := _wrong(row, other)), at, wrong) for at, other in enumerate(left)]
     if places:
         return next((at for _, at, wrong in sorted(wrongs, key=lambda each: each[:2]) if not wrong & set(places)), None)

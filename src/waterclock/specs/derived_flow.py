@@ -1,8 +1,8 @@
 """Derives the flow that a scenario runs: the project's own, with the rows of its steps as sources.
 
-A given table becomes a collect whose source is the scenario; all else is as declared. Two things of time are left out,
-for a scenario is its own time: START of every table is the first window that the scenario needs, and nothing waits for
-a DELAY.
+A given table becomes a collect whose source is the scenario; everything else is as declared. Two settings of time are
+ignored, since a scenario defines its own time. START of every table is the first window that the scenario needs, and no
+table waits for a DELAY.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from waterclock.specs.script import Give, Run, Script
 from waterclock.specs.typed_rows import Typed
 
 CONNECTION = "spec"
-_FARTHEST = 3000  # windows that are looked back for a START
+_FARTHEST = 3000  # the maximum number of windows tried before a START
 _FAR = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """The flow of a scenario. `seeding` is the same with given rows in place of what tables of `seeds` make.
+    """The flow of a scenario. `seeding` is the same flow, but tables in `seeds` read given rows instead of running.
 
-    `seeds`: the tables that run and of which earlier labels are given, each with the collect that brings these.
+    `seeds`: the tables that run and whose earlier labels are given, each with the collect for these rows.
     """
 
     flow: Flow
@@ -59,7 +59,7 @@ def derive(flow: Flow, typed: Typed) -> Derived:
 
 
 def _begins_too_late(flow: Flow, script: Script) -> Table | None:
-    """Return a table that would begin only after a label at which it is to run."""
+    """Return a table that would start only after a label at which it must run, or None."""
     starts = Planner(flow).starts(LedgerSnapshot(), _FAR)
     for action in script.actions:
         if isinstance(action, Run) and starts[action.table.name] > action.windows[0].start:
@@ -111,7 +111,7 @@ def _at_once(table: Table, start: datetime | None) -> Table:
 
 
 def _given(table: Table, name: str, schema: Schema, start: datetime, *, is_asked: bool) -> Table:
-    """Return a collect that brings what is given. Rules hold where the table itself is run; else any row will do."""
+    """Return a collect of a table's given rows. Rules apply if the table itself runs; otherwise any row is accepted."""
     return replace(
         _at_once(table, start),
         name=name,

@@ -1,4 +1,4 @@
-"""A specification as data: features, rules and scenarios, every word and cell with its place."""
+"""A specification as data: features, rules and scenarios, with the place of every word and cell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from waterclock.flow.declarations import Place
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell of a table, without the blanks around it."""
+    """One cell of a table, without surrounding blanks."""
 
     text: str
     place: Place
@@ -18,7 +18,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table below a step: its first line names the columns."""
+    """A table below a step. Its first line names the columns."""
 
     header: tuple[Cell, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -26,7 +26,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step. `is_background`: it stands before every scenario of its feature or rule."""
+    """One step. `is_background`: it comes before every scenario of its feature or rule."""
 
     keyword: str
     text: str
@@ -40,8 +40,8 @@ class Step:
 class Scenario:
     """One example with all its steps, the background's first.
 
-    Of an outline it is one line of its examples: `outline` and `template` are its name and its own steps as they are
-    written, with the names of columns in <these>.
+    For an outline, a scenario is one line of its examples. `outline` and `template` are the outline's name and its own
+    steps as written, with column names in <angle brackets>.
     """
 
     feature: str
@@ -57,7 +57,7 @@ class Scenario:
 
     @property
     def title(self) -> str:
-        """The name, with the example's values where it is the same for all examples of an outline."""
+        """The name, followed by the example's values if all examples of an outline have the same name."""
         if not self.example or self.name != self.outline:
             return self.name
         return f"{self.name} ({', '.join(f'{name} {value}' for name, value in self.example)})"
@@ -68,7 +68,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A business rule and its scenarios. Those that stand below no rule are of one without a name."""
+    """A business rule and its scenarios. Scenarios outside any rule belong to one without a name."""
 
     name: str
     description: str
@@ -77,7 +77,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One file."""
+    """One feature file."""
 
     file: str
     name: str

@@ -1,4 +1,4 @@
-"""Finds the specifications that are meant: a project's files, or those named, and of these by name and tags."""
+"""Finds specifications: a project's files, or given ones, filtered by name and tags."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOLDER, ENDING = "specs", ".feature"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Features with the scenarios that are meant, and what is wrong with their files."""
+    """Features with the selected scenarios, and the errors in their files."""
 
     features: tuple[Feature, ...]
     errors: tuple[WaterclockError, ...] = ()
@@ -30,11 +30,11 @@ class Found:
 def find_features(
     root: Path, files: Sequence[str | Path] = (), *, name: str | None = None, tags: str | None = None
 ) -> Found:
-    """Find and read the features of the project at `root`: all of `specs/`, or the files and folders that are named.
+    """Find and parse the features of the project at `root`: all of `specs/`, or the given files and folders.
 
-    `name`: only scenarios of which feature, rule or name has this text, or matches it as a pattern with `*`. `tags`:
-    as in `late,not slow`, those with one of the tags and none of those behind `not`.
-    Raises  E360 where nothing is meant
+    `name`: only scenarios whose feature, rule or name contains this text, or matches it as a pattern with `*`. `tags`:
+    as in `late,not slow`, scenarios with one of the tags and none of those after `not`.
+    Raises  E360 where no scenario is selected
     """
     paths = _paths(root, files)
     features: list[Feature] = []
@@ -87,7 +87,7 @@ def _paths(root: Path, files: Sequence[str | Path]) -> list[Path]:
 
 
 def _shown(path: Path, root: Path) -> str:
-    """Name a file from the project's folder, where it lies in it."""
+    """Return a file's path relative to the project's folder if it is inside."""
     resolved = path.resolve()
     return resolved.relative_to(root.resolve()).as_posix() if resolved.is_relative_to(root.resolve()) else str(path)
 

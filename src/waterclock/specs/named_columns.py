@@ -1,4 +1,4 @@
-"""Collects the columns that queries name of tables whose column lists are open; of a source nothing else tells."""
+"""Collects the columns that queries name of sources with open column lists: nothing else defines these columns."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _DIALECT = "databricks"
 
 
 def named_columns(flow: Flow) -> dict[str, tuple[str, ...]]:
-    """Give, by open collect, the columns that are not declared and that a query of the flow names.
+    """Return, by open collect, the undeclared columns that a query of the flow names.
 
-    A name that may be of several tables is left out where one of them declares it, or where it cannot be told whose it
-    is. What a Python transform names is not known.
+    A name that may belong to several tables is left out if one of them declares it, or if its table is unclear. The
+    names used in Python transforms are unknown.
     """
     found: dict[str, dict[str, str]] = {}
     for table in flow.tables.values():
@@ -56,14 +56,14 @@ def _named(flow: Flow, query: Query) -> Iterator[tuple[str, str]]:
 
 @dataclass(slots=True)
 class _Sight:
-    """What stands behind the names in one query."""
+    """Resolves the names in one query."""
 
     flow: Flow
     tables: Mapping[str, str]
     _busy: set[int] = field(default_factory=set)
 
     def of(self, scope: Scope) -> Iterator[tuple[str, str]]:
-        """Return the columns of open collects that one SELECT names."""
+        """Yield the columns of open collects that one SELECT names."""
         aliases = _aliases(scope.expression)
         for column in scope.columns:
             if column.table:
@@ -76,18 +76,18 @@ class _Sight:
                     yield from self._behind([source], name.name)
 
     def _behind(self, sources: list[Any], column: str) -> Iterator[tuple[str, str]]:
-        """Return the one open collect that the name must be of; nothing where that is not sure."""
+        """Yield the one open collect that the name must belong to, or nothing if that is uncertain."""
         open_ones: set[str] = set()
         for source in sources:
             found = self._origin(source, column)
             if found is None:
-                return  # declared there: it is none of the open ones
+                return  # declared there: it belongs to none of the open ones
             open_ones |= found
         if len(open_ones) == 1:
             yield open_ones.pop(), column
 
     def _origin(self, source: Any, column: str) -> set[str] | None:
-        """Return the open collects that a source's column may be of; None where the source has it for sure."""
+        """Return the open collects that a source's column may belong to, or None if the source certainly has it."""
         if isinstance(source, exp.Table):
             return self._of_table(self.tables.get(source.name), column)
         if not isinstance(source, Scope) or id(source) in self._busy:
@@ -106,7 +106,7 @@ class _Sight:
 
     def _of_table(self, name: str | None, column: str) -> set[str] | None:
         if name is None:
-            return None  # what FLAT brings together, which may have it
+            return None  # a FLAT read, which may have the column
         table = self.flow.tables[name]
         if any(each.name.lower() == column.lower() for each in table.columns.named):
             return None
@@ -118,7 +118,7 @@ def _selected(query: Any) -> set[str]:
 
 
 def _is_in_alias_of_its_name(column: exp.Column) -> bool:
-    """Whether it is the x of `upper(x) AS x`: that x is of a table, any other is the alias."""
+    """Return whether a column is the x of `upper(x) AS x`: that x belongs to a table, any other x is the alias."""
     alias = column.find_ancestor(exp.Alias)
     return alias is not None and alias.alias.lower() == column.name.lower()
 

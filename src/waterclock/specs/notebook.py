@@ -21,14 +21,14 @@ def spec(
     tags: str | None = None,
     html: str | Path | None = None,
 ) -> SpecOutcome:
-    """Run a project's specifications, all of `specs/` or those named, and give what came of them.
+    """Run a project's specifications, all of `specs/` or the given files, and return the results.
 
-    In a notebook the outcome shows itself as the living document; `html` names a file to write that to as well. `name`
-    and `tags` choose scenarios, as `waterclock spec` does. Takes the Spark session that is there, else starts one for
-    the time of the run. Nothing of the project's storage, sources and destinations is read or written.
+    In a notebook the outcome displays itself as the living document; `html` names a file to write it to as well. `name`
+    and `tags` select scenarios, as in `waterclock spec`. The run uses the existing Spark session, or starts one and
+    stops it at the end. The project's storage, sources and destinations are neither read nor written.
 
-    Raises ProjectErrors with all that is wrong with the project or its specifications, before any of them runs; E360
-    where there are none.
+    Raises ProjectErrors with all errors in the project or its specifications, before any of them runs; E360 where there
+    are no specifications.
     """
     loaded = load_project(Path(project), env=env, capabilities=capabilities())
     found = find_features(loaded.root, (files,) if isinstance(files, str | Path) else files, name=name, tags=tags)

@@ -1,4 +1,4 @@
-"""What came of scenarios: each step with what was wrong, each scenario, and the code that it exercised."""
+"""The results of scenarios: each step with its faults, each scenario, and the code that it exercised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.specs.document import Feature, Scenario, Step
 
 
 class Verdict(StrEnum):
-    """How a step or scenario ended. What comes after a failed step is skipped."""
+    """The result of a step or scenario. Steps after a failed one are skipped."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -22,7 +22,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """What came of one step: rows that differ, an error of the engine, or a sentence that says what was not so."""
+    """The result of one step. A failed step has differing rows, an error of the engine, or a message."""
 
     step: Step
     verdict: Verdict
@@ -31,7 +31,7 @@ class StepOutcome:
     said: str = ""
 
     def message(self) -> str:
-        """Say what was wrong; nothing of a step that passed."""
+        """Return the failure message, or an empty text for a step that passed."""
         if self.verdict is not Verdict.FAILED:
             return ""
         if self.comparison is not None:
@@ -39,7 +39,7 @@ class StepOutcome:
         return self.error.render() if self.error is not None else self.said
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the outcome for JSON."""
+        """Return the outcome as a dict for JSON."""
         found: dict[str, Any] = {
             "keyword": self.step.keyword,
             "text": self.step.text,
@@ -55,7 +55,7 @@ class StepOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioOutcome:
-    """What came of one scenario. `code` names the tables whose declarations it ran."""
+    """The result of one scenario. `code` names the tables whose declarations it ran."""
 
     scenario: Scenario
     steps: tuple[StepOutcome, ...]
@@ -64,7 +64,7 @@ class ScenarioOutcome:
 
     @property
     def verdict(self) -> Verdict:
-        """Failed where a step did."""
+        """Failed if a step failed."""
         is_failed = any(step.verdict is Verdict.FAILED for step in self.steps)
         return Verdict.FAILED if is_failed else Verdict.PASSED
 
@@ -74,7 +74,7 @@ class ScenarioOutcome:
         return next((step for step in self.steps if step.verdict is Verdict.FAILED), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the outcome for JSON."""
+        """Return the outcome as a dict for JSON."""
         return {
             "feature": self.scenario.feature,
             "rule": self.scenario.rule or None,
@@ -90,7 +90,7 @@ class ScenarioOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """The text of a declaration, as it stands in the project."""
+    """The source text of a declaration in the project."""
 
     table: str
     place: str
@@ -100,7 +100,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class SpecOutcome:
-    """What came of all scenarios that were run: by feature, in the order of the files. In a notebook it is the page."""
+    """The results of all scenarios that ran, by feature, in the order of the files. Notebooks show it as a page."""
 
     project: str
     env: str
@@ -113,7 +113,7 @@ class SpecOutcome:
 
     @property
     def is_passed(self) -> bool:
-        """Whether all scenarios passed, and there was one."""
+        """Whether there was at least one scenario, and all passed."""
         return bool(self.scenarios) and not self.failed
 
     @property
@@ -127,7 +127,7 @@ class SpecOutcome:
         return tuple(each for each in self.scenarios if each.verdict is Verdict.PASSED)
 
     def by_feature(self) -> Iterator[tuple[Feature, tuple[ScenarioOutcome, ...]]]:
-        """Return each feature with what came of its scenarios; features of which none ran are left out."""
+        """Yield each feature with the results of its scenarios; features without any are left out."""
         for feature in self.features:
             meant = set(map(id, feature.scenarios))
             found = tuple(each for each in self.scenarios if id(each.scenario) in meant)
@@ -135,7 +135,7 @@ class SpecOutcome:
                 yield feature, found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the outcome for JSON."""
+        """Return the outcome as a dict for JSON."""
         return {
             "project": self.project,
             "env": self.env,
@@ -148,7 +148,7 @@ class SpecOutcome:
         }
 
     def html(self) -> str:
-        """Return the living document: one page that needs nothing beside it."""
+        """Return the living document as one self-contained page."""
         from waterclock.specs.page import page_of
 
         return page_of(self)

@@ -1,6 +1,6 @@
-"""Writes the results of specifications as one page of HTML, which needs nothing beside it and no script.
+"""Renders the results of specifications as one self-contained HTML page without scripts.
 
-The page says what holds in words, signs and colours together, has a heading for everything, and prints.
+The page shows results by words, signs and colors together, has a heading for everything, and can be printed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"-?\d[\d_]*(\.\d+)?(e[+-]?\d+)?")
 
 
 def page_of(outcome: SpecOutcome, *, made: datetime | None = None) -> str:
-    """Return the living document of an outcome, made at an instant, by default now."""
+    """Return the living document of an outcome. `made` is its time, by default now."""
     at = made or datetime.now(UTC)
     style = files("waterclock.specs").joinpath("page.css").read_text(encoding="utf-8")
     title = f"{outcome.project}: what it must do"
@@ -40,7 +40,7 @@ def page_of(outcome: SpecOutcome, *, made: datetime | None = None) -> str:
 
 
 def framed(outcome: SpecOutcome) -> str:
-    """Return the page for a notebook's cell: in a frame, so that neither's style meets the other's."""
+    """Return the page for a notebook's cell, in a frame that separates the styles of both."""
     height = min(900, 260 + 220 * len(outcome.scenarios))
     page = escape(outcome.html(), quote=True)
     return f'<iframe title="Specification" srcdoc="{page}" style="width:100%;height:{height}px;border:0"></iframe>'
@@ -124,7 +124,7 @@ def _before(steps: tuple[Step, ...]) -> str:
 
 
 def _examples(found: tuple[ScenarioOutcome, ...], known_tags: tuple[str, ...], level: int) -> str:
-    """Tell of a scenario; of an outline once, with a line for each of its examples, and what failed below them."""
+    """Render a scenario. An outline is shown once, with a line for each of its examples, and failures below."""
     if len(found) == 1:
         return _scenario(found[0], known_tags, level)
     first, is_failed = found[0].scenario, any(each.failed for each in found)

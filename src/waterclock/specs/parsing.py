@@ -1,6 +1,6 @@
-"""Reads a file of Gherkin by Cucumber's own parser; its compiler writes outlines out and puts backgrounds first.
+"""Parses a Gherkin file by Cucumber's own parser. Its compiler expands outlines and puts backgrounds first.
 
-Places of a written-out scenario are those of its outline.
+Places in an expanded scenario are those of its outline.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from waterclock.specs.unreadable import empty, mistyped, unreadable
 
 
 def read_feature(text: str, file: str) -> tuple[Feature | None, tuple[WaterclockError, ...]]:
-    """Read one file: the feature, and E350 for each place at which it is no Gherkin, or says nothing."""
+    """Parse one file. Return the feature, and E350 for each place with invalid Gherkin or without content."""
     from gherkin.errors import CompositeParserException, ParserException
     from gherkin.parser import Parser
     from gherkin.pickles.compiler import Compiler
@@ -39,7 +39,7 @@ def read_feature(text: str, file: str) -> tuple[Feature | None, tuple[Waterclock
 
 @dataclass(slots=True)
 class _Written:
-    """A feature as it is written: what the compiler's scenarios are made of, by the parser's ids."""
+    """The parsed feature, which maps the parser's ids to the original nodes of the compiler's scenarios."""
 
     node: Mapping[str, Any]
     file: str
@@ -89,7 +89,7 @@ class _Written:
         return Feature(self.file, node["name"], _plain(node["description"]), tags, rules)
 
     def unwritten(self, feature: Feature) -> Iterator[WaterclockError]:
-        """Return an error for each scenario that comes to nothing, and for a step whose first word is mistyped."""
+        """Yield an error for each scenario without steps or examples, and for a step with a mistyped keyword."""
         from gherkin.dialect import Dialect
 
         dialect = Dialect.for_name(self.node["language"])

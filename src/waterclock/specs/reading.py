@@ -1,4 +1,4 @@
-"""Reads a scenario's steps, finds its tables and labels, and checks their order: can it be carried out."""
+"""Resolves the tables and labels of a scenario's steps, and checks that the steps can run in their order."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _CODE = re.compile(r"E\d{3}")
 
 
 def script_of(scenario: Scenario, flow: Flow) -> tuple[Script | None, tuple[WaterclockError, ...]]:
-    """Read the steps of a scenario: the script where all is right, and all that is wrong.
+    """Resolve the steps of a scenario. Return the script if there are no errors, else None and all errors.
 
-    Errors: E351, E352 as `meaning_of`; E511 and E706 for what is no table to give or run; E512 to E514 for labels;
-    E356 and E357 for steps that cannot be carried out in their order
+    Errors: E351, E352 as `meaning_of`; E511 and E706 for a name that is no table to give or run; E512 to E514 for
+    labels; E356 and E357 for steps that cannot run in their order
     """
     reader = _Reader(scenario, flow)
     reader.read()
@@ -59,7 +59,7 @@ class _Reader:
         return frozenset(meaning.table for meaning in self.meanings if meaning.does in GIVEN)
 
     def read(self) -> None:
-        """Read each step and find its table."""
+        """Resolve each step and its table."""
         for step in self.scenario.steps:
             try:
                 meaning = meaning_of(step)
@@ -94,7 +94,7 @@ class _Reader:
         return tables[name]
 
     def check_order(self) -> None:
-        """Refuse what cannot be carried out in this order."""
+        """Collect errors for steps that cannot run in this order."""
         given: set[tuple[str, datetime]] = set()
         ran: set[str] = set()
         for action in self.actions:
@@ -149,7 +149,7 @@ class _Reader:
 
 
 def _check_rule(meaning: Meaning, table: Table) -> None:
-    """Refuse the name of what a table can neither fail with nor warn of."""
+    """Raise an error for a rule name with which a table can neither fail nor warn."""
     if meaning.does not in {Does.FAILS, Does.WARNS} or _CODE.fullmatch(meaning.what):
         return
     rules = (*every_rule(table), *rules_without_expression(table))

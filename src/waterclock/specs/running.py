@@ -1,4 +1,4 @@
-"""Runs the specifications of a project: all that is wrong with them first, then each scenario on one warm session."""
+"""Runs the specifications of a project: checks all of them first, then runs each scenario on one warm session."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from waterclock.specs.schemas import Schemas
 from waterclock.specs.script import Script
 from waterclock.specs.typed_rows import Typed, typed
 
-# examples are small: one task does what two hundred would only divide
+# examples are small: more than one task would only add overhead
 _CONFS = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Scenarios of which nothing is wrong, and where they are run."""
+    """Scenarios without errors, and the resources to run them."""
 
     project: Project
     scenarios: tuple[Typed, ...]
@@ -38,21 +38,21 @@ class Ready:
 
 
 class Watch:
-    """Hears of scenarios as they run; this one hears nothing and never stops them."""
+    """Receives events of running scenarios. This default ignores them and never stops the run."""
 
     def begun(self, scenario: Scenario, number: int) -> None:
-        """Hear that a scenario begins; they are counted from 1."""
+        """Receive the start of a scenario, with its number from 1."""
 
     def ended(self, outcome: ScenarioOutcome) -> None:
-        """Hear what came of a scenario."""
+        """Receive the outcome of a scenario."""
 
     def is_stopping(self) -> bool:
-        """Whether nothing more is to be begun."""
+        """Return whether the run must start no further scenario."""
         return False
 
 
 def small_sessions(folder: Path) -> Sessions:
-    """Make what starts a session for small tables on first use; where the process has one, it is that one."""
+    """Return a factory that starts a session for small tables on first use, or uses the session of the process."""
     return Sessions(work_folder=folder / "spark", settings=SparkSettings(master="local[2]", confs=_CONFS))
 
 
@@ -64,9 +64,9 @@ def ready(
     sessions: Sessions | None = None,
     errors: Sequence[WaterclockError] = (),
 ) -> Iterator[Ready]:
-    """Check scenarios, those of `errors` with them, and hold ready what they run on; starts Spark.
+    """Check scenarios, and provide the resources to run them. Starts Spark.
 
-    Raises  ProjectErrors with all that is wrong, in the order of places, before anything runs
+    Raises  ProjectErrors with all errors, those in `errors` included, in the order of places, before anything runs
     """
     with tempfile.TemporaryDirectory(prefix="waterclock-spec-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -109,7 +109,7 @@ def _checked(
 
 
 def in_order(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
-    """Return errors by file, line and column, each once: a background is read with every scenario."""
+    """Return the distinct errors, sorted by file, line and column: a background is checked with every scenario."""
     unique = {(error.code, error.where, error.what): error for error in errors}
     return sorted(unique.values(), key=lambda error: _position(error.where or ""))
 
@@ -139,7 +139,7 @@ def run_all(
     features: Sequence[Feature],
     watch: Watch | None = None,
 ) -> SpecOutcome:
-    """Run scenarios one after the other, until all are done or `watch` says to stop."""
+    """Run scenarios one after the other, until all are done or `watch` requests a stop."""
     watch = watch or Watch()
     start = time.perf_counter()
     outcomes: list[ScenarioOutcome] = []

@@ -1,4 +1,4 @@
-"""Carries a scenario out: its steps in turn, on a ledger and tables of its own, by the engine that runs everything."""
+"""Runs a scenario: its steps in order, on a ledger and tables of its own, by the project's own engine."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _NO_ROWS = Rows((), {}, ())
 
 @contextmanager
 def benched(project: Project, typed: Typed, sessions: Sessions, folder: Path, empty: Path) -> Iterator[Bench]:
-    """Open a bench for one scenario below `folder`; nothing of the project's own storage is opened.
+    """Open a bench for one scenario below `folder`. The project's own storage is not opened.
 
-    `empty` is a ledger in which nothing is: a copy of it costs less than to make one anew.
+    `empty` is an empty ledger: copying it costs less than creating one.
     """
     derived = derive(project.flow, typed)
     folder.mkdir(parents=True)
@@ -67,13 +67,13 @@ def benched(project: Project, typed: Typed, sessions: Sessions, folder: Path, em
 
 @dataclass(slots=True)
 class _Heard(Silent):
-    """What the engine said of the batches that it finished, the newest word of each."""
+    """The newest result that the engine reported for each finished batch."""
 
     failures: dict[tuple[str, datetime], WaterclockError] = field(default_factory=dict)
     warnings: dict[tuple[str, datetime], tuple[str, ...]] = field(default_factory=dict)
 
     def finished(self, report: GroupReport) -> None:
-        """Keep what came of each batch."""
+        """Record the result of each batch."""
         for batch in report.group.batches:
             key = (report.group.table, batch.label)
             if report.error is not None:
@@ -85,7 +85,7 @@ class _Heard(Silent):
 
 @dataclass(slots=True)
 class Bench:
-    """One scenario at work."""
+    """Runs the steps of one scenario."""
 
     work: Workplace
     derived: Derived
@@ -95,7 +95,7 @@ class Bench:
     _asked: dict[str, set[datetime]] = field(default_factory=dict)
 
     def step(self, at: int) -> StepOutcome:
-        """Carry out one step; whatever befalls it is its outcome."""
+        """Run one step, and return any error as its outcome."""
         action = self.typed.script.actions[at]
         step = action.meaning.step
         try:
@@ -104,7 +104,7 @@ class Bench:
                 self.given.give(name, action, self.typed.rows.get(at))
                 return StepOutcome(step, Verdict.PASSED)
             found = self._run(at, action) if isinstance(action, Run) else self._expect(at, action)
-        except Exception as raised:  # noqa: BLE001 - a defect in one scenario is told there, the others go on
+        except Exception as raised:  # noqa: BLE001 - a defect in one scenario is reported there
             return StepOutcome(step, Verdict.FAILED, error=to_error(raised, where=str(step.place)))
         if isinstance(found, Comparison):
             return StepOutcome(step, Verdict.PASSED if found.is_same else Verdict.FAILED, found)
@@ -112,10 +112,10 @@ class Bench:
             return StepOutcome(step, Verdict.FAILED, error=found)
         return StepOutcome(step, Verdict.FAILED if found else Verdict.PASSED, said=found)
 
-    # what runs
+    # Running tables
 
     def _run(self, at: int, action: Run) -> WaterclockError | str:
-        """Bring the table up to date at the end of each window; gives what went wrong, and nobody expects."""
+        """Update the table to the end of each window. Return an unexpected failure, or an empty text."""
         name = action.table.name
         made = upstream(self.derived.flow, name, frozenset())
         for window in action.windows:
@@ -136,7 +136,7 @@ class Bench:
         return ""
 
     def _seed(self, made: frozenset[str], window: Window) -> None:
-        """Make the labels that are given of tables that run themselves, before they do."""
+        """Run the given labels of tables that also run themselves, before these do."""
         for name, hidden in self.derived.seeds.items():
             labels = sorted(self.given.rows.get(hidden, ()))
             todo = [label for label in labels if (hidden, label) not in self.given.read]
@@ -159,7 +159,7 @@ class Bench:
         labels: Mapping[str, Labels],
         force: Mapping[str, frozenset[datetime]],
     ) -> RunOutcome:
-        """Run tables as `waterclock run` does; what is given anew is asked for again, what failed is tried again."""
+        """Run tables as `waterclock run` does. Changed given rows are collected again, failed batches are retried."""
         self.work.project = replace(self.work.project, flow=flow)
         apply_flow(self.work, now)
         ledger = self.work.ledger
@@ -199,7 +199,7 @@ class Bench:
                 return f"{name}@{window.label} did not run: it is {batch.status}, {batch.reason}"
         return f"{name}@{window.label} did not run: nothing was due"
 
-    # what is expected
+    # Checking expectations
 
     def _expect(self, at: int, action: Expect) -> Comparison | WaterclockError | str:
         does = action.meaning.does

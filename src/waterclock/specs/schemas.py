@@ -1,7 +1,7 @@
-"""Finds the columns and types of each table: declared, else as Spark infers them from the queries; no job runs.
+"""Finds the columns and types of each table: as declared, or as Spark infers them from the queries. No job runs.
 
-A column of a source whose type is not declared is STRING, as in a file. So are the columns that are not declared at
-all and that a query names of a source with an open list; a step may say another type behind the name, as `seats:INT`.
+A source's column without a declared type is STRING, as in a file. So are undeclared columns that a query names of a
+source with an open list. A step may set another type after the name, as `seats:INT`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _UNSAID = "string"
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Columns with their types as Spark writes them, `timelabel` left out. `is_whole`: there are no others.
+    """Columns with their types in Spark's notation, without `timelabel`. `is_whole`: there are no others.
 
-    `brought` are those of the rows that a batch brings: a TEMPORAL table holds versions made of them.
+    `brought` are the columns of the rows that a batch writes: a TEMPORAL table contains versions computed from them.
     """
 
     types: Types
@@ -48,7 +48,7 @@ class Schema:
 
 @dataclass(slots=True)
 class Schemas:
-    """The schemas of a flow's tables, each worked out once; `work` is opened on the flow as the user declared it."""
+    """The schemas of a flow's tables, each computed once; `work` is opened on the flow as the user declared it."""
 
     work: Workplace
     _session: SparkSession | None = None
@@ -56,7 +56,7 @@ class Schemas:
     _known: dict[tuple[str, str], Schema] = field(default_factory=dict)
 
     def of(self, name: str, extras: Extras) -> Schema:
-        """Return a table's columns; `extras` are types that steps say of sources' columns, by table."""
+        """Return a table's columns; `extras` are types that steps set for sources' columns, by table."""
         key = (name, repr(sorted((table, sorted(types.items())) for table, types in extras.items())))
         if key not in self._known:
             table = self.work.flow.tables[name]
@@ -66,7 +66,7 @@ class Schemas:
 
     @property
     def spark(self) -> SparkSession:
-        """The session in which queries are looked at."""
+        """The session in which queries are analyzed."""
         if self._session is None:
             self._session = self.work.sessions.own()
         return self._session
@@ -92,20 +92,20 @@ class Schemas:
             rows = rows_over(self.work, self.spark, table, window, frames)
             shaped = conform(rows, table.columns, None, table=table.name, may_rename=False)
         except (WaterclockError, PySparkException):
-            # the run tells what is wrong with the query; until then what is declared is all that is known
+            # the run reports the query's error; until then only the declared columns are known
             said = {column.name: column.type or _UNSAID for column in table.columns.named}
             return self._held(table, self._as_spark_writes(said), is_whole=not table.columns.is_open)
         return self._held(table, _types_of(shaped.schema), is_whole=True)
 
     def _held(self, table: Table, brought: Types, *, is_whole: bool) -> Schema:
-        """Return what a table holds whose batches bring rows with these columns."""
+        """Return the schema of a table whose batches write rows with these columns."""
         from waterclock.storage.folds.table_columns import state_schema
 
         held = state_schema(self._frame(brought).schema, table)
         return Schema(_types_of(held), is_whole, brought)
 
     def _nothing(self, name: str, reader: Table, extras: Extras) -> DataFrame:
-        """Return no rows with the columns of a table; what reads itself declares its own."""
+        """Return an empty frame with the columns of a table; a table that reads itself must declare its own."""
         if name == reader.name:
             said = {column.name: column.type or _UNSAID for column in reader.columns.named}
             types = self._held(reader, self._as_spark_writes(said), is_whole=False).types
@@ -121,6 +121,6 @@ class Schemas:
 
 
 def _types_of(schema: StructType) -> Types:
-    # what a row of a UNION ALL BY NAME lacks is told beside it, and is no column of the table
+    # the marks of missing columns in a UNION ALL BY NAME are not a column of the table
     left_out = {TIMELABEL, MISSING}
     return {each.name: each.dataType.simpleString() for each in schema.fields if each.name not in left_out}

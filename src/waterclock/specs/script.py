@@ -1,4 +1,4 @@
-"""A scenario as steps that a flow can carry out: rows of labels, runs of windows, and the answers expected."""
+"""A scenario as steps that a flow can run: rows of labels, runs of windows, and expected results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waterclock.timelabel.window import Window
 
 @dataclass(frozen=True, slots=True)
 class Give:
-    """Rows that batches of a table bring: of each label, which lines of the step's table."""
+    """Rows of a table's batches: for each label, the lines of the step's table."""
 
     meaning: Meaning
     table: Table
@@ -24,7 +24,7 @@ class Give:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A table is brought up to date at the end of each window, one after the other."""
+    """Updates a table to the end of each window, one after the other."""
 
     meaning: Meaning
     table: Table
@@ -33,7 +33,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """What a table is expected to hold: its slices in `[low, high)`, or its state as of `high`. `low` None: all."""
+    """The expected content of a table: its slices in `[low, high)`, or its state as of `high`. `low` None: all."""
 
     meaning: Meaning
     table: Table
@@ -46,9 +46,10 @@ Action = Give | Run | Expect
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A scenario whose every step has a meaning in a flow.
+    """A scenario whose every step is resolved in a flow.
 
-    `made` are the tables that run, those between them and what is given included; `given` those whose rows are given.
+    `made` are the tables that run, including those between them and the given ones; `given` are those whose rows are
+    given.
     """
 
     scenario: Scenario
@@ -63,14 +64,14 @@ class Script:
 
     @property
     def earliest(self) -> datetime:
-        """The start of the first window that is named or meant."""
+        """The start of the first window that is named or implied."""
         given = (label for action in self.actions if isinstance(action, Give) for label in action.labels)
         run = (window.start for action in self.actions if isinstance(action, Run) for window in action.windows)
         return min([*given, *run])
 
 
 def upstream(flow: Flow, name: str, given: frozenset[str]) -> frozenset[str]:
-    """Return a table and all that it is made of, up to what is given; what is given is among them."""
+    """Return a table and everything it depends on, up to the given tables, which are included."""
     found: set[str] = {name}
     waiting = [read.table for read in flow.tables[name].reads]
     while waiting:
@@ -83,6 +84,6 @@ def upstream(flow: Flow, name: str, given: frozenset[str]) -> frozenset[str]:
 
 
 def names_label(meaning: Meaning) -> bool:
-    """Whether the step's table names the hidden column `timelabel`."""
+    """Return whether the step's table names the hidden column `timelabel`."""
     grid = meaning.step.grid
     return grid is not None and any(cell.text.lower() == TIMELABEL for cell in grid.header)

@@ -1,4 +1,4 @@
-"""The source that a scenario is: what its steps give, handed to the engine as any source hands over its windows."""
+"""The scenario as a source: provides the rows of its steps to the engine like any source's windows."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ GivenRow = Mapping[str, Any]
 
 @dataclass(slots=True)
 class GivenRows:
-    """What the steps so far give, by table and label, and what of it was read. A `WindowCollector`.
+    """The rows that the steps so far give, by table and label, and those already read. A `WindowCollector`.
 
-    A label of an APPEND or MERGE table that no step names brings no rows; a REPLACE table holds there what it held
-    before.
+    A label of an APPEND or MERGE table that no step names has no rows. A REPLACE table keeps its previous rows there.
     """
 
     modes: Mapping[str, Mode]
@@ -42,7 +41,7 @@ class GivenRows:
     read: dict[tuple[str, datetime], tuple[GivenRow, ...]] = field(default_factory=dict)
 
     def give(self, name: str, action: Give, rows: Rows | None) -> None:
-        """Take the rows of a step."""
+        """Add the rows of a step."""
         of_table = self.rows.setdefault(name, {})
         for label, lines in action.labels.items():
             new = tuple(_named(rows, rows.rows[at]) for at in lines) if rows is not None else ()
@@ -58,23 +57,23 @@ class GivenRows:
         return () if newest is None else of_table[newest]
 
     def changed(self, name: str) -> tuple[datetime, ...]:
-        """Return the labels of a table that were read and hold other rows now."""
+        """Return the labels of a table that were read and have other rows now."""
         return tuple(
             sorted(label for (of, label), rows in self.read.items() if of == name and rows != self.at(of, label))
         )
 
-    # what the engine asks
+    # The collector's interface
 
-    def clock(self, unit: Unit) -> datetime | None:  # noqa: ARG002 - as the engine asks
-        """Return no clock: what is given is complete."""
+    def clock(self, unit: Unit) -> datetime | None:  # noqa: ARG002 - the engine's interface
+        """Return no clock: the given rows are complete."""
         return None
 
-    def schema(self, unit: Unit) -> Mapping[str, str] | None:  # noqa: ARG002 - as the engine asks
-        """Return nothing: the columns of what is given are declared."""
+    def schema(self, unit: Unit) -> Mapping[str, str] | None:  # noqa: ARG002 - the engine's interface
+        """Return None: the columns of given rows are declared."""
         return None
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:  # noqa: ARG002
-        """Return nothing: no error is this source's own."""
+        """Return None: no error belongs to this source."""
         return None
 
     def read_windows(
@@ -83,7 +82,7 @@ class GivenRows:
         unit: Unit,
         request: WindowRequest,
         columns: Columns,
-        zone: str,  # noqa: ARG002 - as the engine asks
+        zone: str,  # noqa: ARG002 - the engine's interface
     ) -> Collected:
         """Return the rows of the windows, each with its label."""
         labelled: list[tuple[str, GivenRow]] = []
@@ -95,23 +94,23 @@ class GivenRows:
 
 
 class SpecConnections(Connections):
-    """Connections of a scenario: whatever is asked for is what its steps give, and nothing is delivered anywhere."""
+    """Connections of a scenario: every source is the rows of its steps, and nothing is delivered."""
 
     def __init__(self, root: Path, given: GivenRows, secrets: Secrets) -> None:
         super().__init__(root, root, {}, secrets)
         self._given = given
 
-    def collector(self, name: str) -> Collector:  # noqa: ARG002 - there is one source
+    def collector(self, name: str) -> Collector:  # noqa: ARG002 - there is only one source
         """Return the scenario."""
         return self._given
 
     def opened(self, unit: Unit) -> Unit:
-        """Return the unit, which holds no secrets."""
+        """Return the unit, which contains no secrets."""
         return replace(unit)
 
 
 def given_rows(tables: Mapping[str, Table]) -> GivenRows:
-    """Make the source of a flow's tables."""
+    """Return the source of a flow's tables."""
     return GivenRows({name: table.mode for name, table in tables.items()})
 
 
@@ -120,7 +119,7 @@ def _named(rows: Rows, values: Values) -> GivenRow:
 
 
 def _frame(spark: SparkSession, types: Mapping[str, str], rows: list[tuple[str, GivenRow]]) -> DataFrame:
-    """Make a frame; nested values are brought as JSON, which Spark reads in their type."""
+    """Return a frame. Nested values are passed as JSON, which Spark parses in their type."""
     import json
 
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Finds the labels that each step of a scenario means: those that are said, and those that follow from what runs."""
+"""Finds the labels of each step of a scenario: the named ones, and those that follow from the runs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from waterclock.specs.values import plain_text
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 
-_ANY_MONDAY = datetime(2000, 1, 3, 12, tzinfo=UTC)  # where no step names a label, one is as good as another
+_ANY_MONDAY = datetime(2000, 1, 3, 12, tzinfo=UTC)  # used if no step names a label
 
 
 def place(meanings: Sequence[Meaning], flow: Flow) -> tuple[tuple[Action, ...], tuple[WaterclockError, ...]]:
-    """Find the labels that each step means; E512 to E514 for what is none."""
+    """Find the labels of each step. Errors: E512 to E514 for invalid ones."""
     placing = _Placing(tuple(meanings), flow)
     placing.place()
     return tuple(placing.actions), tuple(placing.errors)
@@ -33,7 +33,7 @@ class _Placing:
     actions: list[Action] = field(default_factory=list)
 
     def place(self) -> None:
-        """Find the labels that each step means: what is said first, then runs, what is given to them, the answers."""
+        """Find the labels of each step, in the order: named labels, runs, rows given to them, expectations."""
         said = [self._said(meaning) for meaning in self.meanings]
         if self.errors:
             return
@@ -58,7 +58,7 @@ class _Placing:
                 self.actions.append(self._expected(meaning, said[at], at, runs))
 
     def _said(self, meaning: Meaning) -> tuple[Window, ...]:
-        """Return the windows that a step names: behind `at`, or in the column `timelabel` of what it gives."""
+        """Return the windows that a step names: after `at`, or in the column `timelabel` of its rows."""
         cadence = self.flow.tables[meaning.table].cadence
         texts = [(meaning.labels, meaning.step.place)] if meaning.labels is not None else _label_cells(meaning)
         found: list[Window] = []
@@ -84,7 +84,7 @@ class _Placing:
         )
 
     def _usual_window(self, meaning: Meaning, at: int, said: list[tuple[Window, ...]]) -> Window:
-        """Choose the window that a run without a label means: the first that is over when all that is named is."""
+        """Return the window of a run without a label: the first that ends at or after all named windows."""
         cadence = self.flow.tables[meaning.table].cadence
         before = [window.end for windows in said[:at] for window in windows]
         ends = before or [window.end for windows in said for window in windows]
@@ -96,7 +96,7 @@ class _Placing:
     def _usual_label(
         self, meaning: Meaning, at: int, runs: Mapping[int, tuple[Window, ...]], newest: Mapping[str, datetime]
     ) -> datetime:
-        """Choose the label of what is given without one: the newest that is over at the tick of the next run."""
+        """Return the label of rows given without one: the newest that is over at the tick of the next run."""
         if meaning.does in {Does.ALSO, Does.NOW} and meaning.table in newest:
             return newest[meaning.table]
         cadence = self.flow.tables[meaning.table].cadence

@@ -1,4 +1,4 @@
-"""The whole vocabulary of steps; finds what a step means, and the nearest one for a text that is none."""
+"""The vocabulary of steps. Finds the meaning of a step's text, and the nearest step for an invalid text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from waterclock.specs.document import Step
 
 
 class Does(StrEnum):
-    """What a step does."""
+    """The action of a step."""
 
-    HAS = "the table T has"  # rows that the batch of a label brings
+    HAS = "the table T has"  # rows of a label's batch
     IS_EMPTY = "the table T is empty"
-    ALSO = "the table T also gets"  # rows that come late, beside those the label has
-    NOW = "the table T is now"  # the rows of the label from now on: it is restated
-    RUNS = "T runs"  # T and all that it is made of is brought up to date, as of the end of the label's window
+    ALSO = "the table T also gets"  # late rows, in addition to those of the label
+    NOW = "the table T is now"  # the label's new rows: it is restated
+    RUNS = "T runs"  # T and all tables it depends on are updated, as of the end of the label's window
     IS = "T is"
     NOTHING = "T is empty"
     CONTAINS = "T contains"
@@ -62,7 +62,7 @@ VOCABULARY: tuple[str, ...] = tuple(shown.format(t="TABLE", at=" at LABEL") for 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a step says: of which table, at which labels as they are written, and what it fails with."""
+    """The meaning of a step: its table, its labels as written, and the rule or error code that it expects."""
 
     step: Step
     does: Does
@@ -72,10 +72,10 @@ class Meaning:
 
 
 def meaning_of(step: Step) -> Meaning:
-    """Read one step.
+    """Parse one step.
 
     Raises  E351 for a text that is no step, with the nearest one
-            E352 for a step that lacks its table or has one that it does not take
+            E352 for a step without its required table, or with one that it does not accept
     """
     for does, pattern in _PATTERNS.items():
         found = pattern.fullmatch(step.text.strip())
@@ -112,7 +112,7 @@ def _refused(step: Step, what: str, fix: str) -> WaterclockError:
 
 
 def _nearest(text: str) -> str:
-    """Write the step that looks most like a text, with the names that the text has."""
+    """Return the step most similar to a text, with the names in the text."""
     words = text.split()
     table = next((word for word in words if "." in word and not word[0].isdigit()), "TABLE")
     label = next((word for word in words if word[0].isdigit()), None)

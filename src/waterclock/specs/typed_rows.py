@@ -1,4 +1,4 @@
-"""Turns a scenario's tables of rows into values of the columns' types, or into errors with their places."""
+"""Converts a scenario's tables of rows to values of the columns' types, or to errors with their places."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TYPES = "STRING INT BIGINT SMALLINT TINYINT DOUBLE FLOAT DECIMAL BOOLEAN DATE T
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows below a step: columns as the table spells them, `timelabel` among them where it is named."""
+    """The rows below a step. Columns have the table's spelling, and include `timelabel` if it is named."""
 
     columns: tuple[str, ...]
     types: Mapping[str, str]
@@ -39,7 +39,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A script whose rows are values. `schemas` are the columns of what is given, all of them, by table."""
+    """A script with typed rows. `schemas` are the complete columns of the given tables, by table."""
 
     script: Script
     rows: Mapping[int, Rows]
@@ -50,10 +50,10 @@ class Typed:
 def typed(
     script: Script, schema_of: Callable[[str, Extras], Schema]
 ) -> tuple[Typed | None, tuple[WaterclockError, ...]]:
-    """Bring the rows of every step to the types of its table.
+    """Convert the rows of every step to the types of its table.
 
-    Errors: E354 for a column that is not there or stands twice, E355 for a cell that is no value of its type, E358 for
-    rows of one key in what is expected, E359 for what is no type
+    Errors: E354 for a missing or repeated column, E355 for a cell that is no value of its type. E358 for expected rows
+    with the same key, E359 for an invalid type.
     """
     errors: list[WaterclockError] = []
     extras: dict[str, dict[str, str]] = {}
@@ -76,9 +76,9 @@ def typed(
 
 
 def keys_of(action: Expect, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that tell the rows of an expected table apart; nothing where the step does not name them all.
+    """Return the columns that identify the rows of an expected table, or nothing if the step does not name them all.
 
-    A key of an APPEND table holds in one label: where several may be meant the label is part of it.
+    A key of an APPEND table is unique within one label, so for several labels the label is part of the key.
     """
     table = action.table
     keys = (*table.keys, EFFECTIVE) if table.temporal else table.keys
@@ -91,7 +91,7 @@ def keys_of(action: Expect, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _said_types(grid: Grid, table: Table, errors: list[WaterclockError]) -> Iterator[tuple[str, str]]:
-    """Return the columns of a source whose types are not declared, with the type that the step says, else STRING."""
+    """Yield the columns of a source without declared types, with the type that the step sets, else STRING."""
     declared = {column.name.lower(): column for column in table.columns.named}
     for cell in grid.header:
         said = _SAID_TYPE.fullmatch(cell.text)
@@ -127,7 +127,7 @@ class _Reader:
 
     @property
     def types(self) -> Mapping[str, str]:
-        """The columns that the step can name: those that a batch brings, or those that the table holds."""
+        """The columns that the step can name: those of a batch's rows, or those of the table."""
         return self.schema.brought if isinstance(self.action, Give) else self.schema.types
 
     def rows(self) -> Rows:
@@ -163,7 +163,7 @@ class _Reader:
             yield known.get(name.lower(), name)
 
     def _may_be_new(self, name: str) -> bool:
-        """Whether columns that are not known are right: what is expected of a table that cannot be looked into."""
+        """Return whether unknown columns are allowed: for expectations on a table whose columns cannot be inferred."""
         return bool(name) and not self.schema.is_whole and self.action.table.kind is not Kind.COLLECT
 
     def _value(self, cell: Cell, name: str, type_name: str) -> object:
@@ -174,7 +174,7 @@ class _Reader:
             return None
 
     def _label(self, cell: Cell) -> str | None:
-        """Read a label as commands do; it is compared as the fourteen digits that the column holds."""
+        """Parse a label as commands do. Return it as the fourteen digits that the column contains, to compare them."""
         text = plain_text(cell)
         if text is None:
             return None

@@ -1,4 +1,4 @@
-"""Says what is wrong with a file that is no Gherkin, and what was probably meant."""
+"""Explains syntax errors in Gherkin files, and suggests the intended word."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEYWORDS = (
 
 
 def unreadable(error: Any, text: str, file: str) -> WaterclockError:
-    """Return E350 for what the parser says of one place."""
+    """Return E350 for an error of the parser at one place."""
     line, column = error.location["line"], error.location.get("column") or 1
     said = _PLACED.sub("", str(error))
     lines = text.splitlines()
@@ -48,7 +48,7 @@ def _excerpt(lines: list[str], line: int, column: int) -> str | None:
 
 
 def mistyped(lines: list[str]) -> str | None:
-    """Say what was meant by the first line that names a table behind a word like Given, When or Then."""
+    """Return a correction for the first line with a misspelled Given, When or Then before a table's name."""
     for line in lines:
         word, _, rest = line.partition(" ")
         if word and _TABLE.search(rest) and (near := did_you_mean(word, ("Given", "When", "Then", "And", "But"))):
@@ -57,7 +57,7 @@ def mistyped(lines: list[str]) -> str | None:
 
 
 def empty(file: str, what: str) -> WaterclockError:
-    """Return E350 for a file that specifies nothing."""
+    """Return E350 for a file without a specification."""
     return WaterclockError(
         "E350",
         what,

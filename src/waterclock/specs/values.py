@@ -1,7 +1,7 @@
-"""Reads and writes the values of cells. Types are Spark's, times UTC where no offset is said.
+"""Parses and formats the values of cells. Types are Spark's; times without an offset are UTC.
 
-An empty cell and `NULL` are no value; `"..."` is the text between the quotes, so that `""` is a text of no length.
-Nested values are JSON.
+An empty cell and `NULL` are no value; `"..."` is the text between the quotes, so that `""` is an empty text. Nested
+values are JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NEAR = 1e-9
 
 
 def plain_text(cell: Cell) -> str | None:
-    """Return a cell's text without quotes; None for no value."""
+    """Return a cell's text without quotes, or None for no value."""
     text = cell.text
     if text in {"", NULL}:
         return None
@@ -44,7 +44,7 @@ def plain_text(cell: Cell) -> str | None:
 
 
 def value_of(cell: Cell, column_name: str, type_name: str) -> Any:
-    """Return a cell's value in a type; nested ones as JSON has them.
+    """Return a cell's value in a type; nested values are Python's for JSON.
 
     Raises  E355 for a text that is no value of the type
     """
@@ -65,7 +65,7 @@ def value_of(cell: Cell, column_name: str, type_name: str) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """Write a value as a cell has it; instants in UTC."""
+    """Return a value as text for a cell; instants are in UTC."""
     return NULL if value is None else _written(value)
 
 
@@ -115,7 +115,7 @@ def _(value: bytes) -> str:
 
 
 def nested(value: Any) -> Any:
-    """Return a nested value as JSON has it; Arrow gives a map as its pairs."""
+    """Return a nested value in JSON's types. Arrow represents a map as a list of pairs."""
     if isinstance(value, Mapping):
         return {str(name): nested(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -128,7 +128,7 @@ def nested(value: Any) -> Any:
 
 
 def are_equal(expected: Any, actual: Any) -> bool:
-    """Whether two values are the same; fractions may differ by a billionth of themselves."""
+    """Return whether two values are equal; floats may differ by a billionth of their size."""
     if expected is None or actual is None:
         return expected is actual
     if isinstance(expected, float) and isinstance(actual, float | int):

@@ -1,6 +1,6 @@
-"""What rests: sealed slices and manifests, Delta commits, and the log read as files.
+"""Data at rest: sealed slices and manifests, Delta commits, and a reader of the Delta log's files.
 
-Names are loaded when they are asked for: reading manifests and logs needs neither Spark nor delta-rs.
+Modules are imported on demand: reading manifests and logs needs neither Spark nor delta-rs.
 """
 
 from __future__ import annotations

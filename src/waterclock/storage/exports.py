@@ -1,6 +1,7 @@
-"""Names and lists the exports of the ledger, in `ledger/` of the storage: each one compressed file, written whole.
+"""Names, lists, reads and writes the ledger's exports in `ledger/` of the storage.
 
-Names sort by time; the newest names the one it follows, down to one that is whole.
+Each export is one compressed file, written as a whole. Names sort by time. Each incremental export names the one it
+follows, back to a full export.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from waterclock.filesystem import at, files_below, look, make_folder, opened, pu
 
 FOLDER = "ledger"
 _SUFFIX = ".jsonl.gz"
-_QUICK = 4  # of 9: half the time of the usual level for a tenth more bytes
+_QUICK = 4  # level 4 of 9 takes half the time of the usual level and makes a tenth more bytes
 
 
 def export_name(at: datetime, sequence: int) -> str:
-    """Name the export of a moment of the ledger."""
+    """Return the file name of a ledger export made at an instant."""
     return f"{at:%Y%m%dT%H%M%S%f}Z-{sequence}{_SUFFIX}"
 
 
@@ -32,12 +33,12 @@ def _is_export(path: str) -> bool:
 
 
 def first_line(root: str, name: str) -> str:
-    """Read the first line of an export; empty where it cannot be read."""
+    """Return the first line of an export, or an empty string if it cannot be read."""
     return next(read_export(root, name), "")
 
 
 def read_export(root: str, name: str) -> Iterator[str]:
-    """Return the lines of an export; none further where it is damaged."""
+    """Yield the lines of an export, and stop early where the file is damaged."""
     try:
         with opened(at(root, FOLDER, name)) as source, gzip.open(source, "rt", encoding="utf-8") as file:
             yield from file
@@ -46,7 +47,7 @@ def read_export(root: str, name: str) -> Iterator[str]:
 
 
 def write_export(root: str, name: str, lines: Iterable[str]) -> int:
-    """Write an export put-if-absent, and give its bytes; one of that name that is there stays."""
+    """Write an export put-if-absent and return its size in bytes, or 0 if an export of that name exists already."""
     path = at(root, FOLDER, name)
     make_folder(path.parent)
     beside = path.with_name(f".{name}.{uuid.uuid4().hex}")
@@ -60,7 +61,7 @@ def write_export(root: str, name: str, lines: Iterable[str]) -> int:
 
 
 def remove_export(root: str, name: str) -> int:
-    """Remove an export, and give the bytes it took."""
+    """Remove an export and return the bytes it freed."""
     path = at(root, FOLDER, name)
     size = look(path).size
     remove_file(path)

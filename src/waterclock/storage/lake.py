@@ -1,4 +1,4 @@
-"""Places everything at rest, and checks that the storage can carry a latch."""
+"""Paths of everything a storage keeps, and a check that the storage supports put-if-absent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STAGE = "_stage"
 class Lake:
     """The storage of a project. `root` is a folder or a URL.
 
-    `folders`: of tables that were renamed, below the root, where they were before.
+    `folders` maps renamed tables to the folders of their former names, relative to the root.
     """
 
     root: str
@@ -36,29 +36,29 @@ class Lake:
         return self.folders.get(table) or "tables/" + "/".join(table.split("."))
 
     def history(self, table: str) -> str:
-        """Return the absolute folder in which states of a MERGE or TEMPORAL table lie that were made again."""
+        """Return the absolute folder for rebuilt states of a MERGE or TEMPORAL table."""
         return f"{self.root.rstrip('/')}/history/{self.location(table).removeprefix('tables/')}"
 
     def slice_path(self, label: datetime, claim: int) -> str:
-        """Return the folder of the slice that a claim seals for a label, relative to its table's."""
+        """Return the folder of the slice that a claim seals for a label, relative to the table's folder."""
         return f"{label_folder(label)}/c={claim}"
 
 
 def readable_by_queries(root: str) -> list[Path]:
-    """Return the folders of a storage on this machine that hold what queries read: not the ledger, nor its exports."""
+    """Return the local folders of a storage that queries may read. The ledger and its exports are not among them."""
     return [Path(root) / name for name in ("tables", "history", "publish")]
 
 
 def label_folder(label: datetime) -> str:
-    """Return the folder of all slices of a label, relative to its table's."""
+    """Return the folder of all slices of a label, relative to the table's folder."""
     return f"{STAGE}/{hive_path(label_of(label))}"
 
 
 def require_latch(root: str) -> None:
-    """Refuse a storage on which two runners could both create one file, by trying it.
+    """Raise an error if two runners could both create the same file in a storage. The check tries it.
 
-    Raises  E602 where the storage lets a file be created twice, or has no way to create one put-if-absent
-            E603 where it cannot be written, E609 where an object store cannot be reached
+    Raises  E602 where the storage lets a file be created twice, or cannot create a file put-if-absent
+            E603 where the storage cannot be written, E609 where an object store cannot be reached
     """
     name = f".latch-{uuid.uuid4().hex}"
     probe, plain = at(root, name), at(root, f"{name}.write")

@@ -1,4 +1,4 @@
-"""Brings a few rows of a frame to Python, with instants in UTC on a machine of any zone."""
+"""Fetches a few rows of a frame to Python, with instants in UTC whatever the machine's zone."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ _AS_TEXT = (CalendarIntervalType, NullType, YearMonthIntervalType)
 
 
 def rows_of(frame: DataFrame, limit: int) -> list[tuple[Any, ...]]:
-    """Return at most `limit` rows of a frame, in its order; a TIMESTAMP is a datetime without zone, in UTC.
+    """Return at most `limit` rows of a frame, in its order. A TIMESTAMP becomes a datetime without zone, in UTC.
 
-    They come by Arrow. `collect` makes such a datetime in the zone of Python's process, and none at all of the year 1,
-    with which software writes "never"; and it unpickles what the JVM sends, which the JVM of queries is not trusted
-    with. A struct is a dict, what holds a VARIANT its JSON text, an interval of months a text.
+    The rows are sent by Arrow. `collect` would return such a datetime in the zone of the Python process, and fails for
+    the year 1, which some software writes for "never". It also unpickles data from the JVM, and the JVM of queries is
+    not trusted with that. A struct becomes a dict, a value that contains a VARIANT its JSON text, and an interval of
+    months a text.
     Cost: one job.
     """
     kinds = [field.dataType for field in frame.schema.fields]
@@ -57,7 +58,7 @@ def _holds_variant(kind: DataType) -> bool:
 
 
 def _taken(kind: DataType) -> DataType:
-    """Return the type as which a value goes through Arrow: the same, with texts in place of what Arrow has not."""
+    """Return the type in which Arrow sends a value: the same type, with strings for types that Arrow does not have."""
     if isinstance(kind, ArrayType):
         return ArrayType(_taken(kind.elementType), kind.containsNull)
     if isinstance(kind, MapType):

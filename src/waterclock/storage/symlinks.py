@@ -1,12 +1,13 @@
-"""Keeps a symlink manifest beside a table: for engines that know no Delta, the list of the files that make it up.
+"""Maintains a symlink manifest next to a table: the list of its files, for engines that cannot read Delta.
 
-It lies as Delta's own would, `_symlink_format_manifest/timelabel=<label>/manifest` of a partitioned table and
-`_symlink_format_manifest/manifest` of any other, one absolute path a line. A label without rows has none. Each is
-replaced whole. Between a commit and its manifest a reader sees the label as it was before, whose files still lie there.
+Its layout is Delta's own: `_symlink_format_manifest/timelabel=<label>/manifest` for a partitioned table and
+`_symlink_format_manifest/manifest` for any other, one absolute path per line. A label without rows has no manifest.
+Each file is replaced as a whole. Between a commit and its manifest, a reader sees the label as it was before, since its
+old files still exist.
 
-A side file names the version that was followed, so that a commit costs what it changed. Whoever wrote looks again
-whether the table has moved on meanwhile: of two writers the later one leaves what is true. What a crash left behind is
-found by `stale`, which compares all.
+A side file records the last processed version, so that the cost of an update is proportional to the changes. After
+writing, a writer checks whether the table has changed meanwhile, so the later of two writers leaves the correct state.
+`stale` compares everything, and finds the leftovers of a crash.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from waterclock.timelabel.label import TIMELABEL
 FOLDER = "_symlink_format_manifest"
 _NAME = "manifest"
 _FOLLOWED = "_version"
-_WHOLE = ""  # stands for the label of a table that has no partitions
+_WHOLE = ""  # represents the label of a table without partitions
 _MOST_LOOKS = 20
 
 
 def follow(folder: str) -> int:
-    """Bring the manifest to the table's newest version; gives how many of its files were written or removed.
+    """Update the manifest to the table's newest version. Return how many of its files were written or removed.
 
-    Cost: a small file for each label that changed since it was followed last; all of them the first time.
+    Cost: a small file for each label that changed since the last update; all of them the first time.
 
-    Raises  E434 where no list of files can tell what the table holds
+    Raises  E434 where a list of files cannot describe the table's content
     """
     seen, written = _followed(folder), 0
     for _ in range(_MOST_LOOKS):
@@ -43,7 +44,7 @@ def follow(folder: str) -> int:
                 break
             changed = None if seen is None or seen > version else _changed(table, seen)
             wanted = _wanted(table, changed)
-        if changed is None:  # what was listed before and is gone, perhaps of another layout
+        if changed is None:  # files listed before that are gone, perhaps of another layout
             wanted = dict.fromkeys(_there(folder), "") | wanted
         _put(folder, wanted)
         replace_text(at(folder, FOLDER, _FOLLOWED), f"{version}\n")
@@ -53,7 +54,7 @@ def follow(folder: str) -> int:
 
 
 def stale(folder: str) -> list[str]:
-    """Return the labels whose manifest is not what the table holds, "" for a table without partitions.
+    """Return the labels whose manifest differs from the table's files, with "" for a table without partitions.
 
     Cost: a small file read for each label.
     """
@@ -64,7 +65,7 @@ def stale(folder: str) -> list[str]:
 
 
 def mend(folder: str) -> int:
-    """Write anew what is stale; gives how many files that were."""
+    """Rewrite the stale files of the manifest, and return their number."""
     lacking = stale(folder)
     if lacking:
         with opened(folder) as table:
@@ -75,17 +76,17 @@ def mend(folder: str) -> int:
 
 
 def is_kept(folder: str) -> bool:
-    """Tell whether there is a manifest, or was begun."""
+    """Return whether a manifest exists, or was started."""
     return is_folder(at(folder, FOLDER))
 
 
 def remove(folder: str) -> None:
-    """Take the manifest away: one that nobody keeps up would tell of files that were replaced."""
+    """Remove the manifest: without updates it would list files that were replaced."""
     remove_folder(at(folder, FOLDER))
 
 
 def require_plain(table: OpenTable) -> None:
-    """Refuse a table whose rows are not those of its files, as they are.
+    """Raise an error if a table's rows differ from the rows in its files.
 
     Raises  E434 for deletion vectors and column mapping
     """
@@ -101,7 +102,7 @@ def require_plain(table: OpenTable) -> None:
 
 
 def absolute(folder: str, path: str) -> str:
-    """Return where a file of a table lies, as engines on this machine or in front of the bucket are told."""
+    """Return the absolute path of a table's file, for engines on this machine or with access to the bucket."""
     return str(at(folder, path)) if not is_remote(folder) else f"{folder.rstrip('/')}/{path}"
 
 
@@ -113,7 +114,7 @@ def _followed(folder: str) -> int | None:
 
 
 def _changed(table: OpenTable, seen: int) -> set[str] | None:
-    """Return the labels whose files changed after a version; None where the log does not tell."""
+    """Return the labels whose files changed after a version, or None if the log does not contain that."""
     found: set[str] = set()
     newest = seen
     for version, actions in actions_after(table.folder, seen):
@@ -132,7 +133,7 @@ def _changed(table: OpenTable, seen: int) -> set[str] | None:
 
 
 def _wanted(table: OpenTable, labels: Collection[str] | None) -> dict[str, str]:
-    """Return the text of each manifest by label; those that are asked for and have no files are empty."""
+    """Return the text of each manifest by label. The text is empty for requested labels without files."""
     require_plain(table)
     found: dict[str, list[str]] = {label: [] for label in labels or ()}
     if labels is None or not table.partition_columns:
@@ -148,7 +149,7 @@ def _wanted(table: OpenTable, labels: Collection[str] | None) -> dict[str, str]:
 
 
 def _uri(folder: str, path: str) -> str:
-    """Return a path as Hive takes it: not encoded, with the scheme of its file system."""
+    """Return a path in the form that Hive accepts: not percent-encoded, with the scheme of its file system."""
     found = absolute(folder, path)
     return found if is_remote(folder) else f"file://{found}"
 

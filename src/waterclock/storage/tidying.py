@@ -1,4 +1,4 @@
-"""What may be tidied in a table's folder beside its stage: small files to join, files that no version needs."""
+"""Maintenance of a table's files outside the stage: joins small files, and removes files that no version needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from waterclock.timelabel.label import TIMELABEL, label_of_hive_path
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Joining pays where a reader opens many small files: of a partition, or of a table that has none
+# Joining is worthwhile where a reader opens many small files: of one partition, or of an unpartitioned table
 _SMALL = 32 * 1024 * 1024
 _MANY_IN_PARTITION = 8
 _MANY_IN_TABLE = 50
@@ -40,7 +40,7 @@ _KEPT = ("delta.logRetentionDuration", "delta.setTransactionRetentionDuration")
 
 @dataclass(frozen=True, slots=True)
 class Joinable:
-    """Small files that OPTIMIZE would join; `labels` are the partitions, none where the table has no partitions."""
+    """Small files that OPTIMIZE would join. `labels` are the partitions; an unpartitioned table has none."""
 
     files: int = 0
     bytes: int = 0
@@ -63,9 +63,9 @@ def joinable(folder: str) -> Joinable:
 
 
 def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: Identity) -> int | None:
-    """Join small files, of some partitions or of all; gives the version that OPTIMIZE left, None where it did nothing.
+    """Join small files, of some partitions or of all. Return the version that OPTIMIZE committed, or None.
 
-    Rows stay as they are, and so does the sealed stage. A batch that commits meanwhile wins: OPTIMIZE gives up then.
+    Rows stay as they are, and so does the sealed stage. If a batch commits meanwhile, OPTIMIZE gives up.
     """
     require_log_store(spark, folder)
     before = _version(folder)
@@ -77,16 +77,16 @@ def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: 
 
 
 def unneeded_files(folder: str, hours: int) -> list[Found]:
-    """List the data files outside of the stage that no version of the last hours needs."""
+    """List the data files outside the stage that no version of the last hours needs."""
     with opened(folder) as table:
         if not table.is_plain:
-            return []  # deletion vectors lie in files of their own, of which delta-rs knows too little
+            return []  # deletion vectors are in files of their own, which delta-rs does not fully support
         paths = table.delta().vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
     return [file for file in each_of(paths, lambda name: _looked_at(at(folder, unquote(name))), at=folder) if file]
 
 
 def _looked_at(path: Path) -> Found | None:
-    """Return what is known of a file; None for a folder, or what is gone already."""
+    """Return the metadata of a file, or None for a folder or a missing file."""
     try:
         return look(path) if is_remote(path) or path.is_file() else None
     except FileNotFoundError:
@@ -94,14 +94,15 @@ def _looked_at(path: Path) -> Found | None:
 
 
 def vacuum(folder: str, hours: int, identity: Identity, *, keeping: Collection[int] = ()) -> None:
-    """Remove files that no version of the last hours needs, and none of those that are `keeping`.
+    """Remove files that no version of the last hours needs, except those of the versions in `keeping`.
 
-    FULL, for LITE would take the sealed slices (M3).
-    By delta-rs: Spark's takes a minute for a tiny table, and tells of it on the terminal.
+    It uses FULL, since LITE would remove the sealed slices (M3). It uses delta-rs, since Spark's VACUUM takes a minute
+    for a tiny table, and prints to the terminal.
     """
     with opened(folder) as table:
         if table.is_plain:
-            # the table's own retention is made so long that no LITE of anybody reaches the stage: ours is said here
+            # the table's own retention is so long that no LITE by any user reaches the stage: our retention is passed
+            # here
             said = CommitProperties(custom_metadata={"userMetadata": identity.to_json()})
             kept = [version for version in sorted(keeping) if is_readable(folder, version)]
             table.delta().vacuum(
@@ -115,23 +116,23 @@ def vacuum(folder: str, hours: int, identity: Identity, *, keeping: Collection[i
 
 
 def oldest_readable(folder: str, before: datetime) -> int:
-    """Return the oldest version that a VACUUM of what is older than an instant leaves whole."""
+    """Return the oldest version that stays complete after a VACUUM of files older than an instant."""
     versions = [(commit.version, commit.at) for commit in commits_after(folder, -1).found]
     older = [version for version, at in versions if at <= before]
     return older[-1] if older else min((version for version, _ in versions), default=0)
 
 
 def droppable(folder: str, before: str) -> tuple[int, int]:
-    """Count the live files, and their bytes, that hold nothing but windows before a label."""
+    """Return the number of live files that contain only windows before a label, and their size in bytes."""
     with opened(folder) as table:
         gone = [file for file in table.files.values() if _newest(file) < before]
     return len(gone), sum(file.size for file in gone)
 
 
 def drop_windows(folder: str, before: str, identity: Identity) -> int | None:
-    """Take the windows before a label out of a table, by one commit; None where there are none, or others are quicker.
+    """Remove the windows before a label from a table by one commit. Return its version, or None if nothing was removed.
 
-    Files that hold newer windows as well (OPTIMIZE joined them) stay whole. The sealed slices stay too.
+    Files that also contain newer windows (OPTIMIZE joined them) are kept. The sealed slices are kept too.
     """
     for _ in range(_MOST_LOOKS):
         with opened(folder) as table:
@@ -146,7 +147,7 @@ def drop_windows(folder: str, before: str, identity: Identity) -> int | None:
 
 
 def keep_versions(folder: str, days: int, identity: Identity) -> bool:
-    """Have the log keep commits and claims' ids for so many days; True where that was to be changed."""
+    """Set how many days the log keeps commits and claims' ids. Return whether that changed anything."""
     wanted = dict.fromkeys(_KEPT, f"interval {days} days")
     with opened(folder) as table:
         known = table.configuration
@@ -165,7 +166,7 @@ def keep_versions(folder: str, days: int, identity: Identity) -> bool:
 
 
 def _newest(file: LiveFile) -> str:
-    """Return the newest label a file may hold; beyond all where nothing tells."""
+    """Return the newest label that a file may contain, or a text above all labels if it is unknown."""
     if file.label:
         return file.label
     if file.path.startswith(f"{STAGE}/"):
@@ -180,7 +181,7 @@ def _version(folder: str) -> int:
 
 @contextmanager
 def _saying(spark: SparkSession, identity: Identity) -> Iterator[None]:
-    """Have commits of a session say whose they are, within the block."""
+    """Make commits of a session within the block carry our identity."""
     spark.conf.set(_METADATA, identity.to_json())
     try:
         yield

@@ -1,4 +1,4 @@
-"""Compares schemas. Pure, on Spark's schema JSON, which is Delta's too."""
+"""Compares schemas in Spark's schema JSON, which is also Delta's. Pure functions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _FRACTION = {"float": 1, "double": 2}
 def schema_text(schema: Schema) -> str:
     """Return the JSON of a table's schema: `timelabel` first, no metadata, everything nullable.
 
-    What one plan says of nulls binds no later batch, and Spark refuses a table that delta-rs made with both NOT NULL
-    and TIMESTAMP_NTZ (its protocol lacks the feature): NOT NULL is held by the audit of the sealed slice.
+    The nullability in one plan must not bind later batches. Spark also rejects a table that delta-rs created with both
+    NOT NULL and TIMESTAMP_NTZ (its protocol lacks the feature). The audit of the sealed slice enforces NOT NULL.
     """
     parsed = json.loads(schema if isinstance(schema, str) else schema.json())
     fields = [_loosened(field) for field in parsed["fields"] if field["name"].lower() != TIMELABEL]
@@ -36,7 +36,7 @@ def fields_of(schema: str) -> dict[str, dict[str, Any]]:
 
 
 def widened(table: str, new: str) -> str | None:
-    """Return the table's schema with the columns that only `new` has, nullable, at its end; None if there are none."""
+    """Return the table's schema with the columns that only `new` has, nullable, at its end. None if there are none."""
     known = {name.lower() for name in fields_of(table)}
     added = [field | {"nullable": True} for name, field in fields_of(new).items() if name.lower() not in known]
     if not added:
@@ -46,7 +46,7 @@ def widened(table: str, new: str) -> str | None:
 
 
 def readable_as(file_type: Any, table_type: Any) -> bool:
-    """Tell whether Spark and delta-rs both read a file's column of `file_type` as the table's `table_type`."""
+    """Return whether Spark and delta-rs can both read a file's column of `file_type` as the table's `table_type`."""
     if isinstance(file_type, str) and isinstance(table_type, str):
         return file_type == table_type or _is_narrower(file_type, table_type)
     if isinstance(file_type, Mapping) and isinstance(table_type, Mapping):
@@ -55,7 +55,7 @@ def readable_as(file_type: Any, table_type: Any) -> bool:
 
 
 def type_text(type_: Any) -> str:
-    """Write a type of a schema's JSON as Spark SQL does."""
+    """Return a type of a schema's JSON in the notation of Spark SQL."""
     if isinstance(type_, str):
         return {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}.get(type_, type_)
     if type_["type"] == "struct":
@@ -66,7 +66,7 @@ def type_text(type_: Any) -> str:
 
 
 def sql_type(type_: Any) -> str:
-    """Write a type of a schema's JSON so that Spark SQL reads it back, whatever its fields are called."""
+    """Return a type of a schema's JSON in a notation that Spark SQL can parse, whatever its fields' names are."""
     if isinstance(type_, str):
         return type_text(type_)
     if type_["type"] == "struct":
@@ -77,7 +77,7 @@ def sql_type(type_: Any) -> str:
 
 
 def clashes(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the pairs of names that are one name to Spark, which does not heed case."""
+    """Return the pairs of names that Spark treats as the same name, since it ignores case."""
     seen: dict[str, str] = {}
     found = []
     for name in names:

@@ -1,3 +1,3 @@
-"""Commits that bring slices into a table: by pointers where files can stand, by Spark where not."""
+"""Commits that add slices to a table: pointers to the sealed files where possible, else a write by Spark."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Commits sealed slices by Spark where pointers alone will not do: by `replaceWhere`, under the same claim's id."""
+"""Commits sealed slices by Spark's `replaceWhere` where pointers alone are not enough, under the same claim's id."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _MOST_TRIES = 5
 def commit_by_spark(
     spark: SparkSession, folder: str, identity: Identity, manifests: Sequence[Manifest], *, mode: str
 ) -> int:
-    """Write sealed slices again, into the table, in place of their labels' rows (or of all: mode 'replace').
+    """Write sealed slices into the table again, in place of their labels' rows (or of all rows: mode 'replace').
 
-    Gives the version that bears the claim's id, also where it was there already. Cost: a read of the slices and a
-    Delta write, a second or so; only where `commit_slices` raises NeedsSpark.
+    Return the version that carries the claim's id, also if it was committed before. Cost: a read of the slices and a
+    Delta write, about a second; needed only where `commit_slices` raises NeedsSpark.
 
     Raises  Killed where the claim was killed first, E633 where Spark cannot commit to the store
     """
@@ -60,12 +60,12 @@ def commit_by_spark(
 
 
 def _save(writer: DataFrameWriter, folder: str, claim: int) -> None:
-    """Write, and again where another commit came between: OPTIMIZE, or a kill of some other claim."""
+    """Write, and retry if another commit came between, such as OPTIMIZE or a kill of another claim."""
     for attempt in range(_MOST_TRIES):
         try:
             writer.save(folder)
         except Exception as raised:
-            # Delta's conflicts come as they are in Java: no class of PySpark's stands for them
+            # PySpark has no exception class for Delta's conflicts: they arrive as Java exceptions
             is_race = "CONCURRENT" in str(raised).upper()
             if not is_race or attempt == _MOST_TRIES - 1:
                 raise
@@ -76,10 +76,10 @@ def _save(writer: DataFrameWriter, folder: str, claim: int) -> None:
 
 
 def version_of(folder: str, claim: int) -> int:
-    """Return the version at which Spark committed the claim; it skips a write whose claim was used, without a word.
+    """Return the version at which Spark committed the claim. Spark silently skips a write whose claim was used before.
 
     Raises  Killed where the claim was killed first
-            E632 where the log shows no commit of it
+            E632 where the log contains no commit of the claim
     """
     found = find_claim(folder, claim, newest=head(folder))
     if found.kind == "killed":

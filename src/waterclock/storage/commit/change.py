@@ -1,4 +1,4 @@
-"""The files that one commit adds and removes, on the very version that was looked at."""
+"""Builds the lists of files that one commit adds and removes, for exactly the version that was read."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from waterclock.storage.log.open_tables import OpenTable
 
-# features of a table on which commits of ready files were seen to be right
+# Delta features under which commits of existing files are known to be correct
 _KNOWN_FEATURES = frozenset(
     {"appendOnly", "invariants", "timestampNtz", "changeDataFeed", "deletionVectors", "v2Checkpoint"}
 )
 
 
-# properties that ask more of a writer than pointers to files
+# table properties that require more of a writer than pointers to files
 _BARS = frozenset({"delta.appendOnly", "delta.enableInCommitTimestamps", "delta.enableRowTracking"})
 
 
 class NeedsSpark(WaterclockError):
-    """Pointers alone must not be this commit: Spark writes it, under the same claim's id."""
+    """Raised when a commit cannot be made by pointers alone. Spark must write it, under the same claim's id."""
 
     def __init__(self, reason: str, *, where: str | None = None) -> None:
         super().__init__("E631", f"the commit needs Spark: {reason}", where=where, fix="commit it by Spark")
@@ -35,11 +35,11 @@ class NeedsSpark(WaterclockError):
 
 
 def change_for(table: OpenTable, manifests: Sequence[Manifest], mode: str) -> Change:
-    """Say what puts these slices in place of their labels' older ones, or of all there is (mode 'replace').
+    """Return the change that puts slices in place of their labels' older ones, or of all files (mode 'replace').
 
-    Cost: as many files as are added and removed.
+    Cost: proportional to the number of files added and removed.
 
-    Raises  NeedsSpark where pointers alone will not do
+    Raises  NeedsSpark where pointers alone are not enough
     """
     if not manifests:
         return Change()
@@ -50,14 +50,14 @@ def change_for(table: OpenTable, manifests: Sequence[Manifest], mode: str) -> Ch
 
 
 def change_of_state(table: OpenTable, files: Sequence[DataFile], instead_of: Sequence[LiveFile] | None) -> Change:
-    """Return the change that puts these files in place of others of this very snapshot; None stands for all of them."""
+    """Return the change that replaces files of this very snapshot by new ones. None replaces all of its files."""
     now = int(time.time() * 1000)
     gone = list(table.files.values()) if instead_of is None else instead_of
     return Change([add_of(file, None, now) for file in files], removes_of(gone), is_overwrite=instead_of is None)
 
 
 def may_rewrite(table: OpenTable) -> bool:
-    """Tell whether a whole new state may be committed: nobody then learns from a change feed which rows changed."""
+    """Return whether a commit may replace the whole state. A change feed would not show which rows changed."""
     try:
         require_known_layout(table)
     except NeedsSpark:
@@ -121,7 +121,7 @@ def _adds(manifest: Manifest, *, partitioned: bool) -> list[Action]:
 
 
 def require_known_layout(table: OpenTable) -> None:
-    """Refuse a table that asks more of a writer than pointers to files (NeedsSpark)."""
+    """Raise NeedsSpark if a table requires more of a writer than pointers to files."""
     unknown = sorted(table.features - _KNOWN_FEATURES)
     configured = sorted(key for key, value in table.configuration.items() if _is_a_bar(key, value))
     if unknown or configured:
@@ -131,7 +131,7 @@ def require_known_layout(table: OpenTable) -> None:
 
 
 def _is_a_bar(key: str, value: str) -> bool:
-    """Tell whether a property asks for what pointers alone do not keep."""
+    """Return whether a property requires something that a commit of pointers cannot provide."""
     if key == "delta.columnMapping.mode":
         return value != "none"
     return key.startswith("delta.constraints.") or (key in _BARS and value == "true")

@@ -1,4 +1,4 @@
-"""Creates a table before its first slice: once, by one project, with properties that keep its slices safe."""
+"""Creates a table before its first slice, once and for one project, with properties that keep its slices safe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PROJECT = "waterclock.project"
 BARE = schema_text('{"fields": []}')
-"""The columns of a table that has none of its own yet: Delta asks for one."""
+"""The schema of a table that has no columns of its own yet: Delta needs a schema."""
 _NTZ = ["timestampNtz"]
 _FOR_LOCAL_TIMES = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": _NTZ, "writerFeatures": _NTZ}
 _MOST_TRIES, _PAUSE = 5, 0.2
@@ -41,7 +41,7 @@ _PROPERTIES = {
     "delta.enableRowTracking": "false",
     "delta.enableInCommitTimestamps": "false",
     "delta.checkpointInterval": "10",
-    # VACUUM LITE works from the log and knows nothing of sealed slices: it must never find one old enough (M3)
+    # VACUUM LITE works from the log and does not know sealed slices: no file may ever be old enough for it (M3)
     "delta.deletedFileRetentionDuration": "interval 36500 days",
     "delta.logRetentionDuration": "interval 30 days",
     "delta.setTransactionRetentionDuration": "interval 30 days",
@@ -49,12 +49,12 @@ _PROPERTIES = {
 
 
 def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, project: str) -> None:
-    """Create the table, once; what is there already is left as it is. A table that was reset gets columns. Cost: 10 ms.
+    """Create a table, or leave an existing one as it is. A table that was reset gets its columns. Cost: 10 ms.
 
-    Raises  E601 where the table is another project's
-            E624 where it is partitioned otherwise
+    Raises  E601 where the table belongs to another project
+            E624 where it is partitioned differently
             E615 where a type cannot be stored
-            E622 where the store is at another such put at each try, transient
+            E622 where the store was busy with another such put at each attempt, transient
     """
     wanted = [TIMELABEL] if is_partitioned else []
     for attempt in range(1, _MOST_TRIES + 1):
@@ -63,7 +63,7 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
         try:
             _create(folder, schema, wanted, project)
         except DeltaError as error:
-            if table_exists(folder):  # somebody was quicker
+            if table_exists(folder):  # another runner created it first
                 break
             if not _is_refused_put(error):
                 fix = "see that this user may create files there, and that the disk has room"
@@ -76,7 +76,7 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
     with opened(folder) as table:
         refuse_stranger(table, project)
         text = schema_text(schema)
-        while is_bare(table) and text != BARE:  # ends where another runner has given it columns, and rows, meanwhile
+        while is_bare(table) and text != BARE:  # also ends when another runner has meanwhile added columns and rows
             try_commit(table, _columns(table, text, wanted), Identity(project, "", RESET, (), "", 0, ""))
             table.follow()
         if table.partition_columns != wanted:
@@ -99,16 +99,16 @@ def _create(folder: str, schema: AnySchema, wanted: Sequence[str], project: str)
         partition_by=list(wanted),
         configuration=_PROPERTIES | {PROJECT: project},
         raise_if_key_not_exists=False,
-        # else the loser of a race writes its metadata over the winner's, at the next version
+        # with retries, the loser of a race would write its metadata over the winner's, at the next version
         commit_properties=CommitProperties(max_commit_retries=0),
         storage_options=delta_options(folder),
     )
 
 
 def _is_refused_put(error: DeltaError) -> bool:
-    """Tell whether the log's first file was refused as if one were there.
+    """Return whether the store refused the log's first file as if it existed already.
 
-    S3 does so (409) while it is at another such put of that name, whichever way that ends.
+    S3 does so (409) while it processes another put of that name, whether or not that put succeeds.
     """
     return isinstance(error, CommitFailedError) or "Invalid table version" in str(error)
 
@@ -124,7 +124,7 @@ def _too_busy(folder: str) -> WaterclockError:
 
 
 def require_owner(folder: str, project: str) -> None:
-    """Refuse a table that another project has created.
+    """Raise an error if another project has created the table.
 
     Raises  E601 naming the owner
     """
@@ -133,7 +133,7 @@ def require_owner(folder: str, project: str) -> None:
 
 
 def refuse_stranger(table: OpenTable, project: str) -> None:
-    """Refuse a table whose properties name another project, or none (E601)."""
+    """Raise E601 if a table's properties name another project, or none."""
     owner = table.configuration.get(PROJECT)
     if owner == project:
         return
@@ -147,7 +147,7 @@ def refuse_stranger(table: OpenTable, project: str) -> None:
 
 
 def partitioned_otherwise(folder: str, found: Sequence[str], wanted: Sequence[str]) -> WaterclockError:
-    """Return the error of a table whose files lie as another type's would."""
+    """Return the error for a table whose partitioning belongs to the other type of table."""
     return WaterclockError(
         "E624",
         f"the table is partitioned by {', '.join(found) or 'nothing'}, not by {', '.join(wanted) or 'nothing'}",

@@ -1,6 +1,6 @@
-"""Makes a sealed slice part of its table: one commit of pointers to it.
+"""Adds a sealed slice to its table: one commit of pointers to its files.
 
-Each rule M1 to M6 (docs/decisions/commits-are-pointers.md) was found by breaking it: rows were lost, doubled or
+Each of the rules M1 to M6 (docs/decisions/commits-are-pointers.md) was found by breaking it: rows were lost, doubled or
 hidden without an error.
 """
 
@@ -46,15 +46,15 @@ def commit_slices(
     mode: str,
     schema: AnySchema | None = None,
 ) -> int:
-    """Commit sealed slices, each in place of its label's older one (or of all there is: mode 'replace').
+    """Commit sealed slices, each in place of its label's older one (or of all files: mode 'replace').
 
-    Gives the version that bears the claim's id, also where it was there already. `schema` is the table's from now on;
-    without one the table takes the slices' new columns. Cost: 10 ms at 100 commits, 20 ms at 1,000.
+    Return the version that carries the claim's id, also if it was committed before. `schema` is the table's new schema;
+    without one, the slices' new columns are added to the table. Cost: 10 ms at 100 commits, 20 ms at 1,000.
 
     Raises  Killed       where the claim was killed first
-            NeedsSpark   where pointers alone will not do; nothing was committed then
-            E601, E616, E617 where the table is another's, or the slices do not fit it
-            E622         where others commit so often that none of our looks was still true
+            NeedsSpark   where pointers alone are not enough; nothing was committed then
+            E601, E616, E617 where the table belongs to another project, or the slices do not fit it
+            E622         where other commits came first at every attempt
     """
     new = [schema_text(schema)] if schema is not None else [manifest.schema for manifest in manifests]
     for look in range(_MOST_LOOKS):
@@ -74,15 +74,15 @@ def commit_slices(
             version = try_commit(table, change, identity)
         if version is not None:
             return version
-        time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311 - only spreads the next looks
+        time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311 - only spreads the next attempts
     raise too_busy(folder)
 
 
 @dataclass(frozen=True, slots=True)
 class MergeLook:
-    """What a MERGE finds: the version under its claim's id if there is one (`done`), else the table as it is.
+    """The table as it is before a MERGE, or `done`: the version that already carries the claim's id.
 
-    `base` is the version looked at, `schema` the table's. `may_rewrite`: a whole new state may be put there.
+    `base` is the version that was read, `schema` is the table's. `may_rewrite`: a whole new state may be committed.
     """
 
     done: int | None
@@ -93,7 +93,7 @@ class MergeLook:
 
 
 def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> MergeLook:
-    """Look at the table before slices are merged into it, and widen it by their new columns.
+    """Read the table before slices are merged into it, and add their new columns to it.
 
     Raises  as `commit_slices`
     """
@@ -117,10 +117,10 @@ def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]
 def commit_state(
     folder: str, identity: Identity, path: str, *, base: int, instead_of: Sequence[LiveFile] | None = None
 ) -> int | None:
-    """Commit the files written below `path` in place of those live at version `base`, of all unless they are named.
+    """Commit the files written below `path` in place of files live at version `base`: those given, or all of them.
 
-    Gives the version, also where the claim was committed before; None where another commit came after `base`: the
-    files were made from what is no longer so, and are removed.
+    Return the version, also if the claim was committed before. Return None if another commit came after `base`: the
+    files were made from outdated rows, and are removed.
 
     Raises  Killed where the claim was killed first
     """
@@ -147,9 +147,9 @@ def _try_state(
 
 
 def kill(folder: str, claim: int, *, project: str | None = None) -> None:
-    """Commit nothing under the claim's id, so that its data can never come; too late, it changes nothing.
+    """Commit nothing under the claim's id, so that its data can never be committed. Do nothing if the data came first.
 
-    `project` is the owner's, where the caller knows it. Cost: as a commit.
+    `project` is the table's owner, if the caller knows it. Cost: that of a commit.
     """
     for look in range(_MOST_LOOKS):
         with opened(folder) as table:
@@ -164,21 +164,21 @@ def kill(folder: str, claim: int, *, project: str | None = None) -> None:
 
 
 def commit_nothing(folder: str, identity: Identity) -> int:
-    """Commit the claim's id and identity alone: its batch changes nothing. As `commit_slices` otherwise."""
+    """Commit the claim's id and identity alone, for a batch that changes nothing. Otherwise as `commit_slices`."""
     return commit_slices(folder, identity, (), mode="append")
 
 
 def commit_older(folder: str, identity: Identity, manifest: Manifest) -> int:
-    """Commit a REPLACE state older than the head: the claim's id and identity, which point at its sealed slice.
+    """Commit a REPLACE state older than the head: only the claim's id and identity, which point at its sealed slice.
 
-    The table shows what it did; only columns that are new are added. As `commit_slices` otherwise.
+    The table's rows stay as they are; only new columns are added. Otherwise as `commit_slices`.
     """
     done = prepare_merge(folder, identity, [manifest]).done
     return commit_nothing(folder, identity) if done is None else done
 
 
 def seen_claim(table: OpenTable, claim: int) -> int | None:
-    """Return the version that bears the claim's id; nothing in the log would refuse it a second time."""
+    """Return the version that carries the claim's id, or None. The log itself would accept the id a second time."""
     if not table.has_claim(claim):
         return None
     folder = table.folder
@@ -202,13 +202,13 @@ def _schema_with(table: str, new: Sequence[str]) -> str:
 
 
 def _add_columns(table: OpenTable, wide: str, identity: Identity) -> None:
-    """Widen a table by columns, in a commit of delta-rs's: it knows which features of a table their types ask for."""
+    """Add columns to a table, in a commit by delta-rs, which knows the table features that their types require."""
     known = fields_of(table.schema)
     added = [field for field in Schema.from_json(wide).fields if field.name not in known]
     metadata = {"userMetadata": Identity(identity.project, identity.table, "widen", (), "", 0, "").to_json()}
     delta = table.delta()
     if delta.version() != table.version:
-        return  # others were quicker: who widens looks again
+        return  # another commit came first: the caller reads the table again
     with suppress(CommitFailedError):
         delta.alter.add_columns(
             added, commit_properties=CommitProperties(custom_metadata=metadata, max_commit_retries=0)
@@ -216,7 +216,7 @@ def _add_columns(table: OpenTable, wide: str, identity: Identity) -> None:
 
 
 def too_busy(folder: str) -> WaterclockError:
-    """Return the error of whoever found no quiet moment to commit in."""
+    """Return the error for a commit that lost the race against other commits at every attempt."""
     return WaterclockError(
         "E622",
         f"{_MOST_LOOKS} commits of others came between looking and committing",

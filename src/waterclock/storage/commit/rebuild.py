@@ -1,4 +1,4 @@
-"""Makes a table anew from its sealed slices: in one commit, by pointers where its layout stays."""
+"""Rebuilds a table from its sealed slices in one commit: by pointers if its layout stays the same."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_LOOKS = 20
 
 
 def shows(folder: str, manifests: Sequence[Manifest], *, is_partitioned: bool) -> bool:
-    """Tell whether a table shows exactly the files of these slices, in this layout."""
+    """Return whether a table shows exactly the files of these slices, in this layout."""
     with opened(folder) as table:
         columns = table.partition_columns
         live = set(table.files)
@@ -40,9 +40,9 @@ def shows(folder: str, manifests: Sequence[Manifest], *, is_partitioned: bool) -
 def remake(
     spark: SparkSession, folder: str, identity: Identity, manifests: Sequence[Manifest], *, is_partitioned: bool
 ) -> int:
-    """Have a table show these slices and nothing else; gives the version, the newest where it does so already.
+    """Make a table show these slices and nothing else. Return the new version, or the newest if nothing has to change.
 
-    Cost: milliseconds where a table without partitions stays one; else all its rows are written, once.
+    Cost: milliseconds if the layout stays the same; else all rows are written once.
     """
     if shows(folder, manifests, is_partitioned=is_partitioned):
         return _version_of_all(folder, identity)
@@ -55,9 +55,9 @@ def remake(
 
 
 def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int:
-    """Have a table hold these rows and nothing else, in one commit under the claim's id; gives its version.
+    """Replace all rows of a table by these, in one commit under the claim's id. Return its version.
 
-    Cost: one write of the rows, one more for each commit of others that came between.
+    Cost: one write of the rows, and one more for each commit that came between.
 
     Raises  Killed where the claim was killed first
     """
@@ -73,9 +73,9 @@ def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int
 
 
 def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: int) -> int | None:
-    """Have a table hold these rows, in its columns' order, in place of what it held at version `base`.
+    """Replace the rows of a table at version `base` by these, whose columns are in the table's order.
 
-    Gives the version; None where another commit came since. Cost: one write of the rows.
+    Return the version, or None if another commit came since. Cost: one write of the rows.
 
     Raises  Killed where the claim was killed first
     """
@@ -86,10 +86,10 @@ def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: 
 
 
 def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, above: int) -> None:
-    """Create a table anew whose log was lost, and let its versions go on above the last one that anybody knows.
+    """Recreate a table whose log was lost, with versions that continue above the last known one.
 
-    What was written down of an older version must never be read from a newer one of the same number. Cost: 10 ms for
-    each version there was.
+    Records that name an older version must never be resolved to a new version of the same number. Cost: 10 ms for each
+    version there was.
     """
     forget(folder)
     create_table(folder, schema, is_partitioned=is_partitioned, project=project)
@@ -97,7 +97,7 @@ def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, ab
 
 
 def raise_versions(folder: str, *, project: str, above: int) -> None:
-    """Let a table's versions go on above the last one that anybody knows, by commits of nothing. Cost: 10 ms each."""
+    """Raise a table's version to the last known one, by empty commits. Cost: 10 ms each."""
     nothing = Identity(project, "", RECREATED, (), "", 0, "")
     with opened(folder) as table:
         while table.version < above:
@@ -106,17 +106,17 @@ def raise_versions(folder: str, *, project: str, above: int) -> None:
 
 
 def start_over(folder: str, identity: Identity, *, above: int, stamp: str) -> int:
-    """Take all files and columns out of a table, in one commit, and return its version: its first batch gives columns.
+    """Remove all files and columns of a table in one commit and return its version. The next batch defines columns.
 
-    Its log goes on, so that what was killed stays killed. One that is damaged, ends before version `above` or cannot be
-    continued by pointers alone is moved to `_delta_log.reset-<stamp>` beside it, and a new one goes on above `above`.
-    Cost: an action for each file of the table; of a new log 10 ms for each version there was.
+    The log continues, so that killed claims stay killed. A log is moved to `_delta_log.reset-<stamp>` next to it if it
+    is damaged, ends before version `above`, or cannot be continued by pointers alone. A new log then continues above
+    `above`. Cost: an action for each file of the table; for a new log 10 ms for each version there was.
 
-    Raises  E601 where the table is another project's, Killed where another reset of the table took this one over
+    Raises  E601 where the table belongs to another project, Killed where another reset of the table took this one over
     """
     if not is_older_than(folder, above) and (version := _emptied(folder, identity)) is not None:
         return version
-    if is_folder(at(folder, "_delta_log")):  # in an object store perhaps a part of it, where this was killed before
+    if is_folder(at(folder, "_delta_log")):  # in an object store perhaps only a part, if an earlier reset was killed
         set_log_aside(folder, f"reset-{stamp}")
     recreate(folder, BARE, is_partitioned=False, project=identity.project, above=above)
     if (version := _emptied(folder, identity)) is None:
@@ -125,7 +125,7 @@ def start_over(folder: str, identity: Identity, *, above: int, stamp: str) -> in
 
 
 def _emptied(folder: str, identity: Identity) -> int | None:
-    """Return the version at which nothing of a table is left; None where its log cannot be continued so."""
+    """Empty a table and return its version, or None if its log cannot be continued by pointers."""
     try:
         while table_exists(folder):
             with opened(folder) as table:
@@ -147,7 +147,7 @@ def _emptied(folder: str, identity: Identity) -> int | None:
 
 
 def set_log_aside(folder: str, name: str) -> str:
-    """Move a table's log to `_delta_log.<name>` beside it, and return that place; the table has none then."""
+    """Move a table's log to `_delta_log.<name>` next to it and return that path. The folder then holds no table."""
     forget(folder)
     aside = at(folder, f"_delta_log.{name}")
     move_folder(at(folder, "_delta_log"), aside)
@@ -155,7 +155,7 @@ def set_log_aside(folder: str, name: str) -> str:
 
 
 def _point_partitions(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
-    """Swap pointers in a partitioned table; None where it is laid out otherwise, or holds labels that it should not."""
+    """Swap pointers in a partitioned table. Return None if its layout differs or it has labels without a manifest."""
     with opened(folder) as table:
         live = {(file.label, file.path) for file in table.files.values()}
         is_so = table.partition_columns == [TIMELABEL]
@@ -172,13 +172,13 @@ def _point_partitions(folder: str, identity: Identity, manifests: Sequence[Manif
 
 
 def _point(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
-    """Swap pointers in a table without partitions; None where that may not be, or others are quicker each time."""
+    """Swap pointers in a table without partitions. Return None if that is not allowed or other commits come first."""
     wanted = {file.path: (file, manifest) for manifest in manifests for file in manifest.files}
     for _ in range(_MOST_LOOKS):
         with opened(folder) as table:
             if not may_rewrite(table):
                 return None
-            # what is live stays so: added again it would be hidden from Spark (M5)
+            # live files stay: added again they would be hidden from Spark (M5)
             gone = [file for path, file in table.files.items() if path not in wanted]
             new = [
                 add_of(file, None, int(manifest.sealed_at.timestamp() * 1000))
@@ -192,7 +192,7 @@ def _point(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> in
 
 
 def overwrite(rows: DataFrame, folder: str, identity: Identity, *, is_partitioned: bool) -> int:
-    """Write all rows in the layout that is wanted, in one commit of Spark's."""
+    """Write all rows in the requested layout, in one commit by Spark."""
     require_log_store(rows.sparkSession, folder)
     writer = (
         rows.write.format("delta")
@@ -215,7 +215,7 @@ def _paths(manifests: Sequence[Manifest]) -> set[str]:
 
 
 def _version_of_all(folder: str, identity: Identity) -> int:
-    """Return the newest version of a table that shows all it is to show; one that says so, where its log is new."""
+    """Return the newest version of a table that already shows its slices. A new log first gets an empty commit."""
     with opened(folder) as table:
         if is_unfinished(folder, table.version):
             try_commit(table, Change(), identity)

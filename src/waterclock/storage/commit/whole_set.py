@@ -1,4 +1,4 @@
-"""Puts the content of a table that was made elsewhere in place of another's, by links and one commit of pointers."""
+"""Replaces the content of a table by content built elsewhere, with links to its files and one commit of pointers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST_LOOKS = 200
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """All that a table is to show: files that lie in its folder already, its columns, and what its log must know.
+    """The whole content of a table: files that are in its folder already, its columns, and metadata for its log.
 
     `adds` are Delta's actions, `protocol` is that of the table the files come from.
     """
@@ -49,20 +49,20 @@ class Content:
     protocol: Action
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the content as a dict for JSON."""
         return asdict(self)
 
     @classmethod
     def of_dict(cls, said: Mapping[str, Any]) -> Content:
-        """Read what `to_dict` wrote."""
+        """Read the result of `to_dict`."""
         return cls(tuple(said["adds"]), said["schema"], tuple(said["partition_columns"]), said["protocol"])
 
 
 def content_brought(made: str, folder: str, linked: Sequence[tuple[Manifest, Manifest]], claim: int) -> Content:
-    """Have what a table at `made` shows lie in `folder` too, and return it as its content.
+    """Link the live files of the table at `made` into `folder`, and return them as its content.
 
-    `linked` are slices as they are there and as they were linked here already. Other live files, such as those of a
-    state, are linked below `state/`. Cost: a link a file, and the footers of the latter.
+    `linked` are pairs of a slice there and the same slice as it was linked here already. Other live files, such as
+    those of a state, are linked below `state/`. Cost: a link per file, and reading the footers of the latter.
     """
     here = {
         old.path: (new, int(after.sealed_at.timestamp() * 1000))
@@ -93,24 +93,24 @@ def content_brought(made: str, folder: str, linked: Sequence[tuple[Manifest, Man
 
 
 def emptied(folder: str, *, is_partitioned: bool) -> Content:
-    """Return the content of a table without a row, in its own columns."""
+    """Return the content of a table without rows, with its own columns."""
     with opened(folder) as table:
         return Content((), table.schema, (TIMELABEL,) if is_partitioned else (), protocol_of(table))
 
 
 def remove_brought(folder: str, claim: int) -> None:
-    """Remove what `content_brought` has linked below `state/`."""
+    """Remove the links that `content_brought` has made below `state/`."""
     remove_folder(at(folder, f"state/c={claim}"))
 
 
 def commit_content(folder: str, identity: Identity, content: Content) -> int:
-    """Have a table show this content and nothing else, in one commit of metadata alone; gives its version.
+    """Make a table show this content and nothing else, in one commit of metadata alone. Return its version.
 
-    A table that is not there is made. A commit under the claim's id that is there already is left as it is.
+    A missing table is created. An earlier commit under the claim's id is left as it is.
 
     Raises  Killed       where the claim was killed first
-            NeedsSpark   where pointers alone will not do; nothing was committed then
-            E601         where the table is another's
+            NeedsSpark   where pointers alone are not enough; nothing was committed then
+            E601         where the table belongs to another project
     """
     _create_if_absent(folder, content, project=identity.project)
     for look in range(_MOST_LOOKS):
@@ -128,7 +128,7 @@ def commit_content(folder: str, identity: Identity, content: Content) -> int:
 
 
 def _create_if_absent(folder: str, content: Content, *, project: str) -> None:
-    """Create the table where there is none; one that lies otherwise is laid out anew by the commit."""
+    """Create the table if it does not exist. The commit changes the layout of an existing one."""
     if not table_exists(folder):
         create_table(folder, content.schema, is_partitioned=bool(content.partition_columns), project=project)
 
@@ -142,7 +142,7 @@ def _change(table: OpenTable, content: Content) -> Change:
     if tuple(table.partition_columns) != content.partition_columns and wanted & live.keys():
         raise NeedsSpark("a file is live already in another layout", where=table.folder)
     return Change(
-        # what is live stays so: added again it would be hidden from Spark (M5)
+        # live files stay: added again they would be hidden from Spark (M5)
         [action for action in content.adds if action["add"]["path"] not in live],
         removes_of([file for path, file in live.items() if path not in wanted]),
         is_overwrite=True,
@@ -151,7 +151,7 @@ def _change(table: OpenTable, content: Content) -> Change:
 
 
 def _metadata(table: OpenTable, content: Content) -> list[Action]:
-    """Return what the log must say of columns, partitions and features, where it says otherwise."""
+    """Return the metadata and protocol actions for columns, partitions and features that differ from the content's."""
     actions: list[Action] = []
     protocol = protocol_of(table)
     if wanted := needed_protocol(protocol, content.protocol):

@@ -1,6 +1,6 @@
-"""Writes a commit into a table's log: one file, put where none is.
+"""Writes a commit to a table's log: one file, created put-if-absent.
 
-Checkpoints, and what they allow to be cleaned away, are delta-rs's.
+delta-rs writes the checkpoints and cleans up what they make obsolete.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from waterclock.storage.log.open_tables import OpenTable
     from waterclock.storage.slices.manifest import DataFile
 
-# A checkpoint costs as much as the table has files; what lies after it is read commit by commit.
+# The cost of a checkpoint grows with the table's files. The commits after it are read one by one
 _LEAST_BETWEEN_CHECKPOINTS, _FILES_A_COMMIT = 10, 200
 
-# signs that a log's path holds as they are; others are told by their codes
+# characters that a path in the log contains unescaped; all others are percent-encoded
 _PLAIN = "/=:+,;@&$!*'()~"
 
 Action = dict[str, Any]
@@ -36,10 +36,10 @@ Action = dict[str, Any]
 
 @dataclass(slots=True)
 class Change:
-    """What one commit does to the table as it was looked at: the actions that add and remove files.
+    """The actions of one commit, which add and remove files of the table as it was read.
 
-    `is_overwrite`: what is added stands for what is removed, of the same labels or of all. `metadata`: what the log
-    says of the table itself from then on.
+    `is_overwrite`: the added files replace the removed ones, of the same labels or of the whole table. `metadata`:
+    actions that change the table's own metadata.
     """
 
     adds: list[Action] = field(default_factory=list)
@@ -63,7 +63,7 @@ def add_of(file: DataFile, label: str | None, at: int) -> Action:
 
 
 def removes_of(files: Sequence[LiveFile]) -> list[Action]:
-    """Return the actions that remove live files: of the very snapshot, with their true size (M6)."""
+    """Return the actions that remove live files of this very snapshot, with their true size (M6)."""
     now = _now()
     return [
         {
@@ -81,20 +81,20 @@ def removes_of(files: Sequence[LiveFile]) -> list[Action]:
 
 
 def try_commit(table: OpenTable, change: Change, identity: Identity) -> int | None:
-    """Commit on exactly the version that the table is at; None where another commit came first (M1).
+    """Commit on exactly the version that was read. Return None if another commit came first (M1).
 
-    The commit bears the id of the identity's claim, where it has one. Cost: a small file; a checkpoint now and then.
+    The commit carries the id of the identity's claim, if it has one. Cost: a small file, and a checkpoint now and then.
     """
     version = table.version + 1
     if checkpointed(table.folder) >= version:
-        return None  # others' entries came and were cleaned away again: where none is, one was
+        return None  # other commits came and were cleaned up again: the missing file once existed
     actions = [_info(change, identity, table), *_claimed(identity), *change.metadata, *change.removes, *change.adds]
     text = "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
     if not put_if_absent(commit_file(table.folder, version), text):
         return None
     table.follow()
     if version % _between_checkpoints(table.file_count) == 0:
-        with suppress(DeltaError, OSError):  # it is committed; who opens the table tells what is wrong with its log
+        with suppress(DeltaError, OSError):  # the data is committed; the next reader reports a fault in the log
             delta = table.delta()
             delta.create_checkpoint()
             delta.cleanup_metadata()
@@ -102,7 +102,7 @@ def try_commit(table: OpenTable, change: Change, identity: Identity) -> int | No
 
 
 def metadata_of(table: OpenTable, schema: str, partition_columns: Sequence[str]) -> Action:
-    """Return the action that gives a table these columns and partitions, and leaves its name and properties."""
+    """Return the action that sets a table's columns and partitions, and keeps its name and properties."""
     known = table.delta().metadata()
     said: dict[str, Any] = {
         "id": str(known.id),
@@ -117,7 +117,7 @@ def metadata_of(table: OpenTable, schema: str, partition_columns: Sequence[str])
 
 
 def protocol_of(table: OpenTable) -> Action:
-    """Return the protocol that a table's log asks for, as an action's content."""
+    """Return the protocol that a table's log requires, as the content of an action."""
     found = table.delta().protocol()
     said: Action = {"minReaderVersion": found.min_reader_version, "minWriterVersion": found.min_writer_version}
     for key, features in (("readerFeatures", found.reader_features), ("writerFeatures", found.writer_features)):
@@ -127,7 +127,7 @@ def protocol_of(table: OpenTable) -> Action:
 
 
 def needed_protocol(known: Action, wanted: Action) -> Action | None:
-    """Return the protocol that knows what both do; None where the known one knows all that is wanted."""
+    """Return a protocol with the features of both, or None if the known one already has all that are wanted."""
     names = ("readerFeatures", "writerFeatures")
     if all(known[version] >= wanted[version] for version in ("minReaderVersion", "minWriterVersion")) and all(
         set(wanted.get(name, ())) <= set(known.get(name, ())) for name in names
@@ -143,7 +143,7 @@ def needed_protocol(known: Action, wanted: Action) -> Action | None:
 
 
 def path_in_log(path: str) -> str:
-    """Return a file's path as an action names it."""
+    """Return a file's path as Delta actions encode it."""
     return quote(path, safe=_PLAIN)
 
 
@@ -162,7 +162,7 @@ def _info(change: Change, identity: Identity, table: OpenTable) -> Action:
 
 
 def _claimed(identity: Identity) -> list[Action]:
-    """Return the claim's id with its time, without which Spark does not see it (M2)."""
+    """Return the action with the claim's id and a time, without which Spark does not see it (M2)."""
     if not identity.claim:
         return []
     return [{"txn": {"appId": app_id(identity.claim), "version": 1, "lastUpdated": _now()}}]
@@ -173,7 +173,7 @@ def _partition(label: str | None) -> dict[str, str]:
 
 
 def _between_checkpoints(files: int) -> int:
-    """Return every how many commits there is a checkpoint: more for many files, so that a commit costs the same."""
+    """Return the number of commits between checkpoints. It grows with the files, so that commits cost the same."""
     return max(_LEAST_BETWEEN_CHECKPOINTS, files // _FILES_A_COMMIT)
 
 

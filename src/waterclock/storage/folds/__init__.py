@@ -1,3 +1,3 @@
-"""States that slices are folded into: MERGE and TEMPORAL, restated in place."""
+"""Folds slices into the states of MERGE and TEMPORAL tables, and restates them in place."""
 
 from __future__ import annotations

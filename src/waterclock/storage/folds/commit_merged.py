@@ -1,4 +1,4 @@
-"""Commits the rows that a MERGE has won to its table: one commit under the claim's id, by one of two roads."""
+"""Commits the winning rows of a MERGE in one commit under the claim's id: by rewritten files or by Delta's MERGE."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _MOST_TRIES = 5
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-# MERGE reads its source twice. Sealed files never change, so what it reads is the same both times: only a source that
-# is work to make is written down in between
+# MERGE reads its source twice. Sealed files never change, so both reads return the same rows. Only a source that is
+# expensive to compute is materialized in between
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
 
@@ -45,10 +45,11 @@ def commit_winners(
     identity: Identity,
     look: MergeLook,
 ) -> int:
-    """Put the winners of some slices into the table, in one commit; gives the version that bears the claim's id.
+    """Commit the winners of some slices to the table in one commit. Return the version that carries the claim's id.
 
-    Cost: one Spark job while the table is small; beyond, a look at its keys and the files that change; a Delta MERGE
-    (seconds) where pointers alone will not do, which runs under the session's confs: the session must be the batch's.
+    Cost: one Spark job while the table is small. Beyond that, a read of its keys and the files that change, or a Delta
+    MERGE (seconds) where pointers alone are not enough. The MERGE runs under the session's confs, so the session must
+    be the batch's own.
 
     Raises  Killed where the claim was killed first
     """
@@ -67,7 +68,7 @@ def commit_winners(
 
 @contextmanager
 def committing_as(spark: SparkSession, identity: Identity, *, materialize: str = "none") -> Iterator[None]:
-    """Have every Delta commit of the session bear the claim's id and identity, within the block."""
+    """Make every Delta commit of the session within the block carry the claim's id and identity."""
     confs = {
         _APP_ID: app_id(identity.claim),
         _APP_VERSION: "1",
@@ -112,7 +113,7 @@ def _merge_winners(spark: SparkSession, folder: str, winners: Winners, identity:
 
 
 def _is_race(raised: PySparkException) -> bool:
-    """Tell whether another commit came between: OPTIMIZE, or a kill of some other claim. The merge is planned anew."""
+    """Return whether another commit came between, such as OPTIMIZE or a kill of another claim. The MERGE is retried."""
     said = f"{raised.getCondition() or ''} {raised}".upper()
     return any(word in said for word in ("CONCURRENT", "METADATA_CHANGED", "PROTOCOL_CHANGED"))
 

@@ -1,8 +1,8 @@
-"""Copies a Parquet file without some of its rows, when it is known which ones they are.
+"""Copies a Parquet file without some of its rows, given their positions.
 
-Arrow copies what is left, batch by batch: it compares nothing and decides nothing, so no type can be understood
-otherwise than Spark does; ten million rows of six columns take 2.5 s of CPU. A file of which a copy would be another
-kind of file is refused beforehand.
+Arrow copies the remaining rows batch by batch. It compares and decides nothing, so no type can be interpreted
+differently from Spark. Ten million rows of six columns take 2.5 s of CPU. `can_thin` refuses beforehand a file whose
+copy would differ in kind.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-# A row group of the copy: so many bytes of the file, values, and rows at most
+# Limits of a row group of the copy: bytes of the file, values, and rows
 from waterclock.filesystem import look, make_folder, readable, remove_file, writable
 
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_VALUES = 8 * 1024 * 1024
 _MOST_ROWS = 1024 * 1024
-# What is read at once stays in the processor's cache: with a million rows a copy costs half as much again
+# One batch stays in the processor's cache: with a million rows a copy costs half as much again
 _ROWS_AT_ONCE = 65_536
-# Files are joined up to here, as Spark's own tasks would
+# Files are joined up to this size, as Spark's own tasks would write them
 _BYTES_A_FILE = 128 * 1024 * 1024
 _THREADS = 2
 _CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "ZSTD": "zstd", "LZ4_RAW": "lz4", "UNCOMPRESSED": "none"}
@@ -38,21 +38,21 @@ _FLOATING = frozenset({"FLOAT", "DOUBLE"})
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What files must have in common to lie in one, and what must be said to write it again."""
+    """The properties that files must share to be joined in one, and that are needed to write it."""
 
     schema: pa.Schema
     codec: str
 
 
 def can_thin(folder: Path, paths: Sequence[str]) -> bool:
-    """Tell whether copies of these files would be of the very same kind. Cost: a footer each."""
+    """Return whether copies of these files would be of the very same kind. Cost: one footer each."""
     return all(_kind(folder / path) is not None for path in paths)
 
 
 def thin(folder: Path, gone: Mapping[str, pa.Array], into: str) -> None:
-    """Copy files into the folder `into`, without the rows at the places `gone` (64 bits each, any order, from 0).
+    """Copy files into the folder `into`, without the rows at the positions `gone` (64 bits each, any order, from 0).
 
-    Paths are relative to `folder`; small files are joined. Where nothing is left of files nothing is written.
+    Paths are relative to `folder`; small files are joined. If no rows remain, no file is written.
     """
     make_folder(folder / into)
     bins = list(_bins(folder, list(gone)))
@@ -66,7 +66,7 @@ def thin(folder: Path, gone: Mapping[str, pa.Array], into: str) -> None:
 
 
 def _kind(path: Path) -> _Kind | None:
-    """Return the kind of a file, or None where Arrow would write another kind of file."""
+    """Return the kind of a file, or None if Arrow would write another kind of file."""
     with pq.ParquetFile(readable(path)) as file:
         schema, parquet, metadata = file.schema_arrow, file.schema, file.metadata
     codecs = {
@@ -76,7 +76,7 @@ def _kind(path: Path) -> _Kind | None:
     }
     if len(codecs) > 1 or not codecs <= _CODECS.keys():
         return None
-    # Arrow reads the old INT96 as if it were a time without a zone, so that the copy has another type: it is seen here
+    # Arrow reads the old INT96 as a time without a zone, so that the copy has another type: this comparison detects it
     beside = io.BytesIO()
     try:
         _writer(beside, schema, "none").close()
@@ -100,13 +100,13 @@ def _writer(where: Path | IO[bytes], schema: pa.Schema, codec: str, **more: obje
 
 
 def _bins(folder: Path, paths: Sequence[str]) -> Iterator[list[str]]:
-    """Put files of one kind together, up to a size; two of them at least, so that both threads have work."""
+    """Group files of one kind up to a size, in at least two groups, so that both threads have work."""
     by_kind: defaultdict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     for path in paths:
         kind = _kind(folder / path)
         if kind is None:
             raise AssertionError(f"{path} cannot be copied, which was to be asked before")
-        # what Spark says of itself in the footer is a part of the kind: it tells how old dates are to be read
+        # Spark's own metadata in the footer is part of the kind: it defines how old dates are read
         by_kind[(kind.schema.to_string(truncate_metadata=False), kind.codec)].append((look(folder / path).size, path))
     for files in by_kind.values():
         total = sum(size for size, _ in files)
@@ -127,12 +127,12 @@ def _copy(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array], copy
         raise AssertionError(f"{paths[0]} cannot be copied, which was to be asked before")
     footers = [pq.read_metadata(readable(folder / path)) for path in paths]
     repeating, most, rows = _dictionaries(footers), _rows_a_group(footers), 0
-    # texts that repeat are handed on as they lie there, without being looked up and counted anew
+    # strings that repeat are copied dictionary-encoded, without decoding and counting them again
     with pq.ParquetFile(readable(folder / paths[0]), read_dictionary=repeating) as file:
         schema = file.schema_arrow
     how = {"use_dictionary": repeating or False, "write_statistics": _measured(footers) or False}
     with writable(copy) as sink, _writer(sink, schema, kind.codec, **how) as writer:
-        # what Spark has said of itself: how its old dates are to be read
+        # Spark's own metadata: it defines how its old dates are read
         writer.add_key_value_metadata(kind.schema.metadata or {})
         for group in _groups((batch for path in paths for batch in _left(folder / path, gone[path], repeating)), most):
             rows += group.num_rows
@@ -153,7 +153,7 @@ def _left(path: Path, gone: pa.Array, repeating: Sequence[str]) -> Iterator[pa.R
 
 
 def _groups(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
-    """Put batches together into row groups."""
+    """Combine batches into row groups."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
@@ -180,15 +180,15 @@ def _chunks(footers: Sequence[pq.FileMetaData]) -> Iterator[pq.ColumnChunkMetaDa
 
 
 def _dictionaries(footers: Sequence[pq.FileMetaData]) -> list[str]:
-    """Return the columns of which the writer before found that their values repeat."""
+    """Return the columns that the original writer stored with a dictionary, since their values repeat."""
     return sorted({chunk.path_in_schema for chunk in _chunks(footers) if _DICTIONARY & set(chunk.encodings)})
 
 
 def _measured(footers: Sequence[pq.FileMetaData]) -> list[str]:
-    """Return the columns of which bounds are written: those of fractions only where they were bounded before.
+    """Return the columns for which to write bounds. Floating-point columns are included only if they had bounds before.
 
-    Spark sorts NaN above every number, but Arrow leaves it out of a column's maximum: Spark would skip a file that
-    holds NaN when it looks for what is above that maximum. A column that had bounds before holds no NaN.
+    Spark sorts NaN above every number, but Arrow leaves NaN out of a column's maximum. Spark would then skip a file
+    with NaN when it searches for values above that maximum. A column that had bounds before contains no NaN.
     """
     every = {chunk.path_in_schema for chunk in _chunks(footers)}
     fractions = [chunk for chunk in _chunks(footers) if chunk.physical_type in _FLOATING]

@@ -1,7 +1,7 @@
-"""Folds slices of changes, from nothing or from a state before them.
+"""Folds slices of changes into a state, from nothing or onto an earlier state.
 
-Per key the row with the highest (ORDER BY, label) wins; where it is a delete the key is gone. A column that a slice
-does not carry keeps its value, back to the key's last delete.
+Per key the row with the highest (ORDER BY, label) wins; if it is a delete, the key is gone. A column that a slice does
+not contain keeps its value, back to the key's last delete.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 _SLICE = "_waterclock_slice"
 _ORDER = "_waterclock_order"
 _CARRIES = "_waterclock_carries"
-# what comes first at equal order: what must be looked up, deletes before the state, the state, the slices after it
+# precedence at equal order: the keys asked for, deletes before the state, the state, the slices after it
 _ASKED, _BEFORE, _STATE, _AFTER = "0", "1", "2", "3"
 _ALL = -1
 
-# the highest ORDER BY among a sealed slice's deletes, None where it holds none: slices never change, so it is kept
+# the highest ORDER BY of a sealed slice's deletes, None if it has none. Slices never change, so it is cached
 _delete_highs: dict[tuple[str, str], tuple[bool, str | None]] = {}
 _lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What slices are folded onto: the rows of a state, and earlier slices of which a delete may beat later rows."""
+    """The base onto which slices are folded: a state, and earlier slices with deletes that may beat later rows."""
 
     state: DataFrame | None = None
     deletes: tuple[Manifest, ...] = ()
@@ -50,9 +50,9 @@ class Past:
 def fold(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str, past: Past | None = None
 ) -> DataFrame:
-    """Return the state that the slices of a table add up to, onto `past` or from nothing; `schema` is the table's.
+    """Return the state that the slices of a table fold into, onto `past` or from nothing; `schema` is the table's.
 
-    Cost: one shuffle of their rows; a second look by key where some slices lack columns.
+    Cost: one shuffle of their rows, and a second pass by key if some slices have no value for some columns.
     """
     rows = _won(_all_rows(spark, folder, manifests, merge, schema, past or Past()), manifests, merge, schema)
     return rows.where(f"NOT {DELETED}").drop(DELETED)
@@ -67,7 +67,7 @@ def winners_of(
     schema: str,
     past: Past,
 ) -> DataFrame:
-    """Return what the fold makes of some keys alone, one row each; `_waterclock_deleted` says which are gone.
+    """Return the fold of some keys alone, one row each; `_waterclock_deleted` marks the keys that are gone.
 
     Cost: the rows of these keys are shuffled, all others are only read.
     """
@@ -80,19 +80,19 @@ def winners_of(
 
 
 def keys_in(spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str) -> DataFrame:
-    """Return the keys that slices hold, each once."""
+    """Return the distinct keys of some slices."""
     return frame_of_slices(spark, folder, manifests, schema).select(*map(quoted, merge.keys)).distinct()
 
 
 def last_rows(rows: DataFrame, merge: Merge) -> DataFrame:
-    """Return per key the last row by ORDER BY, NULL lowest; of equal rows one."""
+    """Return per key the last row by ORDER BY, NULL lowest, or any one of several equal rows."""
     every = F.struct(*(F.col(quoted(name)) for name in rows.columns))
     last = F.max_by(every, order_struct(merge.order_by)) if merge.order_by else F.first(every)
     return rows.groupBy(*_keys(merge)).agg(last.alias("_last")).select("_last.*")
 
 
 def own_rows(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge, schema: str) -> DataFrame:
-    """Return a slice's own columns, in the table's types, and which rows are deletes."""
+    """Return a slice's own columns in the table's types, and a mark for rows that are deletes."""
     own = fields_of(manifest.schema)
     fields = [field for name, field in fields_of(schema).items() if name in own]
     rows = frame_of_slices(spark, folder, [manifest], json.dumps({"type": "struct", "fields": fields}))
@@ -100,21 +100,21 @@ def own_rows(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge,
 
 
 def marked(rows: DataFrame, merge: Merge) -> DataFrame:
-    """Say of every row whether it is a delete."""
+    """Add a column that marks deletes."""
     return rows.withColumn(DELETED, F.expr(deletes_sql(merge)))
 
 
 def may_be_beaten(merge: Merge) -> bool:
-    """Tell whether an earlier label's delete may stand above a later label's row: without an order the later wins."""
+    """Return whether an earlier label's delete may beat a later label's row. Without ORDER BY the later label wins."""
     return bool(merge.delete_when and merge.order_by)
 
 
 def beating(
     folder: str, earlier: Iterable[str], later: Sequence[Manifest], merge: Merge, schema: str
 ) -> tuple[Manifest, ...]:
-    """Return those of the earlier slices that hold a delete ordered above the lowest order of some later one.
+    """Return earlier slices with a delete that sorts after the first row of a later slice.
 
-    Cost: a manifest is read once in the life of the process.
+    Cost: each manifest is read once per process.
     """
     if not may_be_beaten(merge):
         return ()
@@ -130,7 +130,7 @@ def beating(
 
 
 def beating_later(manifest: Manifest, after: Sequence[Manifest], merge: Merge, schema: str) -> tuple[Manifest, ...]:
-    """Return those of the slices after one that hold a delete at or above the lowest order of its rows."""
+    """Return later slices with a delete that sorts at or after the lowest order of this slice's rows."""
     fields = fields_of(schema)
     types = [fields[name]["type"] for name in merge.order_by]
     return tuple(
@@ -143,19 +143,19 @@ def beating_later(manifest: Manifest, after: Sequence[Manifest], merge: Merge, s
 def highest_deletes(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str
 ) -> DataFrame:
-    """Return per key the last of the slices' deletes: columns `_key<n>` and its order and label."""
+    """Return per key the last delete of the slices: columns `_key<n>`, and its order and label."""
     rows = marked(frame_of_slices(spark, folder, manifests, schema), merge).where(DELETED)
     return rows.groupBy(*_keys(merge)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
 
 
 def unbeaten(winners: DataFrame, deletes: DataFrame, merge: Merge) -> DataFrame:
-    """Leave out the rows whose key has a delete after them, by order and label."""
+    """Remove the rows whose key has a later delete, by order and label."""
     same = [F.col(quoted(key)).eqNullSafe(F.col(f"_key{index}")) for index, key in enumerate(merge.keys)]
     return winners.join(deletes, _all_of([F.col(_ORDER) > F.expr(place_sql(merge.order_by)), *same]), "left_anti")
 
 
 def with_all_columns(rows: DataFrame, schema: str) -> DataFrame:
-    """Return the columns of a schema, NULL where the rows lack one."""
+    """Return the columns of a schema, with NULL for those that the rows do not have."""
     there = set(rows.columns)
     texts = [
         quoted(name) if name in there else f"CAST(NULL AS {sql_type(field['type'])}) AS {quoted(name)}"
@@ -167,7 +167,7 @@ def with_all_columns(rows: DataFrame, schema: str) -> DataFrame:
 def _all_rows(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str, past: Past
 ) -> DataFrame:
-    """Return every row that has a say, with its order, its slice and which columns it carries."""
+    """Return all rows that take part in the fold, each with its order, its slice and the columns that it carries."""
     parts = []
     for number, (_, members) in enumerate(_by_columns(manifests).items()):
         paths = [file.path for manifest in members for file in manifest.files]
@@ -193,13 +193,13 @@ def _placed(rows: DataFrame, merge: Merge, place: str, carries: int) -> DataFram
 
 
 def _deletes_only(keys: DataFrame, merge: Merge, schema: str, place: str) -> DataFrame:
-    """Return for each key a delete below all others, by which a key that nobody knows is gone."""
+    """Return for each key a delete that sorts below all other rows, so that an unknown key counts as gone."""
     rows = with_all_columns(keys, schema).withColumn(DELETED, F.expr("true"))
     return _placed(rows, merge, f"'{place}'", _ALL)
 
 
 def _by_columns(manifests: Sequence[Manifest]) -> Mapping[tuple[str, ...], list[Manifest]]:
-    """Bring slices of the same columns together: each group is one read, however many they are."""
+    """Group slices with the same columns: each group is one read, however many slices it has."""
     groups: dict[tuple[str, ...], list[Manifest]] = {}
     for manifest in manifests:
         if manifest.files:
@@ -218,7 +218,7 @@ def _won(rows: DataFrame, manifests: Sequence[Manifest], merge: Merge, schema: s
 
 
 def _carried(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: Merge) -> DataFrame:
-    """Return the winners where some slices lack columns: each such value is that of the last row that carries it."""
+    """Return the winners where some slices have no value for a column: the last row that carries it gives its value."""
     from pyspark.sql import Window
 
     keys = [F.col(quoted(key)) for key in merge.keys]

@@ -1,4 +1,4 @@
-"""Folds sealed slices of changes into a MERGE table's state."""
+"""Merges sealed slices of changes into a MERGE table's state."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def merge_slice(
     identity: Identity,
     earlier: Sequence[str] = (),
 ) -> int:
-    """Merge a new label's sealed slice into its table, in one commit under the claim's id; gives its version.
+    """Merge a new label's sealed slice into its table, in one commit under the claim's id. Return its version.
 
     `manifest` is newer than every label of the table. `earlier` are the paths of the slices before it, whose deletes
-    beat late rows. Cost: 10 ms into an empty table where keys are unique, else as `commit_winners`.
+    may beat late rows. Cost: 10 ms into an empty table where keys are unique, else as `commit_winners`.
 
     Raises  Killed where the claim was killed first
             E620 for two different rows of one key and order
@@ -81,19 +81,19 @@ def restate_slices(
     *,
     is_whole: bool = False,
 ) -> int:
-    """Put sealed slices of late, restated or new labels in their places, in one commit on the head; gives its version.
+    """Commit sealed slices of late, restated or new labels in one commit on the head. Return its version.
 
-    `steps` are the current slices of all labels, those that are replaced among them, with the versions that hold their
-    states. Where the head's rows decide of one slice (`is_decided_by_head`), nothing else is read but the label's
-    slices and those whose deletes may beat it. Else the winners of the keys that the old and the new slices touch are
-    made again, from the newest stored state before their labels and the slices after it, never from START where a
-    state is stored. The head never goes back in labels. Cost: a read of those, and as `commit_winners`.
+    `steps` are the current slices of all labels, including replaced ones, with the versions that hold their states.
+    Where the head's rows decide about one slice (`is_decided_by_head`), only the label's slices and those with deletes
+    that may beat it are read. Otherwise the winners are recomputed for the keys that the old and the new slices touch.
+    They are computed from the newest stored state before their labels and the slices after it, and from START only if
+    no state is stored. The head never moves back to an older label. Cost: a read of those, and as `commit_winners`.
 
-    `is_whole`: a slice that is replaced is damaged and not among `steps`, so which keys it touched is not known. The
-    whole table is made again then, from that stored state and those slices: a fold of them, one write of all rows.
+    `is_whole`: a replaced slice is damaged and not among `steps`, so the keys it touched are unknown. The whole table
+    is then recomputed from that stored state and those slices: one fold, and one write of all rows.
 
     Raises  as `merge_slice`
-            E605 where a slice that is replaced holds the same rows, is shown, and is damaged
+            E605 where a replaced slice has the same rows, is live, and is damaged
             E640 where slices that are needed are gone
     """
     folder = lake.folder(manifests[0].table)
@@ -110,7 +110,7 @@ def restate_slices(
         if _is_same(each, new[each.label]):
             del new[each.label]
             if any(file.path in shown for file in each.files):
-                require_whole(folder, each)  # its rows are the table's: to leave them there would leave the damage
+                require_whole(folder, each)  # its rows are the table's: keeping them would keep the damage
     replaced = [each for each in old if each.label in new and each.rows]
     if not replaced and not any(each.rows for each in new.values()):
         return commit_nothing(folder, identity)
@@ -135,7 +135,7 @@ def restate_slices(
 
 
 def _is_unique(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge) -> bool:
-    """Tell whether no key has two rows; two that contradict each other are refused (E620)."""
+    """Return whether each key has only one row. Raise E620 for two rows of one key that contradict each other."""
     if not duplicate_keys(spark, folder, manifest, merge.keys, most=1):
         return True
     require_one_row_per_order(spark, folder, manifest, merge)
@@ -143,12 +143,12 @@ def _is_unique(spark: SparkSession, folder: str, manifest: Manifest, merge: Merg
 
 
 def _is_same(old: Manifest, new: Manifest) -> bool:
-    """Tell whether a restatement changes nothing: the same rows, under the same code."""
+    """Return whether a restatement changes nothing: the same rows, under the same code."""
     return old.digest is not None and old.digest == new.digest and old.code == new.code
 
 
 def _differs(schema: str) -> str:
-    """Write the condition that `s` is another row than `t`: what stays as it is need not be written."""
+    """Return the condition that `s` is another row than `t`, so that unchanged rows are not written."""
     fields = fields_of(schema)
     if any('"map"' in json.dumps(field["type"]) for field in fields.values()):
         return "true"  # maps are not compared

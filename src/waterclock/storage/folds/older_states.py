@@ -1,9 +1,9 @@
-"""Gives the rows of an older state: from the version that holds it, from its slices, or made again and kept.
+"""Returns the rows of an older state: from a Delta version, from its slices, or recomputed and cached.
 
-A MERGE state that no version holds any more is made by the fold, from the newest stored state before it (a TEMPORAL one
-from all its slices), and kept below
-`history/<schema>/<table>/<label>/`, named by what it was made of: whoever makes it makes the same, so nobody waits for
-anybody, and nothing there is ever changed.
+A MERGE state that no version contains any more is folded from the newest stored state before it. A TEMPORAL one is
+computed from all its slices. The result is cached below `history/<schema>/<table>/<label>/`, under a name derived from
+its inputs. Every process computes the same rows for a name, so none has to wait for another, and cached states never
+change.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
     from waterclock.flow.declarations import Table
 
-# VACUUM takes old versions' files: where so many in a row have lost theirs, those before have lost them too
+# VACUUM removes old versions' files: after this many versions in a row without files, earlier ones have none either
 _MOST_VERSIONS_TRIED = 20
-_MADE = "_made"  # names the folder beside it that holds the state, whole
+_MADE = "_made"  # names the folder next to it that contains the whole state
 
 
 def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: Resolved) -> DataFrame:
-    """Return the rows of what `resolve` found, in the table's columns as of now; no steps, no rows.
+    """Return the rows of the content that `resolve` found, in the table's current columns. No steps mean no rows.
 
-    Cost: no job, as `frame_at` and `frame_of_slices`, but where a state of MERGE or TEMPORAL has to be made again: a
+    Cost: no job, as `frame_at` and `frame_of_slices`. Only a MERGE or TEMPORAL state that must be recomputed costs a
     fold of the slices since the newest stored state before it, once.
 
     Raises  E640 where neither a version nor the slices are kept
@@ -67,10 +67,10 @@ def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: R
 def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[Step]) -> DataFrame:
     """Return a MERGE or TEMPORAL table's state after `steps`, its current slices from START on.
 
-    It has the table's columns as of now. Cost: none beyond the read where it is stored; else a fold of the slices
-    since the newest stored state (MERGE), or of all slices (TEMPORAL), once.
+    It has the table's current columns. Cost: none beyond the read where the state is stored. Otherwise a fold of the
+    slices since the newest stored state (MERGE), or of all slices (TEMPORAL), once.
 
-    Raises  E640 where a slice is gone that is needed to make it again
+    Raises  E640 where a slice is gone that is needed to recompute the state
     """
     folder, keyed = lake.folder(table.name), table.merge or temporal_of(table)
     schema, names = table_schema(folder).json(), _names(keyed, steps)
@@ -87,14 +87,14 @@ def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[Step
 
 
 def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], table: Table) -> DataFrame:
-    """Return what all slices of a MERGE or TEMPORAL table add up to, in its columns as they are declared now."""
+    """Return the state that all slices of a MERGE or TEMPORAL table fold into, in its currently declared columns."""
     if table.merge is None:
         return versions_of(spark, folder, manifests, table)
     return fold(spark, folder, manifests, table.merge, table_schema(folder).json())
 
 
 def made_before(lake: Lake, table: Table, steps: Sequence[Step]) -> Path | None:
-    """Return the folder of the state after `steps` where it was made again for a reader; None where it was not."""
+    """Return the folder of the cached state after `steps`, or None if it was not recomputed before."""
     names = _names(table.merge or temporal_of(table), steps)
     return _made(_place(lake, table.name, steps[-1], names[-1]))
 
@@ -108,14 +108,14 @@ class Beginning:
     manifests: tuple[Manifest, ...]
 
     def past(self, folder: str, later: Sequence[Manifest], merge: Merge, schema: str) -> Past:
-        """Return what `later` slices are folded onto."""
+        """Return the base onto which `later` slices are folded."""
         return Past(self.state, beating(folder, self.made_of, later, merge, schema))
 
 
 def beginning(
     spark: SparkSession, lake: Lake, table: str, steps: Sequence[Step], merge: Merge, schema: str
 ) -> Beginning:
-    """Find the newest of the states after each of `steps` that is stored: in a version, or in the history.
+    """Find the newest stored state among those after each of `steps`: in a Delta version, or in the history folder.
 
     Raises  E640 where a slice after it is gone
     """
@@ -134,7 +134,7 @@ def beginning(
 
 
 def _stored(spark: SparkSession, lake: Lake, table: str, step: Step, name: str, schema: str) -> DataFrame | None:
-    """Return the state after a step where a version holds it, or it was made before."""
+    """Return the state after a step if a Delta version contains it or it was cached before, else None."""
     if step.version != NO_VERSION:
         state = frame_if_kept(spark, lake.folder(table), step.version, is_partitioned=False)
         if state is not None:
@@ -165,7 +165,7 @@ def manifests_of(folder: str, steps: Iterable[Step]) -> tuple[Manifest, ...]:
 def with_slices_placed(
     folder: str, manifests: Sequence[Manifest], steps: Sequence[Step]
 ) -> tuple[tuple[Step, ...], list[Manifest]]:
-    """Return the steps before the first of some slices, and the slices from there on, with these at their labels.
+    """Return the steps before the first of some slices, and the slices from there on, including these at their labels.
 
     Raises  E640 where a slice of another label from there on is gone
     """
@@ -177,7 +177,7 @@ def with_slices_placed(
 
 
 def _names(keyed: Merge | Temporal, steps: Sequence[Step]) -> list[str]:
-    """Name the state after each step by all that it is made of."""
+    """Return a name for the state after each step: a digest of everything it is made of."""
     how = [keyed.keys, keyed.order_by, keyed.delete_when] if isinstance(keyed, Merge) else list(astuple(keyed))
     made_of = blake2b(json.dumps(how).encode(), digest_size=12)
     names = []
@@ -192,7 +192,7 @@ def _place(lake: Lake, table: str, step: Step, name: str) -> Path:
 
 
 def _keep(state: DataFrame, place: Path) -> Path:
-    """Write a state into the history, last the file that names its folder; who comes second leaves the first's."""
+    """Write a state into the history, last the file that names its folder. Another process that was first wins."""
     own = place / uuid.uuid4().hex
     is_ours = False
     fault("history")
@@ -207,7 +207,7 @@ def _keep(state: DataFrame, place: Path) -> Path:
 
 
 def _made(place: Path) -> Path | None:
-    """Return the folder of a state that was written whole; None without one."""
+    """Return the folder of a completely written state, or None."""
     try:
         return place / read_text(place / _MADE)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Commits the versions of the keys that slices touch to a TEMPORAL table, old labels or new."""
+"""Commits new versions of the keys that slices touch to a TEMPORAL table, for new, late or restated labels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from waterclock.flow.declarations import Table
     from waterclock.storage.commit.pointers import MergeLook
 
-# from this share of all raw rows on, the whole table is made again, without a look at what it holds
+# if the new slices have at least this share of all raw rows, the whole table is recomputed without reading it
 _WHOLE_FROM = 0.25
 _MOST_TRIES = 5
 _NEW = "_waterclock_new"
@@ -41,10 +41,10 @@ _NEW = "_waterclock_new"
 
 @dataclass(frozen=True, slots=True)
 class _Among:
-    """New slices among `slices`, all of the table in the order of their labels, the new ones with them.
+    """New slices among `slices`, which are all slices of the table in label order, including the new ones.
 
-    `rivals`: the slices that the new ones replace; for a snapshot without one, the snapshot before it. `most`: an upper
-    bound of the keys that are touched, the rows of the slices in which they are looked for.
+    `rivals`: the slices that the new ones replace, or for a new snapshot the snapshot before it. `most`: an upper bound
+    of the touched keys, which is the number of rows in the slices searched for them.
     """
 
     new: tuple[Manifest, ...]
@@ -63,15 +63,17 @@ def place_slices(
     *,
     is_whole: bool = False,
 ) -> int:
-    """Put sealed slices in their places, of the newest, late or restated labels, in one commit; gives its version.
+    """Commit sealed slices of new, late or restated labels to their places, in one commit. Return its version.
 
-    `steps` are the current slices of all labels, those that are replaced among them. The keys that the old and the new
-    slices touch are made again from all their raw rows, and put in place of those keys' versions as `swap_rows` does;
-    where delta-rs must not write, Spark merges what differs.
-    Cost: a scan of the slices, a shuffle and sort of the touched keys' rows, and as `swap_rows`. Where the new slices
-    are a quarter of all raw rows, the whole table is made again; so it is where a snapshot has other columns than the
-    one that it replaces or follows, or is put before others, whose new keys then begin later; and where `is_whole` says
-    that a slice that is replaced is damaged and not among `steps`.
+    `steps` are the current slices of all labels, including replaced ones. The versions of the keys that the old and the
+    new slices touch are recomputed from all their raw rows. They replace those keys' versions as `swap_rows` does;
+    where delta-rs must not write, Spark merges the differences.
+    Cost: a scan of the slices, a shuffle and sort of the touched keys' rows, and as `swap_rows`. The whole table is
+    recomputed in these cases:
+    - The new slices are a quarter of all raw rows.
+    - A snapshot has other columns than the one that it replaces or follows.
+    - A new snapshot comes before others, whose new keys then begin later.
+    - `is_whole` is set: a replaced slice is damaged and not among `steps`.
 
     Raises  Killed where the claim was killed first
             E616, E617 where a slice does not fit the table
@@ -108,10 +110,10 @@ def versions_after(
     *,
     is_whole: bool = False,
 ) -> DataFrame:
-    """Return the versions that a table has once `place_slices` puts sealed slices in their places.
+    """Return the versions that a table has once `place_slices` commits sealed slices.
 
-    Cost: no job here: a scan of the head, and one of the slices of which a shuffle and a sort of the touched keys' rows
-    are made; of all rows where `place_slices` makes the whole table again.
+    Cost: no job here. The frame scans the head and the slices, and shuffles and sorts the touched keys' rows, or all
+    rows where `place_slices` recomputes the whole table.
 
     Raises  E640 where slices that are needed are gone
     """
@@ -135,7 +137,7 @@ def versions_after(
 
 
 def widened_by(schema: str, manifests: Sequence[Manifest]) -> str:
-    """Return a table's schema with the columns that slices bring."""
+    """Return a table's schema with the new columns of slices."""
     for manifest in manifests:
         schema = widened(schema, manifest.schema) or schema
     return schema
@@ -144,7 +146,7 @@ def widened_by(schema: str, manifests: Sequence[Manifest]) -> str:
 def _among(
     folder: str, table: Table, manifests: Sequence[Manifest], steps: Sequence[Step], *, is_whole: bool
 ) -> _Among | None:
-    """Put slices among the others, without those that say what the table shows; None where all do."""
+    """Find the slices to place, without those equal to the current ones, and their rivals. None if none remain."""
     new = {each.label: each for each in manifests}
     known = manifests_of(folder, [step for step in steps if step.label in new])
     for each in known:
@@ -157,7 +159,7 @@ def _among(
     old = [each for each in known if each.label in new]
     others = manifests_of(folder, [step for step in steps if step.label not in new])
     rivals = tuple(old) or (_one_before(others, placed[0]) if table.is_snapshot else ())
-    # rows of both are told apart in snapshots: those of the one before do not come on top
+    # snapshots are compared with each other, so the earlier one's rows add nothing to the bound
     most = sum(each.rows for each in (placed if table.is_snapshot else (*placed, *rivals)))
     is_first_of_several = table.is_snapshot and bool(others)
     if not most and not rivals and not is_whole and not is_first_of_several:
@@ -166,7 +168,7 @@ def _among(
 
 
 def _has_other_columns(among: _Among) -> bool:
-    """Tell whether a NULL of one snapshot may stand where another lacks the column: read together they look alike."""
+    """Return whether snapshots differ in columns: read together, a NULL and a missing column would look the same."""
     columns = fields_of(among.new[0].schema).keys()
     return any(fields_of(rival.schema).keys() != columns for rival in among.rivals)
 
@@ -185,10 +187,10 @@ def _one_before(others: Sequence[Manifest], manifest: Manifest) -> tuple[Manifes
 
 @contextmanager
 def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _Among) -> Iterator[DataFrame | None]:
-    """Return each key of which a slice says something else than was said before, None where there is none.
+    """Return the distinct keys that new slices change, or None if there are none.
 
-    A slice of changes touches what it holds, and what the one held that it replaces. A snapshot holds every key: it
-    touches those of which it says something else than the one that it replaces or follows, and that is found out once.
+    A slice of changes touches its own keys and those of the slice that it replaces. A snapshot contains every key: it
+    touches those whose rows differ from the snapshot that it replaces or follows. These are computed once.
     """
     if not table.is_snapshot:
         yield _keys_held(spark, folder, table, among)
@@ -202,9 +204,9 @@ def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _Among)
 
 
 def _keys_held(spark: SparkSession, folder: str, table: Table, among: _Among) -> DataFrame:
-    """Return the keys that a slice and its rivals hold.
+    """Return the keys of the new slices and their rivals.
 
-    One that comes twice does no harm, and to leave it out would cost a shuffle.
+    A key may occur twice: that does no harm, and removing duplicates would cost a shuffle.
     """
     slices = [*among.new, *among.rivals]
     rows = frame_of_slices(spark, folder, slices, raw_schema(slices))
@@ -216,9 +218,9 @@ def _broadcast_if_small(keys: DataFrame, most: int) -> DataFrame:
 
 
 def _keys_changed(spark: SparkSession, folder: str, table: Table, among: _Among) -> DataFrame:
-    """Return the keys of which one of two snapshots of equal columns says something else than the other, or nothing.
+    """Return the keys whose rows differ between two snapshots of equal columns, or exist in only one of them.
 
-    What a snapshot says of a key is the digest of its rows: nothing holds a key of TEMPORAL ON to one row.
+    The rows of a key are compared by their digest, since a key of TEMPORAL ON may have more than one row.
     """
     names, schema = list(map(quoted, temporal_of(table).keys)), raw_schema([*among.rivals, *among.new])
     rows = [frame_of_slices(spark, folder, members, schema) for members in (among.new, among.rivals)]

@@ -1,4 +1,4 @@
-"""Gives what a MERGE or TEMPORAL table will hold once sealed slices are in place, without committing anything."""
+"""Computes the state that a MERGE or TEMPORAL table will have once sealed slices are committed. It commits nothing."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def state_after(
     *,
     is_whole: bool = False,
 ) -> DataFrame:
-    """Return the newest state that a table has once slices are committed, be their labels new, late or restated.
+    """Return the newest state that a table has once slices of new, late or restated labels are committed.
 
-    `steps` are the current slices of all labels, those that are replaced among them; `is_whole` says that one of these
-    is damaged and not among them. `asked` are the expressions that are asked of the state: columns of a MERGE table
-    that none of them names may be left out.
-    Cost: no job here. MERGE: a scan of the newest stored state before the labels and of the slices from there on, in
-    the columns that are named, and one shuffle. TEMPORAL: as `versions_after`.
+    `steps` are the current slices of all labels, including replaced ones. `is_whole` means that one of these is damaged
+    and not among them. `asked` are the expressions that will be evaluated on the state: columns of a MERGE table that
+    none of them names may be missing.
+    Cost: no job here. MERGE: one shuffle, and a scan of the newest stored state before the labels and of all later
+    slices, in the named columns. TEMPORAL: as `versions_after`.
 
     Raises  E640 where slices that are needed are gone
     """
@@ -55,7 +55,7 @@ def state_after(
 def merged_state(
     spark: SparkSession, lake: Lake, manifests: Sequence[Manifest], merge: Merge, schema: str, steps: Sequence[Step]
 ) -> DataFrame:
-    """Return what all slices of a MERGE table add up to with some at their labels; `schema` is what is read."""
+    """Return the state that all slices of a MERGE table fold into, with some placed at their labels, for a schema."""
     name = manifests[0].table
     folder = lake.folder(name)
     before, placed = with_slices_placed(folder, manifests, steps)
@@ -65,9 +65,9 @@ def merged_state(
 
 
 def _named(schema: str, merge: Merge, asked: Iterable[str]) -> str:
-    """Leave the columns in a schema that expressions may name, and those that a MERGE goes by.
+    """Return a schema with only the columns that expressions may name, and those that the MERGE itself needs.
 
-    A name that stands within another word or a text counts as named: a column too many costs its read alone.
+    A name inside another word or a string counts as named: an extra column only costs its read.
     """
     texts = [_COUNTS_ROWS.sub("", text).lower() for text in (*asked, merge.delete_when or "")]
     if any("*" in text for text in texts):

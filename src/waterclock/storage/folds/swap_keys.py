@@ -34,24 +34,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# from this share of its versions on, it costs less to make the whole table again: 0.4 of that at 10 %, 1.2 at 50 %
+# above this share of its versions it is cheaper to recompute the whole table: 0.4 of that cost at 10 %, 1.2 at 50 %
 _WHOLE_FROM = 0.35
 _ROWS = "_waterclock_rows"
 
-# gives all rows that some keys have from now on, or all there are
+# returns all new rows of some keys, or of all keys
 Make = Callable[["DataFrame | None"], "DataFrame"]
 
 
 def swap_rows(
     spark: SparkSession, folder: str, make: Make, keys: DataFrame, identity: Identity, look: MergeLook
 ) -> int | None:
-    """Put all rows that `keys` have from now on in the place of those that they have in the table.
+    """Replace all rows of `keys` in the table by their new rows.
 
-    Gives the version; None where another commit came since the look, or where Spark calls a file otherwise than the
-    log. Cost: a write of the new rows; of a small table one job writes those that stay as well, of a bigger one its
-    keys are scanned, a footer of each file read, and the files that hold the keys copied: in this process, or by Spark
-    (`may_copy`, and where there are too many places to hold here). Where more than a third of its rows would go, all
-    are made again.
+    Return the version. Return None if another commit came since the table was read, or if Spark's name for a file is
+    not in the log. Cost: a write of the new rows. For a small table, one job also writes the rows that stay. For a
+    bigger one, the keys are scanned, a footer of each file is read, and the files with these keys are copied. This
+    process copies them, or Spark (`may_copy`, and where there are too many positions to keep in memory). If more than a
+    third of the rows would go, the whole table is recomputed.
 
     Raises  Killed where the claim was killed first
     """
@@ -61,7 +61,7 @@ def swap_rows(
     touched = _touched(spark, folder, keys, look)
     old = [file for file in look.live if file.path in touched]
     if len(old) < len(touched):
-        return None  # Spark calls a file otherwise than the log does
+        return None  # Spark's name for a file is not in the log
     if sum(each.rows for each in touched.values()) >= _WHOLE_FROM * _rows(folder, look):
         return try_whole_state(folder, identity, make(None), base=look.base)
     path = f"state/c={identity.claim}/v={look.base}"
@@ -77,7 +77,7 @@ def swap_rows(
 
 
 def _stay(spark: SparkSession, folder: str, keys: DataFrame, look: MergeLook, files: Sequence[LiveFile]) -> DataFrame:
-    """Return the rows of files that are of other keys."""
+    """Return the rows of files that have other keys."""
     there = frame_of_files(spark, folder, [file.path for file in files], look.schema)
     return there.join(keys, keys.columns, "left_anti").select(*map(quoted, fields_of(look.schema)))
 
@@ -88,14 +88,14 @@ def _rows(folder: str, look: MergeLook) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Touched:
-    """How many rows of the keys a file holds, and at which places; None where those are too many for this process."""
+    """The number of a file's rows with the keys, and their positions, or None if too many for this process's memory."""
 
     rows: int
     places: pa.Array | None
 
 
 def _touched(spark: SparkSession, folder: str, keys: DataFrame, look: MergeLook) -> dict[str, _Touched]:
-    """Find the files that hold rows of these keys, by path; not more than `MOST_PLACES` of places come here."""
+    """Return by path the files with rows of these keys. At most `MOST_PLACES` positions are fetched to this process."""
     there = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     most = MOST_PLACES // max(len(look.live), 1)
     found = (

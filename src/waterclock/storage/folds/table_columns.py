@@ -1,6 +1,6 @@
-"""Says which columns a table has: made of rows that its batches bring, and before its first batch.
+"""Returns the columns of a table: derived from the rows of its batches, or known before its first batch.
 
-Whoever reads a table that has no state yet (a query, PREVIOUS(own), a reader of a label that was skipped) asks here.
+These functions serve readers of a table that has no state yet: a query, PREVIOUS(own), a read of a skipped label.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def state_schema(rows: StructType, table: Table) -> StructType:
-    """Return the columns of a table whose batches bring rows with these: those of versions, where it keeps them."""
+    """Return a table's columns, given those of its batches' rows. A TEMPORAL table has the columns of versions."""
     from pyspark.sql.types import StructType
 
     if table.temporal is None:
@@ -32,23 +32,23 @@ def state_schema(rows: StructType, table: Table) -> StructType:
 def empty_schema(folder: str, table: Table) -> StructType:
     """Return the columns of a table that has no state: those it has on disk, else those that are declared with types.
 
-    Needs a Spark session, which reads the declared types.
+    Needs a Spark session, which parses the declared types.
     Raises  E705 where the table has no batch yet and its columns have no declared types
     """
     return table_schema(folder) if has_columns(folder) else state_schema(_declared(table), table)
 
 
 def brought_schema(folder: str, table: Table) -> StructType:
-    """Return the columns of the rows that batches bring to a table no slice of which can be read.
+    """Return the columns of the rows that batches write to a table of which no slice can be read.
 
-    They are the table's own, but of one that keeps versions: its rows are known by what is declared alone. Needs and
-    raises what `empty_schema` does.
+    They are the table's own columns. The raw rows of a TEMPORAL table are known only from its declaration. Needs and
+    raises the same as `empty_schema`.
     """
     return empty_schema(folder, table) if table.temporal is None else _declared(table)
 
 
 def _how_to_know(table: Table) -> str:
-    """Say what tells the columns of a table; those that are made beside another have no declaration of their own."""
+    """Return the fix for unknown columns. A derived table has no declaration of its own."""
     if table.late_rows is not None:
         return "`waterclock run` first: its first batch has the columns of what is read"
     return f"declare the columns of {table.name} with their types: {table.name} (id BIGINT KEY, …)"

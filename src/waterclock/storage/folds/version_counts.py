@@ -1,4 +1,4 @@
-"""Counts the versions of a TEMPORAL table's keys, from which the plan of a look-up by time is chosen."""
+"""Counts the versions of a TEMPORAL table's keys. The plan of a look-up by time depends on these counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from waterclock.temporal.measure import LONG_KEY
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Up to here the keys are counted in this process, in milliseconds; beyond, Spark does it.
+# Up to this number of rows, this process counts the keys in milliseconds; beyond it Spark does.
 _MOST_ROWS_HERE = 2_000_000
 _MOST_KEPT = 512
 _kept: OrderedDict[tuple[str, int], Numbers] = OrderedDict()
@@ -33,9 +33,9 @@ _lock = threading.Lock()
 
 
 def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequence[str]) -> Numbers | None:
-    """Count the versions of each key as of a version of the table; None where that cannot be read any more.
+    """Count the versions of each key as of a version of the table. Return None if that version is no longer readable.
 
-    Cost: a read of the key columns, a Spark job with one shuffle beyond two million rows; nothing the second time.
+    Cost: a read of the key columns, beyond two million rows a Spark job with one shuffle. The result is cached.
     """
     with _lock:
         known = _kept.get((folder, version))
@@ -59,7 +59,7 @@ def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequenc
 
 
 def _grouped_here(paths: Sequence[Path], keys: Sequence[str]) -> pa.Table | None:
-    """Group by key in this process, by Arrow; None where there are too many rows, or types that it does not group."""
+    """Group by key in this process, by Arrow. Return None for too many rows, or for types that Arrow cannot group."""
     files = [pq.ParquetFile(readable(path)) for path in paths]
     if sum(file.metadata.num_rows for file in files) > _MOST_ROWS_HERE:
         return None

@@ -1,7 +1,8 @@
 """Computes the versions of a TEMPORAL table's keys from its slices: of all keys, or of those that a slice touches.
 
-Slices hold raw rows, the table what `compute_temporal` makes of them. It is never made from itself: a late row is put
-right only beside the rows that were dropped as "no change" (docs/decisions/temporal-versions.md).
+Slices contain raw rows; the table contains the result of `compute_temporal` for them. The table is never computed from
+itself: a late row can only be placed correctly among the rows that were dropped as "no change"
+(docs/decisions/temporal-versions.md).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _SAID = "waterclock_said"
 
 
 def temporal_of(table: Table) -> Temporal:
-    """Return how a TEMPORAL table is keyed and timed."""
+    """Return the key, time and attribute declarations of a TEMPORAL table."""
     if table.temporal is None:
         raise AssertionError(f"{table.name} keeps no versions, and its caller did not ask")
     return table.temporal
@@ -50,9 +51,9 @@ def attributes_of(raw: str, temporal: Temporal) -> list[str]:
 
 
 def table_schema_of(raw: str, temporal: Temporal) -> str:
-    """Return the schema of the table whose raw rows have the schema `raw`: keys, since when, attributes, until when.
+    """Return the table's schema for raw rows of schema `raw`: keys, start of the version, attributes, end, current.
 
-    A key that `raw` lacks is left out: before the first batch only columns with declared types are known.
+    A key that is not in `raw` is left out: before the first batch only columns with declared types are known.
     """
     fields = {name.lower(): field for name, field in fields_of(raw).items()}
     keys = [fields[key.lower()] for key in temporal.keys if key.lower() in fields]
@@ -62,7 +63,7 @@ def table_schema_of(raw: str, temporal: Temporal) -> str:
 
 
 def raw_schema(manifests: Iterable[Manifest]) -> str:
-    """Return all columns that slices hold, in the order in which they came."""
+    """Return all columns of some slices, in order of first occurrence."""
     schemas = [manifest.schema for manifest in manifests]
     text = schemas[0]
     for schema in schemas[1:]:
@@ -71,25 +72,25 @@ def raw_schema(manifests: Iterable[Manifest]) -> str:
 
 
 def raw_known(newest: Manifest, table: str, temporal: Temporal) -> str:
-    """Return the columns that raw rows are known to have: those of the newest slice, and the attributes of `table`."""
+    """Return the known columns of raw rows: those of the newest slice, and the attributes of `table`."""
     fields = [field for name, field in fields_of(table).items() if name not in RECORD or name == temporal.at]
     return widened(newest.schema, json.dumps({"type": "struct", "fields": fields})) or newest.schema
 
 
 def as_shown(manifest: Manifest, temporal: Temporal) -> Manifest:
-    """Return a slice's manifest with those of its columns alone that the table has, to hold them against its types."""
+    """Return a slice's manifest with only the columns that the table has, to check them against the table's types."""
     kept = set(fields_of(table_schema_of(manifest.schema, temporal)))
     files = tuple(replace(file, types={n: t for n, t in file.types.items() if n in kept}) for file in manifest.files)
     return replace(manifest, schema=table_schema_of(manifest.schema, temporal), files=files)
 
 
 def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
-    """Refuse raw rows of which no versions can be made.
+    """Raise an error for raw rows from which versions cannot be computed.
 
-    Raises  E301 for a key, time or other column that they lack
-            E302 where the time is no TIMESTAMP
+    Raises  E301 for a key, time or other column that they do not have
+            E302 where the time is not a TIMESTAMP
             E303 for an attribute that cannot be compared
-            E308 for a column that versions have of their own
+            E308 for a column whose name is reserved for versions
     """
     fields = fields_of(schema)
     at = [temporal.at] if temporal.at else []
@@ -126,7 +127,7 @@ def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
 
 
 def require_instant(made: str, temporal: Temporal, *, table: str) -> None:
-    """Refuse a query's time that is no TIMESTAMP, before it is cast to what is declared: that would be in UTC.
+    """Raise an error if a query's time is not a TIMESTAMP, before the cast to the declared type interprets it as UTC.
 
     Raises  E302 for a date, a text or a time without a zone
     """
@@ -143,7 +144,7 @@ def require_instant(made: str, temporal: Temporal, *, table: str) -> None:
 
 
 def lacking_sql(temporal: Temporal) -> Mapping[str, str]:
-    """Write the conditions under which a raw row has no place on any timeline, by what is wrong; one holds at most."""
+    """Return, by kind of fault, the condition under which a raw row has no place on a timeline. At most one is true."""
     no_key = " OR ".join(f"{quoted(key)} IS NULL" for key in temporal.keys)
     found = {"no_key": f"({no_key})"}
     if temporal.at:
@@ -156,11 +157,11 @@ def lacking_sql(temporal: Temporal) -> Mapping[str, str]:
 def versions_of(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], table: Table, keys: DataFrame | None = None
 ) -> DataFrame:
-    """Return the versions that slices add up to, of some keys or of all, in the columns of the table.
+    """Return the versions that slices add up to, for some keys or for all, in the columns of the table.
 
-    Rows of one key and time are ordered by ORDER BY, then by label. `timelabel` is that of the row which began the
-    version. Rows that have no place on a timeline (`lacking_sql`) are left out. Of snapshots, see `_with_lives`.
-    Cost: a scan of the slices; one shuffle and sort of the rows that remain, of snapshots a sort more.
+    Rows of one key and time are ordered by ORDER BY, then by label. `timelabel` is that of the row that started the
+    version. Rows that have no place on a timeline (`lacking_sql`) are left out. For snapshots, see `_with_lives`.
+    Cost: a scan of the slices, and one shuffle and sort of the remaining rows; for snapshots one more sort.
     """
     from waterclock.temporal import compute_temporal
 
@@ -176,7 +177,7 @@ def versions_of(
     sequence = [*order, _LABEL]
     if temporal.is_of_snapshots and windows is not None:
         said = _with_lives(said, windows, temporal.keys, order)
-        sequence = [_LABEL, *order]  # a life may begin at the instant at which the snapshot before ended one
+        sequence = [_LABEL, *order]  # a life may begin at the instant at which the previous snapshot ended one
     attributes = attributes_of(raw, temporal)
     whole = [name for name in _values(attributes, temporal) if not _may_be_missing(name, rows, lacking)]
     made = compute_temporal(
@@ -195,13 +196,13 @@ def versions_of(
 
 
 def tracked(attributes: Sequence[str], temporal: Temporal) -> tuple[str, ...]:
-    """Return the attributes of which each change makes a version, where no TRACK names them."""
+    """Return the attributes whose changes start a new version if the table has no TRACK clause."""
     untracked = {name.lower() for name in temporal.untracked}
     return tuple(name for name in attributes if name.lower() not in untracked)
 
 
 def _said(rows: DataFrame, raw: str, temporal: Temporal, labels_lacking: Mapping[str, Sequence[str]]) -> DataFrame:
-    """Return raw rows as `compute_temporal` takes them: time, order and deletes by names of our own."""
+    """Return raw rows in the form that `compute_temporal` needs, with internal names for time, order and deletes."""
     values = set(_values(attributes_of(raw, temporal), temporal))
     attributes = [
         _wrapped(name, labels_lacking, has_marks=MISSING in rows.columns)
@@ -222,7 +223,7 @@ def _said(rows: DataFrame, raw: str, temporal: Temporal, labels_lacking: Mapping
 
 
 def _values(attributes: Sequence[str], temporal: Temporal) -> list[str]:
-    """Return the attributes of which NULL says "empty now"."""
+    """Return the attributes in which NULL means "empty now"."""
     return [name for name in attributes if temporal.are_all_values or name in temporal.values]
 
 
@@ -231,7 +232,7 @@ def _may_be_missing(name: str, rows: DataFrame, labels_lacking: Mapping[str, Seq
 
 
 def _labels_lacking(raw: str, manifests: Sequence[Manifest]) -> dict[str, list[str]]:
-    """Return by column the labels whose slices do not carry it."""
+    """Return by column the labels whose slices do not contain it."""
     found: dict[str, list[str]] = {}
     for manifest in manifests:
         own = fields_of(manifest.schema)
@@ -242,7 +243,7 @@ def _labels_lacking(raw: str, manifests: Sequence[Manifest]) -> dict[str, list[s
 
 
 def _wrapped(name: str, labels_lacking: Mapping[str, Sequence[str]], *, has_marks: bool) -> str:
-    """Write a value as one that fills where it is NULL, and does not where its row's source has no such column."""
+    """Return an expression that makes NULL an explicit value, except where the row's source has no such column."""
     lacks = []
     if labels_lacking.get(name):
         lacks.append(f"{TIMELABEL} IN ({', '.join(sql_text(label) for label in labels_lacking[name])})")
@@ -252,9 +253,10 @@ def _wrapped(name: str, labels_lacking: Mapping[str, Sequence[str]], *, has_mark
 
 
 def _windows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -> DataFrame:
-    """Return each label's number and its window's end, the end of the label before it and that of the one after it.
+    """Return for each label its number, its window's end, and the ends of the previous and the next label's windows.
 
-    The first label has the start of its window in place of the end of one before. Few rows, of this process.
+    For the first label, the start of its window takes the place of the previous end. The frame has few rows and is
+    built in this process.
     """
     labels = sorted({manifest.label for manifest in manifests})
     ends = [table.cadence.next(label) for label in labels]
@@ -266,12 +268,12 @@ def _windows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -
 
 
 def _with_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], order: Sequence[str]) -> DataFrame:
-    """Let the lives of keys be as long as the snapshots allow.
+    """Extend the lives of keys as far as the snapshots allow.
 
-    A key is there in a snapshot that has a row of it whose last one does not delete it; deletes before that one count
-    for nothing. A life begins where the last snapshot without its key ends: the key came at some time after that, and
-    facts may refer to it from then on. The first lives begin with the first window. A life ends, where no row deletes
-    it, by one that is added, at the end of the first snapshot without the key.
+    A snapshot contains a key if the last of its rows with the key is not a delete. Deletes before that row are ignored.
+    A life begins at the end of the last snapshot without its key: the key appeared at some time after that, and facts
+    may refer to it from then on. The first lives begin with the first window. If no row deletes a key, an added row
+    ends its life at the end of the first snapshot without it.
     """
     from pyspark.sql import Window
 
@@ -281,7 +283,7 @@ def _with_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], order:
     before, same, after = (snapshots.rangeBetween(at, at) for at in (-1, 0, 1))
     last_row = F.max(F.struct(*order, (~F.col(_GONE)).alias(_IS_THERE)))
     is_last = (F.count(F.lit(1)).over(after) == 0) & F.col(_NEXT).isNotNull()
-    # a row that ends its life comes out twice: as it is, and as the one that ends it
+    # the last row of a life is duplicated: once as it is, and once as the row that ends the life
     twice = F.when(is_last, F.array(F.lit(col=False), F.lit(col=True))).otherwise(F.array(F.lit(col=False)))
     lives = (
         said.join(windows.drop(EFFECTIVE), TIMELABEL)

@@ -1,13 +1,13 @@
-"""Finds the rows that a late or restated label brings to the head, without the state before it.
+"""Finds the rows with which a late or restated label changes the head, without the state before it.
 
-The head's row of a key is the last of all the key's rows by (ORDER BY, label). So a row that is put among them wins
-exactly where it is after the head's row and after the key's deletes, which only slices know; what else lies in slices
-and older states decides nothing. A slice that stood at the label takes part only by what it takes back: keys that the
-new slice lacks, or holds with a lower order. Of these alone the winners are made again by the fold.
+The head's row of a key is the last of all the key's rows by (ORDER BY, label). So a new row wins exactly if it sorts
+after the head's row and after the key's deletes, which only slices contain. All other rows of slices and older states
+are irrelevant. A replaced slice matters only through the rows it takes back: keys that the new slice does not have, or
+has with a lower order. For these alone the fold recomputes the winners.
 
-All this is so where a winner brings all columns of its key. A late slice that lacks some is decided by the head as well
-where no newer slice can let its rows pass: then its rows win over none but rows of older labels, which hold what the
-state before it holds of their keys. Of all others the fold decides.
+All this requires that a winner has a value for every column of its key. A late slice without some columns is decided by
+the head as well if no newer slice lets its rows pass. Its rows then win only over rows of older labels, which have the
+same values as the state before it. All other cases need the fold.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Restatement:
-    """A label's new slice, the one it replaces if that had rows, and the slices around; `schema` is the table's."""
+    """A label's new slice, the one it replaces if that had rows, and its neighbours; `schema` is the table's."""
 
     lake: Lake
     merge: Merge
@@ -63,16 +63,16 @@ class Restatement:
 
     @property
     def may_be_null(self) -> bool:
-        """Whether a key of the label's slices may hold a null."""
+        """Whether a key of the label's slices may be NULL."""
         return may_be_null([self.new, *([self.old] if self.old else [])], self.merge.keys)
 
 
 def is_decided_by_head(asked: Restatement) -> bool:
-    """Tell whether the head's rows, and deletes in slices, say all that is to be known of the older states.
+    """Return whether the head's rows, and deletes in slices, are enough to decide without the older states.
 
-    They do where the slices at the label and after it bring all columns. Where some lack columns, a late slice (one
-    that replaces none) is decided so if each newer slice brings what it brings, no newer row is ordered below one of
-    its own, and it takes no key away of which a newer slice says a part.
+    They are enough if the slices at the label and after it have all columns. If some have not, a late slice (one that
+    replaces none) must meet three conditions. Each newer slice has all its columns. No newer row sorts below one of its
+    rows. It has no deletes if a newer slice has only some columns.
     """
     names, own = fields_of(asked.schema).keys(), fields_of(asked.new.schema).keys()
     after = [each for each in asked.after if each.rows]
@@ -86,7 +86,7 @@ def is_decided_by_head(asked: Restatement) -> bool:
 
 
 def _may_pass(asked: Restatement, later: Manifest) -> bool:
-    """Tell whether a row of the new slice may be ordered above one of a newer slice."""
+    """Return whether a row of the new slice may sort after one of a newer slice."""
     order_by, high, low = asked.merge.order_by, asked.new.order_high, later.order_low
     if not order_by or not asked.new.rows:
         return False
@@ -95,10 +95,10 @@ def _may_pass(asked: Restatement, later: Manifest) -> bool:
 
 
 def winners_at_head(spark: SparkSession, asked: Restatement, *, is_unique: bool) -> Winners:
-    """Return what the head's rows are held against; `is_unique` tells whether the new slice has one row a key.
+    """Return the winners to compare with the head's rows. `is_unique`: the new slice has one row per key.
 
-    Cost: a look at both slices of the label, and at the slices whose deletes may beat it. Where rows are taken back,
-    a fold of their keys as well.
+    Cost: a read of both slices of the label, and of the slices whose deletes may beat it. Where rows are taken back,
+    also a fold of their keys.
 
     Raises  E640 where slices that are needed are gone
     """
@@ -127,7 +127,7 @@ def _rows(spark: SparkSession, asked: Restatement, manifest: Manifest, *, is_uni
 
 
 def _changed(rows: DataFrame, was: DataFrame, asked: Restatement, old: Manifest) -> DataFrame:
-    """Leave out the rows that the older slice holds as they are (the head has them already), and the `_lost` ones."""
+    """Remove the rows that the older slice has unchanged (the head has them already), and the `_lost` ones."""
     fields = fields_of(asked.schema)
     passed = f"NOT {is_newer(asked.merge.order_by)}"
     # maps are not compared
@@ -139,7 +139,7 @@ def _changed(rows: DataFrame, was: DataFrame, asked: Restatement, old: Manifest)
 
 
 def _lost(rows: DataFrame, was: DataFrame, asked: Restatement) -> DataFrame:
-    """Return the keys of the older slice that the new one lacks, or holds with a lower order."""
+    """Return the keys of the older slice that the new one does not have, or has with a lower order."""
     kept = f"{_same_key(asked)} AND {is_newer(asked.merge.order_by)}"
     joined = was.alias("t").join(_broadcast_if_small(rows, asked.new).alias("s"), F.expr(kept), "left_anti")
     return joined.select(*(F.col(f"t.{quoted(key)}") for key in asked.merge.keys))
@@ -154,9 +154,10 @@ def _made_again(spark: SparkSession, asked: Restatement, keys: DataFrame) -> Dat
 
 
 def _beats(asked: Restatement) -> str:
-    """Write when a winner takes the place of the head's row.
+    """Return the condition under which a winner replaces the head's row.
 
-    What the older slice put there goes in any case. Of another label's row a winner made again is that very row.
+    A row from the replaced slice is always replaced. If the head's row has the label of a recomputed winner, it is that
+    winner.
     """
     own = f"t.{TIMELABEL} = {sql_text(label_of(asked.new.label))}"
     after = f"{place_sql(asked.merge.order_by, 's.')} >= {place_sql(asked.merge.order_by, 't.')}"

@@ -1,9 +1,9 @@
 """Writes the new state of a MERGE or TEMPORAL table as plain files; a commit then points at them.
 
-A Delta MERGE costs seconds of planning and many jobs however few its rows are, and rewrites the files it touches. The
-same join, written as plain Parquet and committed as pointers like a slice, took 0.3 to 0.6 s where MERGE took 2.7 to
-4.6 s (1,400 rows into 4,000, interleaved). A small table is rewritten whole, a bigger one file by file: Spark finds the
-places of the rows that go and writes those that come, and what stays is copied as it is.
+A Delta MERGE costs seconds of planning and many jobs even for few rows, and rewrites the files it touches. The same
+join, written as plain Parquet and committed as pointers, took 0.3 to 0.6 s. The MERGE took 2.7 to 4.6 s (1,400 rows
+into 4,000, interleaved). A small table is rewritten whole, a bigger one file by file. Spark finds the positions of the
+rows to remove and writes the new rows; the remaining rows are copied unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-# Every state stays on disk until VACUUM, so the whole is written anew only while it is small.
+# Every state stays on disk until VACUUM, so the whole state is rewritten only while it is small.
 MOST_BYTES_REWRITTEN = 16 * 1024 * 1024
 _MOST_FILES = 100
 DELETED = "_waterclock_deleted"
@@ -37,11 +37,11 @@ _HERE = "_waterclock_here"
 FILE = "_waterclock_file"
 PLACE = "_waterclock_place"
 _WINS = "_waterclock_wins"
-# beyond, both sides of a join are shuffled
+# above this number both sides of a join are shuffled
 MOST_ROWS_BROADCAST = 1_000_000
-# beyond, this process does not hold the places of rows, and Spark writes what stays as well
+# above this number this process does not keep the positions of rows, and Spark also writes the rows that stay
 MOST_PLACES = 5_000_000
-# beyond, copying is left to Spark, whose workers share it: at home they are this machine's own cores
+# above this size Spark copies, shared among its workers; in local mode those are this machine's own cores
 _MOST_BYTES_COPIED = 4 * 1024**3
 _MOST_BYTES_COPIED_FOR_A_CLUSTER = 256 * 1024**2
 _ROWS_A_FILE = 1_000_000
@@ -49,11 +49,11 @@ _ROWS_A_FILE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Winners:
-    """Rows that are put in place of a table's own, one a key; those marked as `_waterclock_deleted` take it away.
+    """Rows that replace a table's own, one per key. Rows marked as `_waterclock_deleted` delete the key.
 
-    `beats` is the condition under which a row (`s`) does so with the one of its key that is there (`t`). Columns that
-    the rows lack keep what the table has. `is_work`: making the rows is work that is not to be done twice.
-    `may_be_null`: a key of theirs may hold a null.
+    `beats` is the condition under which a winner (`s`) replaces the table's row of its key (`t`). Columns that the
+    winners do not have keep the table's values. `is_work`: computing the rows is expensive and should happen only once.
+    `may_be_null`: a key of theirs may be NULL.
     """
 
     rows: DataFrame
@@ -64,21 +64,21 @@ class Winners:
 
 
 def is_small(look: MergeLook) -> bool:
-    """Tell whether the table is written anew as a whole rather than file by file."""
+    """Return whether to rewrite the table as a whole rather than file by file."""
     size = sum(file.size for file in look.live)
     return not look.live or (size <= MOST_BYTES_REWRITTEN and len(look.live) <= _MOST_FILES)
 
 
 def may_rewrite_files(look: MergeLook) -> bool:
-    """Tell whether files of the table may be written anew one by one: not where somebody follows its change feed."""
+    """Return whether single files of the table may be rewritten. They may not if the table has a change feed."""
     return look.may_rewrite and len(look.live) <= FILES_READ_DIRECTLY
 
 
 def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> bool:
-    """Tell whether this process copies files, and not Spark.
+    """Return whether this process copies files, and not Spark.
 
-    It does up to 4 GiB where Spark is this machine, and 256 MiB where it is a cluster; never where a copy would be of
-    another kind. Cost: a footer each.
+    This process copies up to 4 GiB if Spark runs locally, and 256 MiB if it is a cluster. It never copies a file whose
+    copy would be of another kind. Cost: one footer per file.
     """
     is_home = (spark.conf.get("spark.master", "") or "").startswith("local")
     most = _MOST_BYTES_COPIED if is_home else _MOST_BYTES_COPIED_FOR_A_CLUSTER
@@ -86,7 +86,7 @@ def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> boo
 
 
 def with_places(rows: DataFrame) -> DataFrame:
-    """Say of each row of files in which it lies, as Spark calls it, and where there, from 0."""
+    """Add to each row of files the file's path, as Spark names it, and the row's position in the file, from 0."""
     return rows.withColumns({FILE: F.col("_metadata.file_path"), PLACE: F.col("_metadata.row_index")})
 
 
@@ -95,8 +95,8 @@ def rewrite_state(
 ) -> int | None:
     """Write the state after `winners`, and commit it in place of the old one.
 
-    Gives the version; None where another commit came since the look. Files of a state lie below `state/`, where
-    VACUUM finds those that no kept version needs. Cost: one Spark job.
+    Return the version, or None if another commit came since the table was read. Files of a state are stored below
+    `state/`, where VACUUM finds those that no kept version needs. Cost: one Spark job.
 
     Raises  Killed where the claim was killed first
     """
@@ -110,11 +110,11 @@ def rewrite_state(
 def rewrite_files(
     spark: SparkSession, folder: str, winners: Winners, identity: Identity, look: MergeLook
 ) -> int | None:
-    """Write those files anew of which `winners` change a row, with what is new, and commit them in the old ones' place.
+    """Rewrite the files in which `winners` change a row, add the new rows, and commit them in place of the old files.
 
-    Gives the version; None where another commit came since the look, or where Spark calls a file otherwise than the
-    log. Cost: the winners kept and counted, a scan of what decides, a write of the winners, and a copy of the files
-    that change; the big side is never shuffled while the winners are few.
+    Return the version. Return None if another commit came since the table was read, or if Spark's name for a file is
+    not in the log. Cost: the winners are cached and counted, the columns that decide are scanned, the winners are
+    written, and the files that change are copied. The table's rows are never shuffled while the winners are few.
 
     Raises  Killed where the claim was killed first
     """
@@ -128,14 +128,14 @@ def rewrite_files(
         paths = {relative_path(uri, folder): gone for uri, gone in places.by_uri.items()}
         old = [file for file in look.live if file.path in paths]
         if len(old) < len(paths):
-            return None  # Spark calls a file otherwise than the log does
+            return None  # Spark's name for a file is not in the log
         fault("merge")
         if count <= MOST_PLACES and may_copy(spark, folder, old):
             new = _new(few, met, look.schema, all_won=places.all_won)
             _write(new.coalesce(1 + count // _ROWS_A_FILE), folder, path)
             thin(at(folder), paths, path)
         else:
-            whole = replace(winners, rows=rows)  # of all columns: Spark sees itself whether they are few
+            whole = replace(winners, rows=rows)  # with all columns: Spark itself detects whether they are few
             _write(_changed(spark, folder, whole, met, list(paths), look.schema), folder, path)
     finally:
         met.unpersist()
@@ -148,7 +148,7 @@ def _write(rows: DataFrame, folder: str, path: str) -> None:
 
 
 def _met(spark: SparkSession, folder: str, winners: Winners, look: MergeLook) -> DataFrame:
-    """Return of the winners' keys that the table holds: where each lies, whether the winner beats it, what it keeps."""
+    """Return the winners' keys that the table has: each row's position, whether the winner beats it, kept values."""
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     joined = with_places(old).alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
     keys = [f"s.{quoted(key)} AS {quoted(key)}" for key in winners.keys]
@@ -158,7 +158,7 @@ def _met(spark: SparkSession, folder: str, winners: Winners, look: MergeLook) ->
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where in which files (as Spark calls them) the rows lie that winners beat, and whether all that were met won."""
+    """Positions of the rows that winners beat, by file (as Spark names it), and whether all matched winners won."""
 
     by_uri: dict[str, pa.Array]
     all_won: bool
@@ -167,7 +167,7 @@ class _Places:
 def _places(met: DataFrame, *, is_counted: bool) -> _Places:
     """Find, by file, the positions of the rows that winners beat.
 
-    Without `is_counted` only the files are found, without positions: there are too many for the driver.
+    Without `is_counted` only the files are found, without positions, which would be too many for the driver.
     """
     places = f"collect_list(if({_WINS}, {PLACE}, NULL))" if is_counted else "CAST(array() AS ARRAY<BIGINT>)"
     told = met.groupBy(FILE).agg(
@@ -180,7 +180,7 @@ def _places(met: DataFrame, *, is_counted: bool) -> _Places:
 
 
 def _new(winners: Winners, met: DataFrame, schema: str, *, all_won: bool) -> DataFrame:
-    """Return the rows that come: winners that beat the table's row, or of keys that it does not hold."""
+    """Return the rows to add: winners that beat the table's row, or whose keys the table does not have."""
     lacking = set(_lacking(winners, schema))
     if all_won and not lacking:
         return winners.rows.where(f"NOT {DELETED}").select(*map(quoted, fields_of(schema)))
@@ -197,7 +197,7 @@ def _lacking(winners: Winners, schema: str) -> list[str]:
 def _changed(
     spark: SparkSession, folder: str, winners: Winners, met: DataFrame, paths: Sequence[str], schema: str
 ) -> DataFrame:
-    """Return the rows of the files that change as they are from now on, and the winners that the table did not hold."""
+    """Return the new rows of the files that change, and the winners whose keys the table does not have."""
     old = frame_of_files(spark, folder, paths, schema)
     joined = old.alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "left_outer")
     wins = f"(s.{DELETED} IS NOT NULL AND ({winners.beats}))"
@@ -221,7 +221,7 @@ def _columns(winners: Winners, schema: str, wins: str) -> list[str]:
 
 
 def new_state(old: DataFrame, winners: Winners, schema: str) -> DataFrame:
-    """Return the state that `winners` make of the state before them."""
+    """Return the state after applying `winners` to the old state."""
     here = old.withColumn(_HERE, F.expr("true")).alias("t")
     joined = winners.rows.alias("s").join(here, F.expr(_same(winners)), "full_outer")
     wins = f"s.{DELETED} IS NOT NULL AND (t.{_HERE} IS NULL OR {winners.beats})"
@@ -229,7 +229,7 @@ def new_state(old: DataFrame, winners: Winners, schema: str) -> DataFrame:
 
 
 def is_newer(order_by: Sequence[str]) -> str:
-    """Write the condition that `s` is not ordered below `t`; at equal order the later label wins."""
+    """Return the condition that `s` does not sort below `t`; at equal order the later label wins."""
     if not order_by:
         return "true"
     new, old = (", ".join(f"{side}.{quoted(name)}" for name in order_by) for side in "st")

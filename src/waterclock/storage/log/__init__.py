@@ -1,3 +1,3 @@
-"""A table's Delta log read as files: its commits, what they say of batches, and the files that are live."""
+"""Reads a table's Delta log as files: its commits, the batches that they record, and the live files."""
 
 from __future__ import annotations

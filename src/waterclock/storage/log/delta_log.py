@@ -1,4 +1,4 @@
-"""Reads a table's Delta log as JSON files: no listing, no Spark, no delta-rs."""
+"""Reads a table's Delta log as JSON files: no Spark, no delta-rs, and almost no listings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHECKPOINT = re.compile(r".*\.checkpoint.*\.parquet")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a claim: 'data' or 'killed', whichever came first, or 'none' yet."""
+    """The outcome of a claim: 'data' or 'killed', whichever was committed first, or 'none' yet."""
 
     kind: str
     version: int
@@ -35,7 +35,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ForeignCommit:
-    """A commit that changed a table's data and is not ours (docs/decisions/foreign-commits-stop-a-table.md)."""
+    """A commit that changed a table's data but is not ours. See docs/decisions/foreign-commits-stop-a-table.md."""
 
     version: int
     operation: str
@@ -44,12 +44,12 @@ class ForeignCommit:
 
 
 def table_exists(folder: str) -> bool:
-    """Tell whether the folder holds a Delta table."""
+    """Return whether the folder contains a Delta table."""
     return is_there(commit_file(folder, 0)) or checkpointed(folder) > _NONE
 
 
 def head(folder: str, *, after_version: int = _NONE) -> int:
-    """Return the newest version, -1 without one. Cost: a look-up per commit after `after_version` or the checkpoint."""
+    """Return the newest version, or -1. Cost: one look-up per commit after `after_version` or the checkpoint."""
     version = max(after_version, checkpointed(folder))
     while is_there(commit_file(folder, version + 1)):
         version += 1
@@ -57,9 +57,9 @@ def head(folder: str, *, after_version: int = _NONE) -> int:
 
 
 def outcome(folder: str, claim: int, *, after_version: int) -> Outcome:
-    """Say which commit after `after_version` bears the claim's id, walking forward.
+    """Return the outcome of a claim: find its commit after `after_version`, walking forward.
 
-    Raises  E621 where commits after `after_version` have been cleaned away, so that it cannot be known
+    Raises  E621 where commits after `after_version` have been cleaned up, so that the outcome is unknown
     """
     sought = f'"{app_id(claim)}"'.encode()
     for version, text in _commits(folder, after_version, claim):
@@ -71,7 +71,7 @@ def outcome(folder: str, claim: int, *, after_version: int) -> Outcome:
 
 
 def find_claim(folder: str, claim: int, *, newest: int) -> Outcome:
-    """Say which commit bears the claim's id, walking back from version `newest`; 'none' where no file tells."""
+    """Return the outcome of a claim: find its commit from version `newest` back. 'none' if no file contains it."""
     sought = f'"{app_id(claim)}"'.encode()
     for version in range(newest, _NONE, -1):
         try:
@@ -101,7 +101,7 @@ def foreign_commits(folder: str, *, after_version: int, project: str) -> list[Fo
 
 
 def actions_after(folder: str, version: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Give the commits after a version and what each did, as far as their files lie there.
+    """Yield the commits after a version with their actions, up to the first missing file.
 
     Raises  E643 where one is torn or damaged
     """
@@ -115,9 +115,9 @@ def actions_after(folder: str, version: int) -> Iterator[tuple[int, list[dict[st
 
 
 def records_in_log(folder: str, *, project: str) -> list[CommitRecord]:
-    """List this project's data commits, oldest first. Cost: 0.1 ms a commit; the ledger gives the same at less.
+    """List this project's data commits, oldest first. Cost: 0.1 ms a commit; reading them from the ledger costs less.
 
-    Raises  E621 where the log's first commits have been cleaned away: only the ledger knows them then
+    Raises  E621 where the log's first commits have been cleaned up: only the ledger knows them then
     """
     found = []
     for version, text in _commits(folder, _NONE, None):
@@ -151,7 +151,7 @@ def last_of_same_rows(folder: str, version: int) -> int:
                 return number - 1
             version = number
     except WaterclockError:
-        return version  # what came after was cleaned from the log
+        return version  # later commits were cleaned from the log
     return version
 
 
@@ -184,7 +184,7 @@ def actions_of(path: Path) -> list[dict[str, Any]]:
 
 
 def damaged_log(folder: str, where: str, why: str) -> WaterclockError:
-    """Return the error of a Delta log that nobody can read."""
+    """Return the error for a Delta log that cannot be read."""
     return WaterclockError(
         "E643",
         "the table's Delta log is damaged",
@@ -195,7 +195,7 @@ def damaged_log(folder: str, where: str, why: str) -> WaterclockError:
 
 
 def table_of(folder: str) -> str:
-    """Return the name of the table that lies in a folder."""
+    """Return the name of the table in a folder."""
     return ".".join(at(folder).parts[-2:])
 
 
@@ -214,7 +214,7 @@ def _parsed(path: Path, text: bytes) -> list[dict[str, Any]]:
 
 
 def info_of(actions: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what a commit says of itself."""
+    """Return a commit's `commitInfo`, or an empty dict."""
     return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
 
 
@@ -223,12 +223,12 @@ def _changes_data(action: dict[str, Any]) -> bool:
 
 
 def commit_file(folder: str, version: int) -> Path:
-    """Return where the file of a commit lies."""
+    """Return the path of a commit's file."""
     return at(folder, "_delta_log", f"{version:020d}.json")
 
 
 def commit_identity(folder: str, version: int) -> Found | None:
-    """Return what tells a commit's file from another of its number, in a log made anew; None where it is not there."""
+    """Return file metadata that distinguishes a commit from one of the same number in a rebuilt log, or None."""
     try:
         return look(commit_file(folder, version))
     except FileNotFoundError:
@@ -236,10 +236,10 @@ def commit_identity(folder: str, version: int) -> Found | None:
 
 
 def require_commits(folder: str, newest: int) -> None:
-    """See that no commit since the checkpoint is empty, as a machine that lost its power leaves its last files.
+    """Check that no commit since the checkpoint is an empty file, as a power failure may leave the last files.
 
-    Delta's readers take such a commit for one that did nothing. In an object store a file is there whole or not at all,
-    and is not asked for. Cost: some microseconds a commit.
+    Delta's readers treat such a commit as one that changes nothing. In an object store a file is complete or absent, so
+    this is not checked there. Cost: some microseconds a commit.
     Raises  E643 naming the file
     """
     if is_remote(folder):
@@ -252,15 +252,15 @@ def require_commits(folder: str, newest: int) -> None:
 
 
 def is_older_than(folder: str, version: int) -> bool:
-    """Tell whether a table's log ends before a version that was committed: a copy of it was put back.
+    """Return whether a table's log ends before a version that was committed: an older copy of it was restored.
 
-    Cost: a look-up, and one more where the version's file was cleaned away.
+    Cost: a look-up, and one more where the version's file was cleaned up.
     """
     return version > _NONE and not is_there(commit_file(folder, version)) and checkpointed(folder) < version
 
 
 def is_recreated(folder: str, version: int) -> bool:
-    """Tell whether a version only stands in for one of a log that was lost, and holds nothing of what that held."""
+    """Return whether a version is only a placeholder for one of a lost log, without its content."""
     try:
         identity = identity_in(info_of(actions_of(commit_file(folder, version))))
     except FileNotFoundError:
@@ -269,10 +269,10 @@ def is_recreated(folder: str, version: int) -> bool:
 
 
 def is_unfinished(folder: str, version: int) -> bool:
-    """Tell whether the newest version that was committed only stands in for one that was lost.
+    """Return whether the newest committed version is only a placeholder for one that was lost.
 
-    The log was made anew then, and what did so was broken off before the table's rows were back.
-    Cost: a look at one commit.
+    In that case the log was recreated, and the process stopped before the table's rows were restored.
+    Cost: a read of one commit.
     """
     if version < 0:
         return False
@@ -280,11 +280,11 @@ def is_unfinished(folder: str, version: int) -> bool:
         has_said_so = RECREATED.encode() in read_bytes(commit_file(folder, version))
         return has_said_so and is_recreated(folder, version)
     except (FileNotFoundError, WaterclockError):
-        return False  # cleaned away, or damaged: who reads it says so
+        return False  # cleaned up, or damaged: its reader reports that
 
 
 def checkpointed(folder: str) -> int:
-    """Return the version of the newest checkpoint, -1 without one. Cost: a read of a small file."""
+    """Return the version of the newest checkpoint, or -1. Cost: a read of a small file."""
     log = at(folder, "_delta_log")
     try:
         return int(json.loads(read_bytes(log / "_last_checkpoint"))["version"])
@@ -295,7 +295,7 @@ def checkpointed(folder: str) -> int:
 
 
 def _newest_checkpoint(log: Path) -> int:
-    """Return the version of the newest checkpoint that lies there, where the file that names it is gone or damaged."""
+    """Return the version of the newest checkpoint file, if `_last_checkpoint` is missing or damaged."""
     names = (name.partition(".")[0] for name in names_in(log, "") if _CHECKPOINT.fullmatch(name))
     return max((int(name) for name in names if name.isdigit()), default=_NONE)
 

@@ -1,4 +1,4 @@
-"""Writes and reads what a commit says of itself: the claim's id, and the identity in its `userMetadata`."""
+"""Writes and reads the metadata that identifies our commits: the claim's id, and the identity in `userMetadata`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from waterclock.errors import WaterclockError
 KEY = "waterclock"
 _KILL = "kill"
 _UNKNOWN = "unknown"
-# the commits of nothing by which a new log goes on above the versions of one that was lost
+# empty commits by which a new log continues above the versions of one that was lost
 RECREATED = "recreate"
-# the commits by which a table is started over: one takes all that it has, the next gives it columns
+# commits by which a table is reset: one removes all its content, the next adds columns
 RESET = "reset"
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who committed what: labels as text, `inputs` as the ledger pinned them, `slices` as paths; all JSON.
+    """The origin of a commit: labels as text, `inputs` as the ledger pinned them, `slices` as paths; all JSON.
 
-    `slices` are those of `labels`, in their order. `newest_label` is the label at which the commit leaves the table.
-    `stands_from` says from when on a snapshot stands, in ISO.
+    `slices` are those of `labels`, in their order. `newest_label` is the table's newest label after the commit.
+    `stands_from` is the ISO instant from which a snapshot stands.
     """
 
     project: str
@@ -44,7 +44,7 @@ class Identity:
 
     @classmethod
     def unknown(cls, claim: int) -> Identity:
-        """Return the identity of a commit that bears the claim's id and says nothing else: data, for all we know."""
+        """Return the identity of a commit with the claim's id and no other information, which is assumed to be data."""
         return cls("", "", _UNKNOWN, (), "", claim, "")
 
     @property
@@ -53,12 +53,12 @@ class Identity:
         return "killed" if self.kind == _KILL else "data"
 
     def to_json(self) -> str:
-        """Write the text of `userMetadata`."""
+        """Return the text of `userMetadata`."""
         return json.dumps({KEY: asdict(self)}, separators=(",", ":"), default=str)
 
 
 class Killed(WaterclockError):
-    """The claim was killed before its data came: nothing of it may be committed."""
+    """Raised when the claim was killed before its data was committed: nothing of it may be committed."""
 
     def __init__(self, claim: int, *, where: str | None = None) -> None:
         super().__init__(
@@ -77,7 +77,7 @@ def app_id(claim: int) -> str:
 
 
 def identity_in(commit_info: Mapping[str, Any]) -> Identity | None:
-    """Read the identity from a commit's info; None where it is not ours."""
+    """Read the identity from a commit's info. Return None if it is not a commit of ours."""
     try:
         said = json.loads(commit_info.get("userMetadata") or "null")[KEY]
         parts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in said.items()}

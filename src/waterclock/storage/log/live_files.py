@@ -21,7 +21,7 @@ _WITH_COLUMN_MAPPING = 2
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """A file of the table: true size, the partition's label, or the range of labels its statistics know of."""
+    """A live file of a table: its true size, and its partition's label or the range of labels in its statistics."""
 
     path: str
     size: int
@@ -52,23 +52,23 @@ def live_files(table: DeltaTable) -> list[LiveFile]:
 
 
 def may_hold(file: LiveFile, label: str) -> bool:
-    """Tell whether a file of an unpartitioned table that is no slice's may hold rows of `label`."""
+    """Return whether a file of an unpartitioned table that belongs to no slice may contain rows of `label`."""
     if file.path.startswith(f"{STAGE}/"):
         return False
     return not (file.low and file.high) or file.low <= label <= file.high
 
 
 def may_hold_any(file: LiveFile, low: str | None, high: str | None) -> bool:
-    """Tell whether a file may hold rows with labels in `[low, high)`; a bound that is None bounds nothing."""
+    """Return whether a file may contain rows with labels in `[low, high)`; a bound of None is open."""
     least, most = (file.label, file.label) if file.label else (file.low, file.high)
     return not (least and most) or ((low is None or most >= low) and (high is None or least < high))
 
 
 def version_if_kept(folder: str, version: int, low: str | None = None, high: str | None = None) -> DeltaTable | None:
-    """Open a version that can still be read: its log is there, and all its files that may hold labels in `[low, high)`.
+    """Open a version that can still be read: its log and all its files that may have labels in `[low, high)` exist.
 
-    Where VACUUM took its files after an OPTIMIZE, a later version that has the same rows. None where there is none.
-    Cost: the log is opened at the version, some 10 ms, and a look-up a file.
+    If VACUUM removed its files after an OPTIMIZE, open a later version that has the same rows. Return None if there is
+    none. Cost: the log is opened at the version, some 10 ms, and a look-up per file.
 
     Raises  E605 where one of its files is empty
     """
@@ -84,7 +84,7 @@ def _whole(folder: str, version: int, low: str | None, high: str | None) -> Delt
         table = DeltaTable(folder, version=version, storage_options=delta_options(folder))
         files = live_files(table)
         if "deletionVectors" in (table.protocol().reader_features or ()):
-            files_with_deletion_vectors(table, folder)  # reads them
+            files_with_deletion_vectors(table, folder)  # reads the vectors, which fails if one is missing
     except (DeltaError, OSError):
         return None
     is_whole = all(_is_there(folder, file) for file in files if may_hold_any(file, low, high))
@@ -92,7 +92,7 @@ def _whole(folder: str, version: int, low: str | None, high: str | None) -> Delt
 
 
 def _is_there(folder: str, file: LiveFile) -> bool:
-    """Tell whether a live file is there. Raises  E605 where nothing is in it, which its log knows to be wrong."""
+    """Return whether a live file exists. Raises  E605 where it is empty although the log records a size."""
     try:
         found = look(at(folder, file.path))
     except FileNotFoundError:
@@ -103,7 +103,7 @@ def _is_there(folder: str, file: LiveFile) -> bool:
 
 
 def empty_file(folder: str, path: str) -> WaterclockError:
-    """Return the error of a data file without a byte: some readers would take it for one without rows."""
+    """Return the error for a data file of zero bytes: some readers would treat it as one without rows."""
     return WaterclockError(
         "E605",
         "the slice is damaged",
@@ -114,7 +114,7 @@ def empty_file(folder: str, path: str) -> WaterclockError:
 
 
 def is_plain(table: DeltaTable) -> bool:
-    """Tell whether the table's files hold its rows as they are: no column mapping, no deletion vectors."""
+    """Return whether the table's files contain its rows as they are: no column mapping, no deletion vectors."""
     protocol = table.protocol()
     features = set(protocol.reader_features or ())
     return protocol.min_reader_version != _WITH_COLUMN_MAPPING and not features - {"timestampNtz"}
@@ -127,7 +127,7 @@ def files_with_deletion_vectors(table: DeltaTable, folder: str) -> set[str]:
 
 
 def relative_path(uri: str, folder: str) -> str:
-    """Return the path of a file relative to the table's folder, from what Spark or delta-rs call it."""
-    # Spark writes file:/tmp, delta-rs file:///tmp, and both encode what is special in it
+    """Return the path of a file relative to the table's folder, given the URI that Spark or delta-rs use."""
+    # Spark writes file:/tmp, delta-rs file:///tmp, and both percent-encode special characters
     path = unquote(urlsplit(uri).path) if ":/" in uri else uri
     return path.removeprefix(folder.rstrip("/") + "/")

@@ -1,4 +1,4 @@
-"""Keeps tables open: opening one anew costs as much as it has files, following one as much as is new in its log."""
+"""Caches open tables: the cost of opening one grows with its files, that of an update only with the new commits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 _MOST_KEPT = 512
 _MOST_FILES = 1_000_000  # of all tables together, some 400 bytes each
-# what a commit may do for us to follow it by its file; anything else has the table opened anew
+# actions of a commit that can be applied from its file; any other action reopens the table
 _FOLLOWED = frozenset({"commitInfo", "txn", "add", "remove", "cdc"})
 _kept: OrderedDict[tuple[object, ...], _Kept] = OrderedDict()
 _lock = threading.Lock()
@@ -55,10 +55,10 @@ class _Kept:
 
 
 class OpenTable:
-    """A table at one version, as its log says it: columns, properties, features, claims and live files.
+    """A table at one version, as its log describes it: columns, properties, features, claims and live files.
 
-    `schema` is Delta's schema JSON. Of a regular table a file lies under its label's folder of the stage, of a
-    partitioned one under its label.
+    `schema` is Delta's schema JSON. Files of a regular table are grouped by their label's folder in the stage, files of
+    a partitioned one by their label.
     """
 
     def __init__(self, folder: str) -> None:
@@ -67,7 +67,7 @@ class OpenTable:
         self._take()
 
     def _take(self) -> None:
-        """Take over what the log says at the version that delta-rs shows."""
+        """Load the metadata of the version that delta-rs shows."""
         metadata, protocol = self._delta.metadata(), self._delta.protocol()
         self.version = int(self._delta.version())
         require_commits(self.folder, self.version)
@@ -86,12 +86,12 @@ class OpenTable:
 
     @property
     def file_count(self) -> int:
-        """How many live files are known; none before they were asked for."""
+        """The number of live files loaded; 0 until they are first needed."""
         return len(self._files)
 
     @property
     def files(self) -> Mapping[str, LiveFile]:
-        """The live files by path. Cost: as many as there are, the first time."""
+        """The live files by path. Cost: proportional to their number, the first time."""
         if not self._are_listed:
             at_version = self._delta
             if at_version.version() != self.version:
@@ -114,12 +114,12 @@ class OpenTable:
         return [files[path] for path in sorted(self._places.get(place, ()))]
 
     def files_outside_stage(self) -> list[LiveFile]:
-        """Return the live files that are no slice's: OPTIMIZE and states of folds lie there."""
+        """Return the live files that belong to no slice: those that OPTIMIZE wrote, and those of folded states."""
         files = self.files
         return [files[path] for path in sorted(self._outside)]
 
     def has_claim(self, claim: int) -> bool:
-        """Tell whether a commit bears the claim's id. Cost: as many claims as the log knows of, the first time."""
+        """Return whether a commit carries the claim's id. Cost: proportional to the log's claims, the first time."""
         if self._claims is None:
             self._claims = _transactions_in(self.folder, self.version)
         if self._claims is None:
@@ -127,16 +127,16 @@ class OpenTable:
         return app_id(claim) in self._claims
 
     def delta(self) -> DeltaTable:
-        """Return delta-rs's table for what only it can do, at the newest version. Cost: as much as there are files."""
+        """Return the table object of delta-rs at the newest version. Cost: proportional to the number of files."""
         self._delta.update_incremental()
         return self._delta
 
     def follow(self) -> None:
-        """Go on to the newest version. Cost: the commits since."""
+        """Update to the newest version. Cost: proportional to the commits since."""
         head = commit_identity(self.folder, self.version)
         is_cleaned = head is None and checkpointed(self.folder) >= self.version
         if head != self._head and not is_cleaned:
-            self._reopen()  # a copy of the table was put back, or its log was made anew
+            self._reopen()  # a copy of the table was restored, or its log was recreated
         seen = self.version
         for version, actions in actions_after(self.folder, self.version):
             if not all(_FOLLOWED.issuperset(action) for action in actions):
@@ -147,7 +147,7 @@ class OpenTable:
         if self.version > seen:
             self._head = commit_identity(self.folder, self.version)
         if checkpointed(self.folder) > self.version:
-            self._reopen()  # what came between was cleaned away
+            self._reopen()  # the commits in between were cleaned up
 
     def _reopen(self) -> None:
         self._delta = DeltaTable(self.folder, storage_options=delta_options(self.folder))
@@ -187,12 +187,12 @@ class OpenTable:
 
 
 def is_bare(table: OpenTable) -> bool:
-    """Return whether a table has no columns: it was reset, and its first batch since will say which it has."""
+    """Return whether a table has no columns since it was reset. Its next batch defines them."""
     return [field["name"] for field in json.loads(table.schema)["fields"]] == [TIMELABEL]
 
 
 def has_columns(folder: str) -> bool:
-    """Return whether a folder holds a table whose columns are known: it had a batch since it was created or reset."""
+    """Return whether a folder contains a table with known columns: it had a batch since it was created or reset."""
     if not table_exists(folder):
         return False
     with opened(folder) as table:
@@ -200,7 +200,7 @@ def has_columns(folder: str) -> bool:
 
 
 def _transactions_in(folder: str, version: int) -> set[str] | None:
-    """Return the ids of all transactions that a log knows of at a version; None where its files do not tell them all.
+    """Return the ids of all transactions in a log up to a version, or None if its files do not contain them all.
 
     Cost: a column of the newest checkpoint and the commits since, some milliseconds for 26,000 ids.
     """
@@ -211,12 +211,12 @@ def _transactions_in(folder: str, version: int) -> set[str] | None:
         try:
             column = pq.ParquetFile(readable(path)).read(columns=["txn"])["txn"]
         except (OSError, KeyError, pa.ArrowException):
-            return None  # in parts, or with its actions elsewhere
+            return None  # a checkpoint in parts, or with its actions in other files
         found.update(pc.struct_field(column.drop_null(), "appId").to_pylist())
     for commit, actions in actions_after(folder, checkpoint):
         read = commit
         found.update(str(action["txn"]["appId"]) for action in actions if "txn" in action)
-    # a claim that is overlooked would be committed twice: commits are cleaned away, and a checkpoint may be named late
+    # a missed claim would be committed twice: commits are cleaned up, and a checkpoint may be named late
     return found if read >= version else None
 
 
@@ -233,9 +233,9 @@ def _file_of(add: Mapping[str, Any]) -> LiveFile:
 
 @contextmanager
 def opened(folder: str) -> Iterator[OpenTable]:
-    """Hold the table of a folder at its newest version; one thread at a time has it.
+    """Open the table of a folder at its newest version, for one thread at a time.
 
-    Raises  E623 where the folder holds no table, E643 where its log cannot be read
+    Raises  E623 where the folder contains no table, E643 where its log cannot be read
     """
     kept = _of(folder)
     with kept.lock:
@@ -255,26 +255,26 @@ def opened(folder: str) -> Iterator[OpenTable]:
         try:
             yield kept.table
         except BaseException:
-            # it may have been left at a version of which its log knows nothing
+            # it may be at a version that its log does not contain
             kept.table = None
             raise
     _let_go()
 
 
 def live_bytes(folder: str) -> int:
-    """Return the size of a table as it is now. Cost: as much as there are files."""
+    """Return the size of a table as it is now. Cost: proportional to the number of files."""
     with opened(folder) as table:
         return sum(file.size for file in table.files.values())
 
 
 def is_live(folder: str, path: str) -> bool:
-    """Tell whether the table shows a file, named below its folder."""
+    """Return whether a file, given relative to the table's folder, is live."""
     with opened(folder) as table:
         return path in table.files
 
 
 def is_readable(folder: str, version: int) -> bool:
-    """Tell whether a version's rows can still be read; that of the newest one can."""
+    """Return whether a version's rows can still be read. The newest version's rows always can."""
     with opened(folder) as table:
         if table.version == version:
             return True
@@ -282,7 +282,7 @@ def is_readable(folder: str, version: int) -> bool:
 
 
 def forget(folder: str) -> None:
-    """Keep nothing of a folder's table: its log was lost, and a new one may come to lie where the old one lay."""
+    """Drop a folder's table from the cache: its log was lost, and a new one may take its place."""
     with _lock:
         for key in [key for key in _kept if key[0] == folder]:
             del _kept[key]
@@ -297,18 +297,18 @@ def _of(folder: str) -> _Kept:
 
 
 def _identity_of_log(folder: str) -> tuple[int, ...]:
-    """Tell one log from another that came to lie in the same folder; in an object store only `follow` can."""
+    """Return an identity that tells apart two logs of one folder. In an object store only `follow` can do so."""
     if is_remote(folder):
         return ()
     try:
-        log = os.stat(f"{folder}/_delta_log")  # noqa: PTH116 - asked for at each look: a Path costs as much again
+        log = os.stat(f"{folder}/_delta_log")  # noqa: PTH116 - called very often: a Path would double its cost
     except OSError as error:
         raise _no_table(folder, str(error)) from error
     return log.st_dev, log.st_ino
 
 
 def _let_go() -> None:
-    """Keep no more than so many tables, and so many files of them."""
+    """Evict the oldest tables above the limits on tables and on files."""
     with _lock:
         files = sum(kept.table.file_count for kept in _kept.values() if kept.table is not None)
         while len(_kept) > 1 and (len(_kept) > _MOST_KEPT or files > _MOST_FILES):

@@ -1,6 +1,6 @@
-"""Resolves where a table's content as of a tick lies, as it was known then: a pure function of commit records.
+"""Resolves which slices and version contain a table's content as of a tick and an instant, purely from commit records.
 
-`storage.folds.older_states` gives the rows of what is found here.
+`storage.folds.older_states` returns the rows of the result.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ NO_VERSION = -1
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """What one data commit of ours says: at `version`, known since `at`, `slices` became current, by label.
+    """One data commit of ours: at `version`, known since `at`, `slices` became current, by label.
 
-    `stands_from` is set for snapshots: from when on the one slice stands. `begins_anew`: of what was committed before,
-    nothing stands any more, for it was of other windows. The engine makes them from the
+    `stands_from` is set for snapshots: the instant from which the one slice stands. `begins_anew`: the table was reset,
+    so earlier commits no longer count, as their windows were different. The engine creates these records from the
     ledger, which outlives the log.
     """
 
@@ -33,7 +33,7 @@ class CommitRecord:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One label of a table's past: its sealed slice, and the Delta version of the state it led to, if kept."""
+    """One label of a table's past: its sealed slice, and the Delta version of the resulting state, if one is kept."""
 
     label: datetime
     slice_path: str
@@ -42,12 +42,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Where the content of a table as of `tick` is, as known at `known_at` (None: by now).
+    """Where the content of a table as of `tick` is, as known at `known_at` (None: now).
 
-    `steps` are the current sealed slices it is made of, oldest first: for APPEND those in `[low, high)`, for REPLACE
-    the one of the state, for MERGE all before the tick, whose fold is the state. None: the table is empty there.
-    `version` is the Delta version that holds the same rows, `NO_VERSION` where none does; of an APPEND table's version
-    only rows with labels in `[low, high)` count.
+    `steps` are the current sealed slices it consists of, oldest first. For APPEND they are those in `[low, high)`, for
+    REPLACE the one of the state. For MERGE they are all before the tick, which fold into the state. Without steps the
+    table is empty there. `version` is the Delta version with the same rows, or `NO_VERSION`. In an APPEND table's
+    version only rows with labels in `[low, high)` count.
     """
 
     table: str
@@ -64,11 +64,11 @@ class Resolved:
 def resolve(
     table: Table, tick: datetime, records: Iterable[CommitRecord], *, known_at: datetime | None = None
 ) -> Resolved:
-    """Say where the content of `table` as of `tick` is, by its data commits, as far as they were known at `known_at`.
+    """Resolve where the content of `table` as of `tick` is, by its data commits as far as known at `known_at`.
 
-    An APPEND table is its rows with labels before the tick (cut at RETAIN), a MERGE table its state there, a REPLACE
-    table the state of the window that ends at `⌊tick⌋`, or the snapshot that stands for it. Opens nothing; whether the
-    files still lie there is found out on reading. Cost: microseconds a record.
+    The content of an APPEND table is its rows with labels before the tick (cut at RETAIN), that of a MERGE table its
+    state there. That of a REPLACE table is the state of the window that ends at `⌊tick⌋`, or the snapshot that stands
+    for it. Nothing is opened: reading the files finds out whether they still exist. Cost: microseconds a record.
     """
     known, is_whole = _known(records, known_at)
     known = _since_anew(known)
@@ -81,10 +81,10 @@ def resolve(
 
 
 def version_map(mode: Mode, records: Sequence[CommitRecord]) -> dict[datetime, int]:
-    """Return which version holds the state at which label, by records in the order of versions.
+    """Return by label the version that contains its state, given the records in the order of versions.
 
-    A commit leaves the table at its newest label; one that restates a MERGE from a label first drops all from there
-    on. An older REPLACE state leaves the table as it is: no version holds it, it is its sealed slice.
+    After a commit the table is at its newest label. A commit that restates a MERGE from a label first drops all states
+    from there on. An older REPLACE state does not change the table: its sealed slice contains it, and no version does.
     """
     versions: dict[datetime, int] = {}
     head: datetime | None = None
@@ -98,23 +98,23 @@ def version_map(mode: Mode, records: Sequence[CommitRecord]) -> dict[datetime, i
         if mode in FOLDS and head is not None and oldest <= head:
             versions = {label: version for label, version in versions.items() if label < oldest}
         head = newest if head is None else max(head, newest)
-        if mode is Mode.REPLACE:  # of several snapshots in one commit it shows the newest
+        if mode is Mode.REPLACE:  # of several snapshots in one commit the table shows the newest
             versions = {label: version for label, version in versions.items() if version != record.version}
         versions[head] = record.version
     return versions
 
 
 def current(records: Iterable[CommitRecord]) -> dict[datetime, CommitRecord]:
-    """Return by label the record of its current slice, labels in order: the newest commit that names it."""
+    """Return by label the record of its current slice, which is the newest commit that names it. Labels are ordered."""
     found = {label: record for record in records for label in record.slices}
     return dict(sorted(found.items()))
 
 
 def _known(records: Iterable[CommitRecord], known_at: datetime | None) -> tuple[list[CommitRecord], bool]:
-    """Return the records known at an instant, and whether they are all up to one version, which holds what they say.
+    """Return the records known at an instant, and whether they are exactly the commits up to one version.
 
-    Claims of a partitioned table lie side by side, and are recorded in another order than they were committed in: each
-    label is known since its own record. Its revisions follow each other by version, whatever the clocks said.
+    Claims of a partitioned table run in parallel, and may be recorded in another order than they were committed in.
+    Each label is known since its own record. Its revisions follow each other by version, whatever the clocks showed.
     """
     ordered = sorted(records, key=lambda record: record.version)
     if known_at is None:
@@ -133,10 +133,10 @@ def _known(records: Iterable[CommitRecord], known_at: datetime | None) -> tuple[
 
 
 def _since_anew(known: list[CommitRecord]) -> list[CommitRecord]:
-    """Return the records from the newest on at which the table began anew."""
+    """Return the records from the newest reset of the table on."""
     first = max((place for place, record in enumerate(known) if record.begins_anew), default=0)
     while first and known[first - 1].version == known[first].version:
-        first -= 1  # one commit, told label by label
+        first -= 1  # one commit, recorded label by label
     return known[first:]
 
 

@@ -1,4 +1,4 @@
-"""Tells whether somebody who changed a table's data undid the change again."""
+"""Checks whether a foreign change of a table's data was undone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from waterclock.storage.log.live_files import files_with_deletion_vectors, live_
 
 
 def is_undone(folder: str, *, before: int, after: int) -> bool:
-    """Tell whether version `after` of a table holds exactly the files that version `before` held.
+    """Return whether version `after` of a table has exactly the files that version `before` had.
 
-    False where one of them cannot be opened any more. Cost: the log is read twice, 10 ms for a small one.
+    Return False if one of them cannot be opened any more. Cost: the log is read twice, 10 ms for a small one.
     """
     try:
         held = _files(folder, before)
@@ -22,7 +22,7 @@ def is_undone(folder: str, *, before: int, after: int) -> bool:
 
 
 def _files(folder: str, version: int) -> frozenset[str] | None:
-    """Return the paths of a version's files; None where one carries a deletion vector, which hides rows of it."""
+    """Return the paths of a version's files, or None if one carries a deletion vector, which hides some of its rows."""
     table = DeltaTable(folder, version=version, storage_options=delta_options(folder))
     may_hide = "deletionVectors" in (table.protocol().reader_features or ())
     if may_hide and files_with_deletion_vectors(table, folder):

@@ -1,4 +1,4 @@
-"""Brings a query's rows into the shape of their table; nothing runs here, checks are part of the rows' pass."""
+"""Casts and orders a query's rows to fit their table. Nothing runs here: the checks are part of the rows' own pass."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ _SPELLINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Conformed:
-    """Rows in their table's shape. `schema` is the table's from then on: `timelabel` first, everything nullable.
+    """Rows in their table's shape. `schema` is the table's new schema: `timelabel` first, everything nullable.
 
-    `left_out` names the columns that a closed list does not; `renamed` those whose names could not be stored. Where
-    rows may be set aside the frame has hidden columns as well: `raw` says under which name each column that came is
-    found, as it came, and `came` is the schema of these.
+    `left_out` lists the columns that a closed list does not declare, `renamed` those whose names could not be stored.
+    If rows may be quarantined, the frame also has hidden columns with the input columns as received. `raw` maps each
+    input column to its name in the frame, and `came` is the schema of these columns.
     """
 
     frame: DataFrame
@@ -72,7 +72,7 @@ class Conformed:
     came: str = ""
 
 
-def conform(  # noqa: PLR0913 - each is a part of the shape that is wanted
+def conform(  # noqa: PLR0913 - each argument is a part of the required shape
     frame: DataFrame,
     declared: Columns,
     known: StructType | None = None,
@@ -84,19 +84,21 @@ def conform(  # noqa: PLR0913 - each is a part of the shape that is wanted
     loose: Mapping[str, str] | None = None,
     values: Mapping[str, str] | None = None,
 ) -> Conformed:
-    """Bring rows into the shape of `declared` and of the table as it is (`known`, None before it exists).
+    """Cast and order rows to fit `declared` and the existing table (`known`, or None before it exists).
 
-    Declared types are cast to; a value that cannot be cast fails the rows' pass, naming its column (`row_error`).
-    Dates, local times and texts without an offset become a TIMESTAMP as they are meant in `zone`.
-    Columns that a closed list leaves out are reported, new ones of an open list come last. A `timelabel` that several
-    labels share stays; `write_slices` sets it where there is one label. With `may_lack` the table's columns may be
-    absent (a MERGE keeps their values). `loose` is given where rows may be set aside: of its columns, in lower case, a
-    value that cannot be cast is NULL, and a hidden column of the name given tells so. `values` has the SQL that makes
-    a value of a text in such a column, where its source knows more of it than a cast does.
+    Values are cast to the declared types. A value that cannot be cast fails the rows' pass with an error that names its
+    column (`row_error`). Dates, local times and texts without an offset become a TIMESTAMP, interpreted in `zone`.
+    Columns that a closed list leaves out are reported, new ones of an open list are added last. A `timelabel` column
+    for several labels is kept; `write_slices` sets it for a single label. With `may_lack` the table's columns may be
+    missing (a MERGE keeps their values).
 
-    Raises  E610, E611 for a column of the table that is lost, or has another type
-            E613, E614, E615 for names that clash or cannot be stored, and for types that cannot be
-            E618 for a declared column that the rows lack
+    `loose` maps columns (lower case) to hidden columns, if rows may be quarantined. A value of such a column that
+    cannot be cast becomes NULL, and its hidden column marks it. `values` maps these columns to SQL that parses their
+    text, if the source knows more about it than a cast does.
+
+    Raises  E610, E611 for a column of the table that is missing, or has another type
+            E613, E614, E615 for names that clash or cannot be stored, and for types that cannot be stored
+            E618 for a declared column that the rows do not have
     """
     frame, renamed = _legal_names(frame, table, may_rename=may_rename)
     came = frame.schema
@@ -129,7 +131,7 @@ def conform(  # noqa: PLR0913 - each is a part of the shape that is wanted
 
 
 def row_error(error: BaseException, *, table: str) -> WaterclockError | None:
-    """Return the error of a value that `conform` could not cast, found in what Spark raised; None for other errors."""
+    """Return the error for a value that `conform` could not cast, extracted from Spark's exception, else None."""
     said = _BAD_CAST_SAID.search(str(error))
     if said is None:
         return None
@@ -145,7 +147,7 @@ def row_error(error: BaseException, *, table: str) -> WaterclockError | None:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Which columns the table gets, from which of the frame, cast to what."""
+    """The table's columns, and the frame's column and the cast for each."""
 
     table: str
     names: tuple[str, ...]
@@ -187,12 +189,12 @@ class _Plan:
         )
 
     def column(self, name: str) -> str:
-        """Write the table's column as SQL over the frame's."""
+        """Return the SQL for a table's column over the frame's columns."""
         text, source = self.value(name), quoted(self.from_frame[name].name)
         return source if text == source and self.from_frame[name].name == name else f"{text} AS {quoted(name)}"
 
     def value(self, name: str) -> str:
-        """Write the value of the table's column."""
+        """Return the SQL for the value of a table's column."""
         field = self.from_frame[name]
         source, type_ = quoted(field.name), field.dataType
         wanted = self.declared_types.get(name)
@@ -234,10 +236,10 @@ class _Plan:
                 )
 
     def explain(self, frame: DataFrame, error: AnalysisException) -> WaterclockError:
-        """Find the column whose cast Spark refuses as such."""
+        """Find the column with the cast that Spark rejects, and return an error that names it."""
         for name in self.names:
             try:
-                frame.select(F.expr(self.column(name))).schema  # noqa: B018 - the look is what may raise
+                frame.select(F.expr(self.column(name))).schema  # noqa: B018 - reading the attribute may raise
             except AnalysisException:
                 wanted = self.declared_types.get(name, "")
                 have = _said(self.from_frame[name].dataType)
@@ -303,7 +305,7 @@ def _missing(table: str, name: str, there: Sequence[str]) -> WaterclockError:
 
 
 def _as_they_came(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Say under which name each column that came is found, and write what is needed beside the table's columns."""
+    """Return the names of the input columns in the frame, and SQL for the hidden columns added to the table's."""
     shown = {plan.from_frame[name].name for name in plan.names if plan.column(name) == quoted(name)}
     came = [name for name in frame.columns if name != TIMELABEL and not name.startswith(HIDDEN)]
     raw, hidden = {}, [quoted(name) for name in IN_ROWS.values() if name in frame.columns]
@@ -327,9 +329,9 @@ def _as_they_came(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tu
 
 
 def _line(frame: DataFrame, raw: dict[str, str], table: str) -> str:
-    """Write the column with the line of a row that could not be read, and say where it is found.
+    """Return SQL for the column with the text of an unreadable row, and add its name to `raw`.
 
-    Raises  E808 for a source with a column of the name that the line is kept under
+    Raises  E808 for a source with a column of the name under which the text is kept
     """
     if any(name.lower() == UNREAD_AS for name in raw):
         raise WaterclockError(
@@ -344,7 +346,7 @@ def _line(frame: DataFrame, raw: dict[str, str], table: str) -> str:
 
 
 def _before_zone(name: str) -> str:
-    """Return the name under which a column is kept as it came where `_in_zone` changed it."""
+    """Return the hidden name for the original values of a column that `_in_zone` changed."""
     return f"{HIDDEN}came_{name}"
 
 
@@ -359,14 +361,14 @@ def _cast(source: str, have: DataType, wanted: str, name: str, *, is_loose: bool
 
 
 def _refusal(source: str, wanted: str, name: str) -> str:
-    """Write the SQL that gives NULL for NULL, and fails for all else."""
+    """Return SQL that yields NULL for NULL, and raises an error for any other value."""
     place = sql_text(_BAD_CAST + json.dumps({"column": name, "type": wanted}) + " ")
     said = f"raise_error(concat({place}, substring(CAST({source} AS STRING), 1, {_MOST_OF_A_VALUE})))"
     return f"if({source} IS NULL, NULL, CAST({said} AS {wanted}))"
 
 
 def _in_zone(frame: DataFrame, declared: Columns, zone: str, loose: Mapping[str, str] | None) -> DataFrame:
-    """Read what is to become a TIMESTAMP, and is none, in a zone: Spark's own cast goes by the session's, UTC."""
+    """Parse columns declared TIMESTAMP but of another type in a zone: Spark's own cast uses the session's zone, UTC."""
     there = {field.name.lower(): field for field in frame.schema.fields}
     columns = {}
     for column in declared.named:
@@ -383,7 +385,7 @@ def _in_zone(frame: DataFrame, declared: Columns, zone: str, loose: Mapping[str,
 
 
 def _simple(text: str) -> str | None:
-    """Return a type's name in a schema's JSON, where it is a plain one."""
+    """Return a type's name as in a schema's JSON, or None if it is not a simple type."""
     bare = re.sub(r"\s+", "", text).lower()
     head, bracket, rest = bare.partition("(")
     name = _SPELLINGS.get(head, head)
@@ -401,7 +403,7 @@ def _has_void(type_: DataType) -> bool:
 
 
 def _without_void(type_: DataType) -> DataType:
-    """Return the type with STRING in place of every VOID: a column of nulls alone has no type of its own."""
+    """Return the type with STRING in place of every VOID: a column with only nulls has no type of its own."""
     if isinstance(type_, NullType):
         return StringType()
     if isinstance(type_, ArrayType):
@@ -414,7 +416,7 @@ def _without_void(type_: DataType) -> DataType:
 
 
 def _nullable(type_: DataType, like: DataType) -> DataType:
-    """Return the stored type where the two differ in nested nullability alone."""
+    """Return the stored type if the two differ only in nested nullability."""
     return like if _bare(type_.jsonValue()) == _bare(like.jsonValue()) else type_
 
 
@@ -452,7 +454,7 @@ def _unstorable(type_: DataType) -> str | None:
     if isinstance(type_, MapType):
         return _unstorable(type_.keyType) or _unstorable(type_.valueType)
     name = str(type_.jsonValue()).split("(", 1)[0]
-    is_collated = isinstance(type_, StringType) and " collate " in _said(type_)  # the JSON of a type does not tell it
+    is_collated = isinstance(type_, StringType) and " collate " in _said(type_)  # a type's JSON omits the collation
     return None if name in _STORED and not is_collated else _said(type_)
 
 

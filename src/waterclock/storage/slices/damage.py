@@ -1,4 +1,4 @@
-"""Finds which file of a table an error speaks of, and tells whether a sealed slice is whole."""
+"""Finds the table file that an error message names, and checks whether a sealed slice is complete and readable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAF = re.compile(rf"{STAGE}/y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/c=\d+")
 
 @dataclass(frozen=True, slots=True)
 class FilePlace:
-    """Where a file lies: in the stage or the folder of a table, at `path` below that folder.
+    """The place of a file: in the stage or the folder of a table, at `path` below that folder.
 
     `slice_path` and `label` are set for a file of a sealed slice.
     """
@@ -31,14 +31,14 @@ class FilePlace:
 
     @property
     def is_of_log(self) -> bool:
-        """Whether it belongs to the table's Delta log."""
+        """Whether the file belongs to the table's Delta log."""
         return self.path.startswith(LOG)
 
 
 def place_in(root: str, text: str) -> FilePlace | None:
-    """Return the place of the first file of a table below `root` that a text names; None where it names none.
+    """Return the place of the first table file below `root` that a text names, or None.
 
-    Spark and delta-rs write paths as URIs, so escapes are resolved first.
+    Spark and delta-rs write paths as URIs, so percent escapes are decoded first.
     """
     below = re.escape(unquote(root).rstrip("/"))
     found = re.search(rf"{below}/(?:tables/([^/\s]+)/([^/\s]+)|(publish/[^/\s]+))/([^\s'\",;)\]]+)", unquote(text))
@@ -54,7 +54,7 @@ def place_in(root: str, text: str) -> FilePlace | None:
 
 
 def require_whole(folder: str, manifest: Manifest) -> None:
-    """See that a slice's rows can be read. Cost: a scan of all its columns in this process.
+    """Raise an error if a slice's rows cannot be read. Cost: a scan of all its columns in this process.
 
     Raises  E605 where they cannot
     """
@@ -70,9 +70,9 @@ def require_whole(folder: str, manifest: Manifest) -> None:
 
 
 def damage_of(folder: str, slice_path: str, *, is_deep: bool = False) -> str | None:
-    """Say what is wrong with a sealed slice: its manifest, or a file that is gone, cut off or has no footer.
+    """Return the fault of a sealed slice: a bad manifest, or a file that is missing, truncated or has no footer.
 
-    None where nothing is. Cost: a look at each file's footer; with `is_deep`, which finds rows that cannot be read,
+    Return None if there is none. Cost: a read of each file's footer. With `is_deep`, which also finds unreadable rows,
     a scan of all columns in this process.
     """
     import pyarrow as pa

@@ -1,8 +1,9 @@
-"""Digests content: counts rows and sums their hashes, whatever their order.
+"""Computes digests of content: the row count and the sums of row hashes, independent of row order.
 
-A row's hash is `xxhash64` over (is it null, value) of every column, in the order of the columns' names, seeded by the
-names and types: a value that moves to another column changes it. Nested values enter as JSON with nulls and all their
-digits. `timelabel` is left out. The sums of the hash's high and low halves cannot overflow below 4 billion rows.
+A row's hash is `xxhash64` over (is it null, value) of every column, in the order of the columns' names. The names and
+types are its seed, so a value that moves to another column changes the hash. Nested values are hashed as JSON with
+nulls and all their digits. `timelabel` is left out. The sums of the hash's high and low halves cannot overflow below 4
+billion rows.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _LABEL = "_label"
 ROWS, HIGH, LOW = "_rows", "_high", "_low"
 JSON_OPTIONS = {
     "ignoreNullFields": "false",
-    # JSON's defaults cut to milliseconds, and a change of microseconds would be missed
+    # JSON's default formats truncate to milliseconds, and would miss a change of microseconds
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
@@ -34,17 +35,17 @@ _NESTED = ("struct", "array", "map", "variant")
 
 
 def row_hash(schema: StructType) -> Column:
-    """Return the hash of one row of `schema`, `timelabel` left out."""
+    """Return the hash of one row of `schema`, without `timelabel`."""
     return F.expr(row_hash_text(schema))
 
 
 def digest_columns(schema: StructType, *, hash_column: str | None = None) -> list[Column]:
-    """Return the aggregates that make a digest of rows of `schema`: count, sum of high halves, sum of low halves."""
+    """Return the aggregates of a digest of rows of `schema`: count, sum of high halves, sum of low halves."""
     return [F.expr(text) for text in digest_texts(quoted(hash_column) if hash_column else row_hash_text(schema))]
 
 
 def digest_texts(hashed: str, *, suffix: str = "") -> list[str]:
-    """Write the digest's aggregates over a hash, which is NULL in rows that do not count; one call to Spark each."""
+    """Return the digest's aggregates as SQL over a hash, NULL in rows that do not count. Each is one call to Spark."""
     return [
         f"count({hashed}) AS {ROWS}{suffix}",
         f"sum(shiftright({hashed}, 32)) AS {HIGH}{suffix}",
@@ -53,19 +54,19 @@ def digest_texts(hashed: str, *, suffix: str = "") -> list[str]:
 
 
 def digest_of_row(row: Mapping[str, Any]) -> str:
-    """Write the digest from the aggregates' values: 'rows:high:low'."""
+    """Return the digest from the aggregates' values: 'rows:high:low'."""
     return f"{row[ROWS]}:{row[HIGH] or 0}:{row[LOW] or 0}"
 
 
 def rows_of(digest: str) -> int:
-    """Read the row count from a digest."""
+    """Return the row count of a digest."""
     return int(digest.split(":", 1)[0])
 
 
 def digests(frame: DataFrame, measures: Sequence[tuple[str, Column]] = ()) -> dict[str, dict[str, Any]]:
     """Digest a frame by label, with further aggregates: one scan, one exchange. A label without rows is absent.
 
-    Gives, by label text, the aggregates' values under the digest's and the measures' names.
+    Return, by label text, the aggregates' values under the names of the digest's columns and the measures.
     """
     columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
     rows = frame.groupBy(F.col(TIMELABEL).alias(_LABEL)).agg(*columns).collect()
@@ -73,7 +74,7 @@ def digests(frame: DataFrame, measures: Sequence[tuple[str, Column]] = ()) -> di
 
 
 def row_hash_text(schema: StructType) -> str:
-    """Write the hash as SQL: built call by call it costs two milliseconds a column before anything runs."""
+    """Return the hash as SQL. Built by column functions, it would cost two milliseconds per column before the job."""
     fields = sorted((field for field in schema.fields if field.name.lower() != TIMELABEL), key=lambda f: f.name)
     shape = json.dumps([(field.name, field.dataType.simpleString()) for field in fields])
     seed = int.from_bytes(hashlib.blake2b(shape.encode(), digest_size=8).digest(), "big", signed=True)

@@ -1,8 +1,8 @@
-"""Parts the rows that batches read, before their queries see them: who goes through, and who is set aside or dropped.
+"""Filters the rows that batches read, before their queries see them: rows pass, are quarantined or are dropped.
 
-This is a pass of its own over what is read, ahead of the query: a query may take a part of its input, or all of it
-twice, and tasks may run twice, so what is counted while it runs is not what the rules say. It is also what lets a
-batch fail before anything is computed of rows that are not as expected.
+This is a separate pass over the inputs, ahead of the query. A query may read only a part of its input, or all of it
+twice, and tasks may run twice. So counts taken while it runs would not be those that the rules mean. The separate pass
+also lets a batch fail on unexpected rows before anything is computed.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 READ_BY = "wc_read_by"
-"""The column that says which batch reads a row: the row's own label may be another."""
+"""The column with the label of the batch that reads a row; the row's own label may be another."""
 _FOLDER_COLUMN = f"{HIDDEN}label"
 _ROWS = "rows"
 
 
 @dataclass(frozen=True, slots=True)
 class InputSieve:
-    """What is asked of the rows of one table that batches read: `sieve` has no demand on a key.
+    """The rules on the rows of one table that batches read. `sieve` has no rule on a key.
 
-    `first_bit`: which bit of what a row broke its first demand is, among all that the batch asks.
+    `first_bit`: the bit of its first rule among those of all input rules of the batch.
     """
 
     input: str
@@ -60,18 +60,18 @@ class InputSieve:
 
     @property
     def sets_aside(self) -> bool:
-        """Whether rows may be set aside, so that they have to be written."""
+        """Whether rows may be quarantined, so that they have to be written."""
         return bool(self.sieve.bits(SET_ASIDE))
 
     @property
     def lets_through(self) -> str:
-        """SQL that is TRUE of a row which the query is to see; empty where it sees all."""
+        """SQL that is TRUE for rows that the query reads; empty if it reads all."""
         return " AND ".join(f"({mesh.holds})" for mesh in self.sieve.meshes if mesh.fate != STAYS)
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What was found of the rows that one batch reads: what became of them, and what was asked of all together."""
+    """The counts for the rows that one batch reads: how many passed, and the results of aggregates over all of them."""
 
     sifted: Sifted
     answers: Mapping[str, Any] = field(default_factory=dict)
@@ -80,9 +80,9 @@ class Counts:
 def counted_in_input(
     rows: DataFrame, of_input: InputSieve, labels: Sequence[datetime], asked: Sequence[tuple[str, Column]]
 ) -> dict[datetime, Counts]:
-    """Count what rows break, by the label of the batch that reads them, and answer what is asked of all together.
+    """Count broken rules by the label of the reading batch, and compute the aggregates in `asked` over all its rows.
 
-    Cost: one job over the columns that the demands name; one over no rows where a batch reads none
+    Cost: one job over the columns that the rules name; one more over no rows if a batch reads none
     """
     from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
@@ -114,9 +114,9 @@ def _counts(of_input: InputSieve, found: Mapping[str, Any], asked: Sequence[tupl
 
 
 def scratch_of(claim: int) -> str:
-    """Return the folder, relative to the table's, in which a claim sets aside what it reads, until slices are sealed.
+    """Return the folder, relative to the table's, where a claim quarantines input rows until its slices are sealed.
 
-    What a claim that died leaves of it `maintain` removes.
+    `maintain` removes the folders of claims that died.
     """
     return f"{STAGE}/{INPUTS_ASIDE}/c={claim}"
 
@@ -124,10 +124,10 @@ def scratch_of(claim: int) -> str:
 def set_aside_of_input(
     rows: DataFrame, of_input: InputSieve, folder: str, scratch: str, labels: Sequence[datetime]
 ) -> dict[datetime, Counter[int]]:
-    """Write what the query is not to see and is kept, and count by label which sets of demands rows broke.
+    """Write the input rows to quarantine, and count by label which sets of rules rows broke.
 
-    Of rows that stay or are dropped nothing is written but what they broke: so all numbers are exact, whatever tasks
-    ran twice. Cost: one job over what is read
+    For rows that pass or are dropped only the broken rules are written. So all counts are exact, whichever tasks ran
+    twice. Cost: one job over the inputs
     """
     place = f"{scratch}/{of_input.input}"
     remove_folder(at(folder, place))
@@ -155,9 +155,9 @@ def set_aside_of_input(
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """Rows that were set aside of what some batches read, in a claim's scratch folder; `rules` name their bits.
+    """Quarantined input rows of some batches, in a claim's scratch folder. `rules` are the names of their bits.
 
-    `inputs`: the tables of which they were read.
+    `inputs`: the tables that the rows were read from.
     """
 
     scratch: str
@@ -177,5 +177,5 @@ class SetAside:
         return found
 
     def clear(self, folder: str) -> None:
-        """Remove what is left of it."""
+        """Remove the scratch folder and everything in it."""
         remove_folder(at(folder, self.scratch))

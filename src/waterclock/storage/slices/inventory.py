@@ -1,4 +1,4 @@
-"""Lists what lies in a table's stage: slices, sealed or not, and what a claim left half-written."""
+"""Lists the content of a table's stage: sealed and unsealed slices, and half-written files of claims."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEAF = re.compile(rf"((?:y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/|{INPUTS_ASIDE}/)?c=\d+)
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A folder of the stage: the slice of a label, or, without a label, what a claim writes into first."""
+    """A folder of the stage: the slice of a label, or, without a label, the scratch folder of a claim."""
 
     path: str
     claim: int
@@ -30,18 +30,18 @@ class Leaf:
 
 
 def leaves(folder: str) -> Iterator[Leaf]:
-    """Return every leaf of a table's stage, those of labels first, in their order. Cost: a listing of the stage."""
+    """Yield every leaf folder of a table's stage, those of labels first, in order. Cost: a listing of the stage."""
     files: defaultdict[str, bool] = defaultdict(bool)
     for name in names_below(at(folder, STAGE)):
         found = _LEAF.match(name)
-        if found and (found[2] or not is_remote(folder)):  # in a store a folder is a mark at most, and none of ours
+        if found and (found[2] or not is_remote(folder)):  # object stores have at most folder markers, none of ours
             files[found[1]] |= found[2] == f"/{MANIFEST}"
     for leaf in sorted(files, key=lambda leaf: (not leaf.startswith("y="), leaf)):
         yield _leaf(leaf, is_sealed=files[leaf])
 
 
 def newest_sealed(folder: str) -> Leaf | None:
-    """Return the sealed slice of the newest label, committed or not; of several of one label, that of the last claim.
+    """Return the sealed slice of the newest label, committed or not. For several of one label, return the last claim's.
 
     Cost: a listing of each folder on the way down.
     """
@@ -60,7 +60,7 @@ def _leaf(path: str, *, is_sealed: bool) -> Leaf:
 
 
 def _newest_first(folder: Path, levels: tuple[str, ...]) -> Iterator[Path]:
-    """Return the folders of labels, newest first."""
+    """Yield the folders of labels, newest first."""
     if not levels:
         yield folder
         return
@@ -69,20 +69,20 @@ def _newest_first(folder: Path, levels: tuple[str, ...]) -> Iterator[Path]:
 
 
 def size_of(folder: str, leaf: Leaf) -> int:
-    """Return the bytes that a leaf takes; a file that others link to counts as well."""
+    """Return the bytes of a leaf folder. A file that other folders link to counts as well."""
     return sum(file.size for file in files_below(at(folder, leaf.path)))
 
 
 @dataclass(frozen=True, slots=True)
 class OldState:
-    """A state that was made again: its folder, and the bytes it takes."""
+    """A recomputed and cached older state: its folder, and its size in bytes."""
 
     folder: Path
     bytes: int
 
 
 def made_again(history: str, before: datetime) -> list[OldState]:
-    """List the states below a table's history that were made again before an instant; who asks makes them once more."""
+    """List a table's cached older states that were written before an instant. They are recomputed when needed again."""
     files: defaultdict[str, list[Found]] = defaultdict(list)
     for file in files_below(at(history)):
         files["/".join(file.path.split("/")[:2])].append(file)
@@ -94,7 +94,7 @@ def made_again(history: str, before: datetime) -> list[OldState]:
 
 
 def remove(folder: str, leaf: Leaf) -> None:
-    """Remove a leaf: its manifest first, so that nobody takes what is left of it for a slice."""
+    """Remove a leaf folder: its manifest first, so that the remaining files are never taken for a slice."""
     path = at(folder, leaf.path)
     remove_file(path / MANIFEST)
     remove_folder(path)

@@ -1,4 +1,4 @@
-"""Checks that a slice's keys are unique, and where they are not, that its rows do not contradict each other."""
+"""Checks that a slice's keys are unique, or else that rows with the same key do not contradict each other."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
     from waterclock.flow.folds import Merge
 
-# Up to here the key columns are grouped in this process, in milliseconds; beyond, Spark does it.
+# Up to this number of rows, this process groups the key columns in milliseconds; beyond it Spark does.
 _MOST_ROWS_HERE = 2_000_000
-# Arrow groups these as Spark does; of floats it tells the two zeros apart
+# Arrow groups these types as Spark does; for floats it distinguishes the two zeros
 _GROUPED_ALIKE = ("byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz", "boolean")
 
 
 def duplicate_keys(
     spark: SparkSession, folder: str, manifest: Manifest, keys: Sequence[str], *, most: int = 3
 ) -> list[tuple[Any, ...]]:
-    """Return some of the keys that more than one row of the slice bears, at most `most`; none where all are unique.
+    """Return at most `most` of the keys that occur in more than one row of the slice.
 
     Cost: milliseconds up to two million rows of plain key types, a Spark job beyond.
     """
@@ -49,18 +49,18 @@ def duplicate_keys(
 
 
 def may_be_null(manifests: Iterable[Manifest], keys: Sequence[str]) -> bool:
-    """Tell whether a key of these slices may hold a null: without one a join by `=` costs two thirds as much."""
+    """Return whether a key of these slices may be NULL. If not, a join by `=` costs only two thirds."""
     return any(file.nulls.get(key) != 0 for manifest in manifests for file in manifest.files for key in keys)
 
 
 def same_key_sql(keys: Sequence[str], *, may_be_null: bool) -> str:
-    """Write the condition that `s` and `t` have the same key."""
+    """Return the condition that `s` and `t` have the same key."""
     equals = "<=>" if may_be_null else "="
     return " AND ".join(f"s.{quoted(key)} {equals} t.{quoted(key)}" for key in keys)
 
 
 def require_one_row_per_order(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge) -> None:
-    """Refuse a slice with two different rows of one key and order: neither would be the last.
+    """Raise an error if two different rows of a slice have the same key and order: neither would be the last.
 
     Raises  E620 naming such a key
     """

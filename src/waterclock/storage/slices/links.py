@@ -1,4 +1,4 @@
-"""Stages a sealed slice again elsewhere without writing it: by links to its files, which nothing changes."""
+"""Stages a sealed slice in another place without writing it, by links to its files, which never change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.storage.slices.manifest import DataFile, Manifest, already_seale
 from waterclock.storage.slices.sieve import QUARANTINE
 
 
-def link_slice(  # noqa: PLR0913 - each is a part of what the new manifest says
+def link_slice(  # noqa: PLR0913 - each argument is a part of the new manifest
     sealed: Manifest,
     sealed_folder: str,
     *,
@@ -26,10 +26,10 @@ def link_slice(  # noqa: PLR0913 - each is a part of what the new manifest says
     source: Mapping[str, Any],
     with_aside: bool = True,
 ) -> Manifest:
-    """Seal a slice that holds what another holds: hard links to its files, or copies where links are not to be had.
+    """Seal a slice with the same content as another: hard links to its files, or copies where links are impossible.
 
-    `with_aside`: it has the rows that were set aside there as well.
-    Cost: no Spark job; a link a file.
+    `with_aside`: the new slice also contains the quarantined rows.
+    Cost: no Spark job; a link per file.
     Raises  E604 where a slice of the claim is sealed already
     """
     path = lake.slice_path(label, claim)

@@ -37,13 +37,13 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Says all of one sealed slice. Without it a slice is not sealed, and nobody reads it.
+    """The manifest of one sealed slice. A slice without a manifest is not sealed, and is never read.
 
-    `digest` is 'rows:high:low', None where it is to be made by a scan. `schema` is Spark's schema JSON, `timelabel`
-    first. `source` are positions in the source. For MERGE: `order_high` and `order_low` bound the rows' ORDER BY
-    values, `delete_high` bounds those of its deletes (as `storage.order` writes them). `aside` are the files of rows
-    that were set aside, `aside_schema` the columns in which these came, `aside_rules` the demands that a row's bits
-    stand for.
+    `digest` is 'rows:high:low', or None if a scan must compute it. `schema` is Spark's schema JSON, `timelabel` first.
+    `source` contains positions in the source. For MERGE, `order_high` and `order_low` bound the rows' ORDER BY values,
+    and `delete_high` bounds those of its deletes (in the format of `storage.slices.order_values`). `aside` are the
+    files of quarantined rows, `aside_schema` their columns as received, and `aside_rules` the names of the rules for a
+    row's bits.
     """
 
     table: str
@@ -69,11 +69,11 @@ class Manifest:
 
     @property
     def aside_rows(self) -> int:
-        """How many rows of the batch are not in the slice but in its quarantine."""
+        """The number of quarantined rows of the batch, which are not in the slice itself."""
         return sum(file.rows for file in self.aside)
 
     def to_json(self) -> str:
-        """Write the manifest as JSON; labels as text, instants in ISO."""
+        """Return the manifest as JSON, with labels as text and instants in ISO format."""
         parts = _shallow(self) | {
             "label": label_of(self.label),
             "files": [_shallow(file) for file in self.files],
@@ -85,36 +85,36 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
-        """Read what `to_json` wrote."""
+        """Parse the result of `to_json`."""
         parts = json.loads(text)
         parts |= {
             "label": instant_of(parts["label"]),
             "files": tuple(DataFile(**file) for file in parts["files"]),
             "aside": tuple(DataFile(**file) for file in parts.get("aside", ())),
             "aside_rules": tuple(parts.get("aside_rules", ())),
-            "schema": sys.intern(json.dumps(parts["schema"], separators=(",", ":"))),  # alike in thousands
+            "schema": sys.intern(json.dumps(parts["schema"], separators=(",", ":"))),  # thousands share one schema
             "sealed_at": datetime.fromisoformat(parts["sealed_at"]).astimezone(UTC),
         }
         return cls(**parts)
 
 
 def aside_measure(manifest: Manifest) -> dict[str, int]:
-    """Return the measure of a batch that counts its rows which were set aside, where it has some."""
+    """Return the count of quarantined rows as a measure of the batch, or nothing if there are none."""
     return {QUARANTINED: manifest.aside_rows} if manifest.aside else {}
 
 
 def _shallow(part: DataFile | Manifest) -> dict[str, Any]:
-    """Return the fields by name, not copied: `asdict` copies every value that JSON is about to write."""
+    """Return the fields by name, not copied: `asdict` would copy every value just to write it as JSON."""
     return {field.name: getattr(part, field.name) for field in fields(part)}
 
 
 def is_sealed(folder: str, slice_path: str) -> bool:
-    """Tell whether the slice has its manifest."""
+    """Return whether the slice has its manifest."""
     return is_there(at(folder, slice_path, MANIFEST))
 
 
 def read_manifest(folder: str, slice_path: str) -> Manifest:
-    """Read the manifest of a sealed slice; one that was read before costs a look at its file.
+    """Read the manifest of a sealed slice. If it was read before, this costs only one `stat` of its file.
 
     Raises  E605 where there is none, or it cannot be read
     """
@@ -133,15 +133,15 @@ def read_manifest(folder: str, slice_path: str) -> Manifest:
         ) from error
 
 
-# a TEMPORAL table reads those of all its slices in one order: were there more than are kept, each would be missed
+# a TEMPORAL table reads the manifests of all its slices in one order: a cache smaller than their number would never hit
 @lru_cache(maxsize=1 << 15)
 def _read(path: Path, *_: object) -> Manifest:
-    """Read a manifest. What follows the path tells one file from another that came to lie there."""
+    """Read a manifest. The arguments after the path identify the file's content for the cache."""
     return Manifest.from_json(read_bytes(path).decode())
 
 
 def seal(folder: str, manifest: Manifest) -> None:
-    """Write the manifest, last of all; from then on the slice is never changed.
+    """Write the manifest, after everything else. The slice never changes afterwards.
 
     Raises  E604 where the slice is sealed already
     """
@@ -151,7 +151,7 @@ def seal(folder: str, manifest: Manifest) -> None:
 
 
 def already_sealed(folder: str, slice_path: str) -> WaterclockError:
-    """Return the error of a claim that would write a slice twice."""
+    """Return the error for a claim that would write a slice twice."""
     return WaterclockError(
         "E604",
         "the slice is sealed already",

@@ -1,4 +1,4 @@
-"""Writes down and compares MERGE's ORDER BY values, so that a manifest tells what need not be read."""
+"""Records and compares MERGE's ORDER BY values, so that manifests show which slices need not be read."""
 
 from __future__ import annotations
 
@@ -38,32 +38,32 @@ def order_measures(merge: Merge) -> list[tuple[str, Column]]:
 
 
 def deletes_sql(merge: Merge) -> str:
-    """Write the condition of a delete; where it is NULL the row is none."""
-    # the line's end ends a comment in the user's own words
+    """Return the condition of a delete. A row for which it is NULL is not a delete."""
+    # the line break ends a comment in the user's own expression
     return f"(({merge.delete_when}\n) IS TRUE)" if merge.delete_when else "false"
 
 
 def order_sql(order_by: Sequence[str]) -> str:
-    """Write the ORDER BY columns as one value: Spark compares structs field by field, NULL lowest, NaN highest."""
+    """Return the ORDER BY columns as one value: Spark compares structs field by field, NULL lowest, NaN highest."""
     return "struct(" + ", ".join(f"{quoted(name)} AS o{index}" for index, name in enumerate(order_by)) + ")"
 
 
 def order_struct(order_by: Sequence[str]) -> Column:
-    """Return the ORDER BY columns as one value, as `order_sql` writes them."""
+    """Return the ORDER BY columns as one value, as in `order_sql`."""
     return F.expr(order_sql(order_by))
 
 
 def place_sql(order_by: Sequence[str], side: str = "") -> str:
-    """Write the value by which the last of a key's rows is found: ORDER BY columns, then label (of `side`: 's.')."""
+    """Return the value that orders a key's rows, the last of which wins: ORDER BY, then label (`side`: 's.')."""
     return "struct(" + ", ".join(f"{side}{quoted(name)}" for name in (*order_by, TIMELABEL)) + ")"
 
 
 def may_beat(delete_high: str | None, order_low: str | None, types: Sequence[Any], *, is_later: bool = False) -> bool:
-    """Tell whether a delete ordered at most `delete_high` may beat a row of another label.
+    """Return whether a delete ordered at most `delete_high` may beat a row of another label.
 
     `order_low` is the lowest order of that label's rows. At equal order the later label wins: the rows', or the
-    delete's where it `is_later`. True where it cannot be known. `types` are the ORDER BY columns' as in a
-    schema's JSON.
+    delete's if it `is_later`. Return True if it is unknown. `types` are those of the ORDER BY columns as in a schema's
+    JSON.
     """
     if delete_high is None or order_low is None:
         return False

@@ -1,4 +1,4 @@
-"""Reads a table: a version of it through the Delta log, or sealed slices straight from their files."""
+"""Reads a table: a version of it through the Delta log, or sealed slices directly from their files."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from waterclock.storage.types import Schema
 
-# Up to here reading sealed files is quicker than a look at a fresh Delta version (three jobs), and as quick as a second
-# look at it: 1 file 0.03 s, 100 files 0.2 s, 500 files 0.5 s, 800 files 2.7 s, against 2 to 3 s and 0.3 to 0.6 s on the
-# same busy machine. Beyond 512 Spark lists files by a job (SESSION_CONFS).
+# Up to this number of sealed files, reading them is faster than the first read of a Delta version (three jobs). It is
+# as fast as a second one: 1 file 0.03 s, 100 files 0.2 s, 500 files 0.5 s, 800 files 2.7 s. Reads of the version took 2
+# to 3 s and 0.3 to 0.6 s on the same busy machine. Beyond 512 Spark lists files by a job (SESSION_CONFS).
 FILES_READ_DIRECTLY = 500
 
 
@@ -43,10 +43,11 @@ def frame_at(
     high: datetime | None = None,
     is_partitioned: bool,
 ) -> DataFrame:
-    """Return a table as of a Delta version, of rows with labels in `[low, high)`.
+    """Return a table as of a Delta version, with only the rows whose labels are in `[low, high)`.
 
-    Cost: no job here. Few live files are listed by delta-rs (some milliseconds) and read as files; many, and layouts
-    that need it, are read through Spark's Delta log, whose first look at a version costs three jobs.
+    Cost: no job here. delta-rs lists a small number of live files in some milliseconds, and they are read as files.
+    Many files, and layouts that need it, are read through Spark's Delta log, whose first read of a version costs three
+    jobs.
 
     Raises  E605 for an empty file on a disk
     """
@@ -64,7 +65,7 @@ def frame_if_kept(
     high: datetime | None = None,
     is_partitioned: bool,
 ) -> DataFrame | None:
-    """Return what `frame_at` gives, or None where the version's log or files are no longer there.
+    """Return the result of `frame_at`, or None if the version's log or files no longer exist.
 
     Cost: as `frame_at`; the log is opened at the version, some 10 ms, and each file is looked up.
     """
@@ -78,7 +79,7 @@ def frame_if_kept(
 
 
 def frame_of_version(spark: SparkSession, folder: str, version: int) -> DataFrame:
-    """Return the rows of a version of an unpartitioned table, wherever OPTIMIZE and VACUUM have left them."""
+    """Return the rows of a version of an unpartitioned table, also after OPTIMIZE and VACUUM have moved them."""
     with opened(folder) as table:
         is_newest = table.version == version
     kept = None if is_newest else frame_if_kept(spark, folder, version, is_partitioned=False)
@@ -102,16 +103,16 @@ def _within(frame: DataFrame, bounds: tuple[str | None, str | None]) -> DataFram
 def frame_of_slices(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], schema: Schema | None = None
 ) -> DataFrame:
-    """Return the rows of sealed slices, read from their files; `schema` (the table's) or the one they were sealed with.
+    """Return the rows of sealed slices, read from their files in `schema` (the table's) or the last slice's schema.
 
-    Columns that a slice lacks are null. Cost: no job here; about a millisecond a file to list and open.
+    Columns that a slice does not have are null. Cost: no job here; about a millisecond a file to list and open.
     """
     text = schema if isinstance(schema, str) else manifests[-1].schema if schema is None else schema.json()
     return frame_of_files(spark, folder, [file.path for manifest in manifests for file in manifest.files], text)
 
 
 def table_schema(folder: str) -> StructType:
-    """Return the table's columns and types as of now, `timelabel` among them; no JVM needed.
+    """Return the table's current columns and types, including `timelabel`. Needs no JVM.
 
     Raises  E623 where there is no table
     """
@@ -125,15 +126,16 @@ def frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schem
     if not paths:
         return no_rows(spark, wanted)
     _require_content(folder, paths)
-    # without the look-up the folders y=, m=, d= would become columns
+    # without this option the folders y=, m=, d= would become columns
     reader = spark.read.schema(wanted).option("recursiveFileLookup", "true")
     return reader.parquet(*(literal_path(str(at(folder, path))) for path in paths))
 
 
 def _require_content(folder: str, paths: Sequence[str]) -> None:
-    """Refuse an empty file, as a machine that lost its power leaves it: Spark would take it for one without rows.
+    """Raise an error for an empty file, as a power failure leaves it. Spark would treat it as one without rows.
 
-    In an object store a file is there whole or not at all, and is not asked for. Cost: some microseconds for each.
+    In an object store a file is complete or absent, so this is not checked there. Cost: some microseconds for each
+    file.
     Raises  E605 naming the file
     """
     if is_remote(folder):
@@ -142,20 +144,20 @@ def _require_content(folder: str, paths: Sequence[str]) -> None:
         try:
             found = os.stat(f"{folder}/{path}")  # noqa: PTH116 - thousands of Paths
         except FileNotFoundError:
-            continue  # Spark tells of it
+            continue  # Spark reports it
         if S_ISREG(found.st_mode) and not found.st_size:
             raise empty_file(folder, path)
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
-    """Return a frame without rows, of which Spark knows that it has none: what is made of it mostly takes no job."""
+    """Return a frame that Spark knows to be empty: frames derived from it mostly need no job."""
     return spark.createDataFrame([], schema).limit(0)
 
 
 def _live_paths(
     folder: str, version: int, bounds: tuple[str | None, str | None], *, is_partitioned: bool
 ) -> tuple[list[str], str] | None:
-    """List the live files that may hold labels within the bounds, and the schema; None where Delta must read them."""
+    """List the live files that may have labels within the bounds, and the schema, or None if Delta must read them."""
     try:
         with opened(folder) as kept:
             if kept.version == version:
@@ -178,7 +180,7 @@ def _direct(
     is_partitioned: bool,
 ) -> tuple[list[str], str] | None:
     paths = [file.path for file in files if may_hold_any(file, *bounds)]
-    # Spark leaves the partition's column out of files that it writes itself, such as those of OPTIMIZE
+    # Spark leaves out the partition column in files that it writes itself, such as those of OPTIMIZE
     are_whole_rows = not is_partitioned or all(path.startswith(f"{STAGE}/") for path in paths)
     if is_plain and are_whole_rows and len(paths) <= FILES_READ_DIRECTLY:
         return paths, schema

@@ -1,4 +1,4 @@
-"""Seals a slice again whose manifest is lost, where its files still hold the rows that were committed."""
+"""Seals a slice with a lost manifest again, if its files still contain the rows that were committed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What the ledger keeps of a slice, by which its files are known again."""
+    """The ledger's record of a slice, by which its files are recognized."""
 
     table: str
     label: datetime
@@ -45,10 +45,10 @@ class Remembered:
 def reseal(
     spark: SparkSession, folder: str, known: Remembered, merge: Merge | None, *, otherwise: str | None
 ) -> Manifest | None:
-    """Write a slice's manifest again; None where its files are not the rows that the ledger knows.
+    """Write a slice's manifest again. Return None if its files do not contain the rows that the ledger recorded.
 
-    `otherwise` is the schema of a slice without rows, of which no file tells, where it is known. A manifest that cannot
-    be read is kept beside the new one. Cost: one scan of the slice.
+    `otherwise` is the schema for a slice without rows, which has no file to read it from, if it is known. An unreadable
+    manifest is kept next to the new one. Cost: one scan of the slice.
     """
     try:
         files = read_files(at(folder), known.slice_path)
@@ -84,7 +84,7 @@ def reseal(
 
 
 def _schema_of(folder: str, files: tuple[DataFile, ...]) -> str | None:
-    """Return the schema that Spark left in a file; None without one."""
+    """Return the schema that Spark stored in a file, or None."""
     for file in files:
         metadata = pq.read_schema(readable(at(folder, file.path))).metadata or {}
         if _SPARK_SCHEMA in metadata:

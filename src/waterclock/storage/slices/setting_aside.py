@@ -1,4 +1,4 @@
-"""Reads the rows that were set aside beside slices, as JSON or in the columns in which they came."""
+"""Reads the quarantined rows of slices, as JSON or in their original columns."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _READ = StructType([StructField(TIMELABEL, StringType()), StructField(ASIDE, _NO
 
 
 def aside_frame(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
-    """Return what was set aside of slices: label, the row as JSON, the bits of what it broke, and where it came from.
+    """Return the quarantined rows of slices: label, the row as JSON, the bits of the broken rules, and its origin.
 
-    That is its file, or the table of which it was read. Cost: no job here; one scan.
+    The origin is the row's file, or the table that it was read from. Cost: no job here; one scan.
     """
     paths = [file.path for manifest in manifests for file in manifest.aside]
     return frame_of_files(spark, folder, paths, _READ.json()).select(
@@ -37,9 +37,10 @@ def aside_frame(spark: SparkSession, folder: str, manifests: Sequence[Manifest])
 
 
 def rows_as_they_came(spark: SparkSession, folder: str, manifest: Manifest) -> DataFrame | None:
-    """Return the rows of one slice that were set aside, in the columns in which they came; None for none.
+    """Return the quarantined rows of one slice in their original columns, or None if there are none.
 
-    A column that they lack is NULL: what one batch set aside may have come in two shapes, once kept and once anew.
+    A column that a row does not have is NULL: one batch may have quarantined rows of two shapes, such as kept and new
+    ones.
     """
     if not manifest.aside:
         return None

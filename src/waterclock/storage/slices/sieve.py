@@ -1,4 +1,4 @@
-"""What takes single rows out of a batch as it is written: which rows stay, which are set aside, which are dropped."""
+"""Rules that filter single rows of a batch as it is written: a row stays, is quarantined or is dropped."""
 
 from __future__ import annotations
 
@@ -12,34 +12,35 @@ if TYPE_CHECKING:
 HIDDEN = "_waterclock_"
 BROKEN = f"{HIDDEN}broken"
 UNREAD = f"{HIDDEN}unread"
-"""The hidden column with the text of a line that could not be read, NULL of all others."""
+"""The hidden column with the text of a line that could not be read. It is NULL in all other rows."""
 UNREAD_AS = "_raw"
-"""The name of that text among what a row that was set aside came with."""
+"""The name of that text among the columns of a quarantined row."""
 FATE = f"{HIDDEN}fate"
 ASIDE = f"{HIDDEN}aside"
 MISSING = f"{HIDDEN}missing"
-"""The column in which a row says which columns its source does not have: the slice's own, and not hidden."""
+"""The column that lists, per row, the columns that its source does not have. It is part of the slice, not hidden."""
 ROW, MASK, HASH = "row", "broken", "hash"
 FILE, FILE_ROW = "file", "file_row"
 INPUT = "input"
-"""The table of which a row was read that was set aside before the query; none of a row that was made."""
+"""The table that an input row was read from, if it was quarantined before the query. Rows of the query have none."""
 QUARANTINE = "_quarantine"
-"""The folder of a slice that holds the rows which were set aside."""
+"""The folder of a slice that contains its quarantined rows."""
 INPUTS_ASIDE = "inputs_aside"
-"""The folder of a stage into which rows that were read are set aside first, and the name of where they end."""
+"""The folder of a stage for quarantined input rows until they are sealed, and the prefix of their final folders."""
 STAYS, SET_ASIDE, DROPPED = 0, 1, 2
 
 
 def is_hidden(column: str) -> bool:
-    """Tell whether a column is none of the table's, but what is noted of a row on its way through a sieve."""
+    """Return whether a column is not the table's, but an internal one of the row filter."""
     return column.startswith(HIDDEN) and column != MISSING
 
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """One demand on each row: `holds` is SQL that is TRUE of a row that keeps to it, empty for those on the key.
+    """One rule on each row. `holds` is SQL that is TRUE for a row that keeps it, and empty for the rule on the key.
 
-    `fate` is what becomes of a row that breaks it and none before it. `is_alone`: such a row is asked nothing else.
+    `fate` is the consequence for a row that breaks this rule and none before it. `is_alone`: no other rule is checked
+    for such a row.
     """
 
     name: str
@@ -50,11 +51,11 @@ class Mesh:
 
 @dataclass(frozen=True, slots=True)
 class Sieve:
-    """All demands of a table, at most 62; the one on the key, with its columns, comes last.
+    """All rules of a table, at most 62. The rule on the key, with its columns, comes last.
 
-    `is_unique`: keys are demanded to differ, not only to be there. `order`: by which the last row of a key stays, as
-    SQL that sorts it first; empty where none stays of several. `looks_back`: the demand before the last is that the
-    table's own past did not hold the key.
+    `is_unique`: keys must differ, and not only be present. `order`: SQL that sorts the row that stays of several with
+    one key first; empty if none of them stays. `looks_back`: the rule before the last is that the key is not in the
+    table's own past.
     """
 
     meshes: tuple[Mesh, ...]
@@ -65,20 +66,20 @@ class Sieve:
 
     @property
     def drops(self) -> bool:
-        """Whether rows may go for good."""
+        """Whether rows may be dropped."""
         return any(mesh.fate == DROPPED for mesh in self.meshes)
 
     def bits(self, *fates: int) -> int:
-        """Return the bits of all demands with one of these fates."""
+        """Return the bits of all rules with one of these fates."""
         return sum(1 << at for at, mesh in enumerate(self.meshes) if mesh.fate in fates)
 
 
 @dataclass(frozen=True, slots=True)
 class Through:
-    """The sieve that rows go through, and the row as it came: as `storage.slices.conform` gives it.
+    """The row filter, and the columns of a row as received, in the format of `storage.slices.conform`.
 
-    `row`: the hidden column that holds that row as JSON already, where it came in several shapes. `past`: the rows of
-    the table's own earlier labels that a key is looked for in; None where there are none, and one label alone if not.
+    `row`: the hidden column that already contains the received row as JSON, if rows came in several shapes. `past`: the
+    rows of the table's own earlier labels in which a key is searched, or None. If it is given, there is only one label.
     """
 
     sieve: Sieve
@@ -90,10 +91,10 @@ class Through:
 
 @dataclass(frozen=True, slots=True)
 class Sifted:
-    """What the sieve found in one label's rows: how many came, stayed aside and were dropped, and how many broke what.
+    """The counts for one label's rows: how many came, were quarantined and were dropped, and how many broke which rule.
 
-    `broken` counts every row that breaks a demand; `first` those that were taken out for it and for none before it, so
-    that these sum to what was taken out.
+    `broken` counts every row that breaks a rule. `first` counts the removed rows by the first rule they broke, so that
+    these counts add up to all removed rows.
     """
 
     rows: int
@@ -104,7 +105,7 @@ class Sifted:
 
 
 def counted(sieve: Sieve, masks: Mapping[int, int], stayed: int) -> Sifted:
-    """Count what broke what: `masks` holds how many rows broke which set of demands, `stayed` how many rows stayed."""
+    """Count broken rules, given the number of rows by set of broken rules (`masks`) and of rows that stay."""
     out = sieve.bits(SET_ASIDE, DROPPED)
     broken = {mesh.name: 0 for mesh in sieve.meshes}
     first = {mesh.name: 0 for mesh in sieve.meshes if mesh.fate != STAYS}

@@ -1,4 +1,4 @@
-"""Marks rows by what they break, in the pass that writes them: what they are made of is evaluated once."""
+"""Marks rows by the rules they break, in the pass that writes them, so that their source is evaluated once."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ _LOW = 0xFFFFFFFF
 
 
 def sift(frame: DataFrame, through: Through) -> DataFrame:
-    """Add to each row what becomes of it (`FATE`), and to those that break something what they broke (`ASIDE`).
+    """Add to each row its fate (`FATE`), and to rows that break rules the details (`ASIDE`).
 
-    Of a row that is set aside its columns are kept as JSON, as they came. Cost: one expression a demand; one exchange
-    where the key is one of them, in which the keys of its past take part.
+    A quarantined row keeps its original columns as JSON. Cost: one expression per rule, and one exchange for a rule on
+    the key, which includes the keys of its past.
     """
     sieve = through.sieve
     shown = [name for name in frame.columns if not is_hidden(name)]
@@ -84,7 +84,7 @@ ROW_TEXT = f"{HIDDEN}row"
 
 
 def row_json(raw: Mapping[str, str]) -> str:
-    """Write the row as it came as JSON: its columns by name, each found in the frame under another, or its line."""
+    """Return SQL for the received row as JSON: its columns, each found under another name in the frame, or its line."""
     parts = ", ".join(f"{sql_text(name)}, {quoted(at)}" for name, at in raw.items() if at != UNREAD)
     columns = f"to_json(named_struct({parts}), {JSON_OPTIONS_SQL})"
     if UNREAD not in raw.values():
@@ -94,7 +94,7 @@ def row_json(raw: Mapping[str, str]) -> str:
 
 
 def marks_text(sieve: Sieve) -> str:
-    """Write the bits of what a row breaks, the key left aside."""
+    """Return SQL for the bits of the rules that a row breaks, without the rule on the key."""
     plain = [(1 << at, mesh) for at, mesh in enumerate(sieve.meshes) if mesh.holds]
     marks = [f"CASE WHEN ({mesh.holds}) THEN 0L ELSE {bit}L END" for bit, mesh in plain if not mesh.is_alone]
     text = " | ".join(marks) or "0L"
@@ -104,20 +104,20 @@ def marks_text(sieve: Sieve) -> str:
 
 
 def _kept(name: str, sieve: Sieve) -> str:
-    """Write a column; of what is dropped no value is written, only that it was."""
+    """Return SQL for a column. A dropped row writes no value."""
     if not sieve.drops or name == TIMELABEL:
         return quoted(name)
     return f"CASE WHEN {FATE} != {DROPPED} THEN {quoted(name)} END AS {quoted(name)}"
 
 
 def first_text(sieve: Sieve) -> str:
-    """Write the bit of the first demand for which a row that is marked is taken out; 0 of one that stays."""
+    """Return SQL for the bit of the first rule that removes a marked row, or 0 for a row that stays."""
     out = sieve.bits(SET_ASIDE, DROPPED)
     return f"(({BROKEN} & {out}L) & -({BROKEN} & {out}L))"
 
 
 def fate_text(sieve: Sieve) -> str:
-    """Write what becomes of a row that is marked."""
+    """Return SQL for the fate of a marked row."""
     out, dropping = sieve.bits(SET_ASIDE, DROPPED), sieve.bits(DROPPED)
     first = first_text(sieve)
     gone = f"CASE WHEN {first} & {dropping}L != 0 THEN {DROPPED} ELSE {SET_ASIDE} END" if dropping else str(SET_ASIDE)
@@ -125,7 +125,7 @@ def fate_text(sieve: Sieve) -> str:
 
 
 def _beside_past(marked: DataFrame, through: Through, names: Sequence[str]) -> DataFrame:
-    """Put the keys of the past among the rows, so that one exchange brings both together; they hold nothing else."""
+    """Add the keys of the past as rows without other values, so that one exchange groups them with the new rows."""
     if through.past is None:
         return marked
     keys = {quoted(key).lower(): quoted(key) for key in through.sieve.keys}
@@ -139,9 +139,10 @@ def _beside_past(marked: DataFrame, through: Through, names: Sequence[str]) -> D
 
 
 def _key_mark(sieve: Sieve, tie: str, *, has_label: bool, has_past: bool) -> str:
-    """Write the marks of a row whose key is NULL, or of which, among the rows of its label that stay, another does.
+    """Return SQL for the mark of a row with a NULL key, or with the key of another staying row of its label.
 
-    Without an order none stays of several. A key of the past is a mark of its own, and no row of it is any other's.
+    Without an order, none of several rows with one key stays. A key of the past has a mark of its own, and such a row
+    gets no mark for other rows.
     """
     last = len(sieve.meshes) - 1
     bit, out = 1 << last, sieve.bits(SET_ASIDE, DROPPED) & ~(1 << last)
@@ -164,7 +165,7 @@ def _key_mark(sieve: Sieve, tie: str, *, has_label: bool, has_past: bool) -> str
 
 
 def masks_in(folder: str, files: Sequence[DataFile]) -> Counter[int]:
-    """Count the rows of files that broke something, by what they broke. Cost: one column of each file, no Spark job."""
+    """Count the rows of files that broke rules, by the set of rules. Cost: one column of each file, no Spark job."""
     found: Counter[int] = Counter()
     for file in files:
         with pq.ParquetFile(readable(at(folder, file.path), file.size)) as parquet:
@@ -176,7 +177,7 @@ def masks_in(folder: str, files: Sequence[DataFile]) -> Counter[int]:
 
 
 def aside_digest(folder: str, files: Sequence[DataFile]) -> str:
-    """Digest the rows that were set aside, as a slice's own rows are: their number and sums of their hashes."""
+    """Return a digest of quarantined rows like a slice's: their number and the sums of their hashes."""
     rows = high = low = 0
     for file in files:
         with pq.ParquetFile(readable(at(folder, file.path), file.size)) as parquet:

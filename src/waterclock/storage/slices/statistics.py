@@ -1,4 +1,4 @@
-"""Reads the statistics of a Parquet file's footer, in the words of Delta's `stats`."""
+"""Reads statistics from a Parquet file's footer, in the format of Delta's `stats`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from waterclock.filesystem import files_below, look, readable, remove_file
 from waterclock.storage.slices.manifest import DataFile
 from waterclock.storage.slices.sieve import is_hidden
 
-# Spark looks at the statistics of a table's first 32 leaves only
+# Spark uses the statistics of a table's first 32 leaves only
 _MOST_LEAVES = 32
 _CUT = 32
 _LAST_CODE_POINT = "\U0010ffff"
@@ -33,7 +33,7 @@ _Path = tuple[str, ...]
 
 @dataclass(slots=True)
 class _Leaf:
-    """What is known of one leaf over the row groups read so far. None: not known."""
+    """The statistics of one leaf over the row groups read so far. None means unknown."""
 
     type: pa.DataType
     nulls: int | None = 0
@@ -43,14 +43,14 @@ class _Leaf:
 
 
 def read_file(folder: Path, path: str, size: int | None = None) -> DataFile:
-    """Read the footer of the file at `path` below the table's folder; its size where it is known. Cost: a millisecond.
+    """Read the footer of the file at `path` below the table's folder; `size` if it is known. Cost: a millisecond.
 
-    Bounds are left out where they would not be exact or not be understood alike by Spark and delta-rs.
+    Bounds are left out if they would not be exact, or if Spark and delta-rs would interpret them differently.
     """
     file = folder / path
     with pq.ParquetFile(readable(file, size)) as parquet:
         metadata, schema = parquet.metadata, parquet.schema_arrow
-    # what is noted of rows that were set aside comes last, and is no column of the table
+    # the columns of quarantined rows come last, and are not columns of the table
     leaves = {path: leaf for path, leaf in _leaves(metadata, schema).items() if not is_hidden(path[0])}
     rows = int(metadata.num_rows)
     return DataFile(
@@ -64,7 +64,7 @@ def read_file(folder: Path, path: str, size: int | None = None) -> DataFile:
 
 
 def read_files(folder: Path, path: str) -> tuple[DataFile, ...]:
-    """Read the footers of what Spark wrote into the folder `path`, and remove files without rows."""
+    """Read the footers of the files that Spark wrote into the folder `path`, and remove files without rows."""
     found = []
     for file in sorted(files_below(folder / path), key=lambda file: file.path):
         if "/" in file.path or not file.path.endswith(".parquet"):
@@ -113,7 +113,7 @@ def _leaves(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[_Path, _Leaf]:
 
 
 def _flat_leaves(metadata: pq.FileMetaData, schema: pa.Schema) -> Iterator[tuple[int, _Path, pa.DataType]]:
-    """Leaves that are not repeated: index in the file, path, type. Statistics of list and map items tell nothing."""
+    """Yield the leaves that are not repeated: index in the file, path, type. Statistics of nested items are useless."""
     index = 0
     for field in schema:
         for path, type_ in _walk((field.name,), field.type):
@@ -156,7 +156,7 @@ def _is_nan(value: object) -> bool:
 
 
 def _value(type_: pa.DataType, raw: Any) -> Any:
-    """Bring a raw bound into a form that compares as Spark compares; None where it is none."""
+    """Convert a raw bound to a value that compares as Spark compares. Return None if that is impossible."""
     if pa.types.is_decimal(type_):
         unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
         return Decimal(unscaled).scaleb(-type_.scale, _EXACT)
@@ -183,7 +183,7 @@ def _as_is(_: pa.DataType, low: Any, high: Any) -> tuple[Bound, Bound]:
 
 def _floats(type_: pa.DataType, low: float, high: float) -> tuple[Bound, Bound]:
     del type_
-    # a zero of either sign may stand for both, and JSON knows no infinity
+    # a zero of either sign may stand for both, and JSON has no infinity
     return (
         None if math.isinf(low) else (-0.0 if low == 0 else low),
         None if math.isinf(high) else (0.0 if high == 0 else high),
@@ -237,7 +237,7 @@ _WRITERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, Any,
 
 
 def _dumps(value: Any) -> str:
-    """Write JSON in which decimals are bare numbers with all their digits: `json` would make floats of them."""
+    """Return JSON in which decimals are bare numbers with all their digits: `json` would convert them to floats."""
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{json.dumps(key)}:{_dumps(item)}" for key, item in value.items()) + "}"
     return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value)

@@ -1,4 +1,4 @@
-"""Holds the files of a slice against the types of their table."""
+"""Checks the files of a slice against the types of their table."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from waterclock.storage.types import fields_of, readable_as, type_text
 
 
 def check_files(manifest: Manifest, table_schema: str) -> None:
-    """Hold the slice's real Parquet files against the table's schema, which a commit must fit.
+    """Check the slice's actual Parquet files against the table's schema, which a commit must fit.
 
-    Raises  E617 naming the columns whose name or type would break reading later
-            E616 naming the NOT NULL columns that hold nulls
+    Raises  E617 naming the columns whose name or type would break later reads
+            E616 naming the NOT NULL columns that contain nulls
     """
     table = fields_of(table_schema)
     broken = list(_misfits(manifest, table))

@@ -58,9 +58,9 @@ if TYPE_CHECKING:
 
     from waterclock.flow.folds import Merge
 
-# Up to here a group's digests are summed label by label in the write's own pass; beyond, and where there are measures
-# to take by label, one grouped scan of the sealed files is as quick for few rows and quicker for many: 24 labels of a
-# million rows 17 s and 13 s, 48 labels 25 s and 14 s; 4 labels of a hundred rows 0.6 s and 0.7 s.
+# Up to this number, a group's digests are summed label by label during the write. Above it, and for measures by label,
+# one grouped scan of the sealed files is used. It is as fast for few rows and faster for many: 24 labels of a million
+# rows 17 s and 13 s, 48 labels 25 s and 14 s; 4 labels of a hundred rows 0.6 s and 0.7 s.
 MOST_LABELS_IN_PASS = 16
 _FATES = len((STAYS, SET_ASIDE, DROPPED))
 _WRITERS_AT_ONCE = "spark.sql.maxConcurrentOutputFileWriters"
@@ -73,9 +73,9 @@ Measures = Sequence[tuple[str, "Column"]]
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """What became of one label's rows that do not stay: files set aside, their digest, and what the sieve found.
+    """One label's rows that do not stay: files in quarantine, their digest, and the counts of the row filter.
 
-    `rules`: what the bits of rows that were set aside stand for.
+    `rules`: the names of the rules for the bits of quarantined rows.
     """
 
     files: tuple[DataFile, ...] = ()
@@ -87,9 +87,9 @@ class Aside:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The sealed slices of one claim, in the order of the labels, and what was measured of each label's rows.
+    """The sealed slices of one claim, in the order of the labels, and the measures of each label's rows.
 
-    `sifted`: what the sieve found, where rows went through one.
+    `sifted`: the counts of the row filter, if there is one.
     """
 
     manifests: tuple[Manifest, ...]
@@ -97,7 +97,7 @@ class Written:
     sifted: Mapping[datetime, Sifted] = field(default_factory=dict)
 
 
-def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest says
+def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manifest
     frame: DataFrame,
     *,
     folder: str,
@@ -113,19 +113,19 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
     through: Through | None = None,
     inputs_aside: SetAside | None = None,
 ) -> Written:
-    """Write and seal one slice per label: one Spark job, and a scan where a group has measures or more than 16 labels.
+    """Write and seal one slice per label: one Spark job, and a scan if a group has measures or more than 16 labels.
 
-    Measures of one label whose rows go through a sieve are a scan of the columns that they name.
+    Measures of one label whose rows are filtered cost a scan of the columns that they name.
 
-    No job where a frame that was made `of_nothing` has no rows: Spark mostly sees that in its plan.
+    A frame created with `of_nothing` that has no rows needs no job: Spark mostly detects that in its plan.
 
-    A frame for several labels holds theirs as text in the column `timelabel`; one label's is set here. A label without
-    rows has a sealed slice without files. Each slice's files hold `timelabel` first, for readers of the bare files.
-    Rows go `through` a sieve where single ones may be set aside or dropped; measures are of those that stay. What was
-    set aside in `inputs_aside`, of what was read, is sealed with the slices.
+    A frame for several labels has them as text in the column `timelabel`; a single label is set here. A label without
+    rows gets a sealed slice without files. Each slice's files have `timelabel` as the first column, for readers of the
+    bare files. Rows go `through` a filter if single rows may be quarantined or dropped; measures count only those that
+    stay. The quarantined input rows in `inputs_aside` are sealed with the slices.
 
     Raises  E604 where a slice of the claim is sealed already
-            E606 where a row bears a label that is not among `labels`
+            E606 where a row has a label that is not among `labels`
     """
     paths = {label: lake.slice_path(label, claim) for label in labels}
     for path in paths.values():
@@ -173,7 +173,7 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """What the manifests of one claim have in common."""
+    """The common parts of the manifests of one claim."""
 
     folder: str
     table: str
@@ -202,7 +202,7 @@ class _Draft:
             files=files,
             rows=rows,
             bytes=sum(file.size for file in files),
-            # a task that ran twice is counted twice: such a digest equals nothing
+            # rows of a task that ran twice are counted twice: such a digest equals no other
             digest=digest if digest and rows_of(digest) == rows else None,
             schema=self.schema,
             code=self.code,
@@ -228,7 +228,7 @@ def _with_label(frame: DataFrame, labels: Sequence[datetime]) -> DataFrame:
 
 
 def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> Mapping[str, Any]:
-    """Write one label; gives its digest and measures, nothing where they are left to a scan."""
+    """Write one label. Return its digest and measures, or nothing if a scan must compute them."""
     seen = Observation()
     columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
     fault("make")
@@ -237,14 +237,14 @@ def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> 
         (frame if observed is None else observed).write.mode("overwrite").parquet(str(leaf))
     if observed is None:
         return {}
-    # the write has returned, so the observation is there: asked for earlier it could block for ever
+    # the write has returned, so the observation exists: requested earlier it could block forever
     return seen.get
 
 
 def _observing(frame: DataFrame, seen: Observation, columns: Sequence[Column]) -> DataFrame | None:
-    """Return the frame as it is watched while it is written; None where a measure calls a SQL function of the project.
+    """Return the frame with an observation of its write, or None if a measure calls a SQL function of the project.
 
-    Spark answers those in a query, and not while it writes.
+    Spark evaluates those in a query, but not in an observation.
     """
     try:
         return frame.observe(seen, *columns)
@@ -257,10 +257,10 @@ def _observing(frame: DataFrame, seen: Observation, columns: Sequence[Column]) -
 def _write_through(
     frame: DataFrame, draft: _Draft, paths: Mapping[datetime, str], through: Through, *, is_measured: bool
 ) -> tuple[dict[datetime, Mapping[str, Any]], dict[datetime, Aside]]:
-    """Write all labels in one job, the rows of each parted by what becomes of them; give digests, and what went.
+    """Write all labels in one job, with rows separated by their fate. Return the digests and the removed rows.
 
-    Rows that are dropped are written without their values, counted and removed: so their number is exact whatever
-    tasks ran twice. Measures are of what stays, and left to a scan, in a group with the digests.
+    Dropped rows are written without their values, then counted and removed, so their number is exact whichever tasks
+    ran twice. Measures count only rows that stay, and are left to a scan, for a group together with the digests.
     """
     scratch_path = f"{STAGE}/c={draft.claim}"
     scratch = at(draft.folder, scratch_path)
@@ -296,7 +296,7 @@ def _write_through(
 
 
 def _moved(source: Path, target: Path) -> bool:
-    """Move a folder, if it is there."""
+    """Move a folder if it exists, and return whether it did."""
     if not is_folder(source):
         return False
     move_folder(source, target)
@@ -304,7 +304,7 @@ def _moved(source: Path, target: Path) -> bool:
 
 
 def _told_apart(draft: _Draft, path: str, files: Sequence[DataFile], gone: Aside) -> Aside:
-    """Say what became of one label's rows."""
+    """Return the quarantined files and the counts of one label's rows."""
     if draft.through is None:
         raise AssertionError("rows that went through no sieve")
     sieve, folder = draft.through.sieve, draft.folder
@@ -317,7 +317,7 @@ def _told_apart(draft: _Draft, path: str, files: Sequence[DataFile], gone: Aside
 
 
 def _with_inputs(folder: str, label: datetime, path: str, own: Aside, inputs_aside: SetAside) -> Aside:
-    """Put what was set aside of what a batch reads beside what was set aside of what it makes."""
+    """Add the quarantined input rows of a batch to its own quarantined rows."""
     files = (*own.files, *inputs_aside.moved(folder, label, path))
     return replace(own, files=files, digest=aside_digest(folder, files), rules=(*own.rules, *inputs_aside.rules))
 
@@ -325,9 +325,9 @@ def _with_inputs(folder: str, label: datetime, path: str, own: Aside, inputs_asi
 def _write_group(
     frame: DataFrame, draft: _Draft, paths: Mapping[datetime, str], measures: Measures
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Write all labels in one job, into a folder of the claim's own, and rename them to their places.
+    """Write all labels in one job, into a scratch folder of the claim, and rename them to their places.
 
-    Gives the digests by label; nothing where they are left to a scan.
+    Return the digests by label, or nothing if a scan must compute them.
     """
     scratch = at(draft.folder, STAGE, f"c={draft.claim}")
     remove_folder(scratch)
@@ -335,8 +335,8 @@ def _write_group(
     seen = Observation()
     fault("make")
     rows = _observed(frame, seen, list(paths)) if in_pass else frame
-    # every task would write a file for every label it has: brought together first, few rows make one file a label, and
-    # many are split (24 labels, two tasks: 48 files in 15.3 s, 24 in 10.8 s for a million rows)
+    # otherwise every task would write a file for each of its labels: with a rebalance, few rows make one file per
+    # label, and many rows are split (24 labels, two tasks: 48 files in 15.3 s, 24 in 10.8 s for a million rows)
     rows = rows.hint("rebalance", TIMELABEL).withColumn(_FOLDER_COLUMN, F.col(TIMELABEL))
     with _told(draft.table):
         rows.write.partitionBy(_FOLDER_COLUMN).parquet(str(scratch))
@@ -350,9 +350,9 @@ def _write_group(
 
 @contextmanager
 def _files_kept_open(spark: SparkSession, folders: int) -> Iterator[None]:
-    """Let each task write to so many folders side by side: Spark sorts all rows by their folders otherwise.
+    """Allow each task to write to this number of folders concurrently. Otherwise Spark sorts all rows by their folders.
 
-    Labels are not written so: a file that is open holds up to 128 MiB of its rows in memory.
+    Labels are not written that way: an open file keeps up to 128 MiB of its rows in memory.
     """
     before = spark.conf.get(_WRITERS_AT_ONCE, "0") or "0"
     spark.conf.set(_WRITERS_AT_ONCE, str(folders))
@@ -364,7 +364,7 @@ def _files_kept_open(spark: SparkSession, folders: int) -> Iterator[None]:
 
 @contextmanager
 def _told(table: str) -> Iterator[None]:
-    """Turn a value that could not be cast into an error that names its column."""
+    """Convert the failure of a cast into an error that names the column."""
     try:
         yield
     except PySparkException as raised:
@@ -376,7 +376,7 @@ def _told(table: str) -> Iterator[None]:
 
 def _observed(frame: DataFrame, seen: Observation, labels: Sequence[datetime]) -> DataFrame:
     shown = StructType([field for field in frame.schema.fields if not is_hidden(field.name)])
-    if len(labels) == 1:  # a column of the hash would be one more copy of each row, to be rid of it
+    if len(labels) == 1:  # a separate hash column would cost one more copy of each row, just to remove it again
         own = f"if({FATE} = {STAYS}, {row_hash_text(shown)}, NULL)"
         return frame.observe(seen, *map(F.expr, digest_texts(own, suffix="0")))
     hashed = frame.withColumn(_HASH_COLUMN, row_hash(shown))
@@ -424,7 +424,7 @@ def _scan(
     files: Mapping[datetime, tuple[DataFile, ...]],
     measures: Measures,
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Digest and measure a group by one scan of its files. A label without rows has the digest of nothing."""
+    """Digest and measure a group by one scan of its files. A label without rows has the digest of no rows."""
     drafts = [draft.manifest(label, paths[label], files[label], {}, {}) for label in paths]
     rows = digests(frame_of_slices(frame.sparkSession, draft.folder, drafts, draft.schema), measures)
     nothing = _of_no_rows(frame, measures) if len(rows) < len(paths) else {}
@@ -439,7 +439,7 @@ def _measured(
     files: tuple[DataFile, ...],
     measures: Measures,
 ) -> dict[str, Any]:
-    """Measure the sealed rows of one label. Cost: one job, of the columns that the measures name."""
+    """Measure the sealed rows of one label. Cost: one job over the columns that the measures name."""
     sealed = frame_of_slices(
         frame.sparkSession, draft.folder, [draft.manifest(label, path, files, {}, {})], draft.schema
     )
@@ -448,7 +448,7 @@ def _measured(
 
 
 def _of_no_rows(frame: DataFrame, measures: Measures) -> dict[str, Any]:
-    """Return the digest and the measures of no rows: what a count or a sum is of these, Spark knows."""
+    """Return the digest and the measures of no rows. Spark computes the counts and sums of an empty frame."""
     nothing: dict[str, Any] = {ROWS: 0, HIGH: 0, LOW: 0}
     if measures:
         found = frame.limit(0).agg(*(column.alias(name) for name, column in measures)).first()
@@ -464,7 +464,7 @@ def _is_empty(frame: DataFrame, table: str) -> bool:
 def _write_nothing(
     frame: DataFrame, draft: _Draft, paths: Mapping[datetime, str], measures: Measures
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Leave each label's folder empty."""
+    """Create an empty folder for each label."""
     fault("make")
     for path in paths.values():
         leaf = at(draft.folder, path)
