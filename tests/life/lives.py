@@ -44,7 +44,7 @@ class Life:
     brings_old: dict[str, bool] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
     exported: bool = False
-    """Whether the ledger was exported: by `maintain`, and by what tables alone would not tell, a reset or a new name."""
+    """Whether the ledger was exported: by `maintain`, after a reset, after a new name."""
     copied: set[str] = field(default_factory=set)
     """Tables of whose logs an older copy is kept."""
     is_past_whole: bool = True
