@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from waterclock.dpl.query.aggregates import NAMES
 from waterclock.dpl.query.builtins import FUNCTIONS
-from waterclock.dpl.query.references import VALUES
+from waterclock.dpl.query.references import READS, VALUES
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, SCALARS, WINDOWED
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid, Expression, QuerySaid
@@ -27,6 +27,8 @@ _OF_RULES = frozenset(
 )
 # Spark's own too, by its grammar, and none of those that it lists
 _OF_GRAMMAR = frozenset({"timestampadd", "timestampdiff", "try_cast"})
+# what reads a table, which is refused in words of its own where a value is meant
+_OF_READS = frozenset({"flat", "identifier", "table", *map(str.lower, READS)})
 
 
 def unknown_functions(drafts: Iterable[Draft], functions: Mapping[str, Function]) -> Iterator[WaterclockError]:
@@ -52,7 +54,7 @@ def unknown_in_queries(
 
 def _known(functions: Mapping[str, Function]) -> frozenset[str]:
     named = (name.lower() for name in (*FUNCTIONS, *functions))
-    return frozenset({*SCALARS, *AGGREGATES, *GENERATORS, *WINDOWED, *named}) | _OF_RULES | _OF_GRAMMAR
+    return frozenset({*SCALARS, *AGGREGATES, *GENERATORS, *WINDOWED, *named}) | _OF_RULES | _OF_GRAMMAR | _OF_READS
 
 
 def _unknown(node: Any, said: Expression | QuerySaid, known: frozenset[str]) -> WaterclockError:
@@ -62,7 +64,7 @@ def _unknown(node: Any, said: Expression | QuerySaid, known: frozenset[str]) -> 
         why="neither Spark has it nor Waterclock, and no CREATE FUNCTION makes it",
         fix=did_you_mean(
             node.name.lower(),
-            known - _OF_RULES,
+            known - _OF_RULES - _OF_READS,
             otherwise=f"declare it: CREATE FUNCTION {node.name}(...) RETURNS type RETURN expression",
         ),
     )
