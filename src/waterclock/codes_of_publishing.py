@@ -20,8 +20,9 @@ PUBLISHING: Mapping[str, Code] = {
     ),
     "E286": Code(
         "a function that is not known",
-        "Rules, and what a PUBLISH makes of columns, call functions of Spark's, those that Waterclock brings, and "
-        "those of CREATE FUNCTION.",
+        "Queries, rules, and what a PUBLISH makes of columns, call functions of Spark's, those that Waterclock brings, "
+        "and those of CREATE FUNCTION. In queries it is not checked where a Spark Connect server, `packages` or "
+        "`spark.sql.extensions` may add functions.",
     ),
     "E287": Code(
         "nothing to copy",

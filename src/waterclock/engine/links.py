@@ -164,13 +164,11 @@ def link_errors(project: Project) -> list[WaterclockError]:
     A project that has not run yet, or does not answer now, is no error: its tables wait for it.
     """
     links = links_of(project, connections_of(project))
-    if not any(_is_at_hand(project, table) for table in links.tables.values()):
-        return []
+    links.tables = {name: table for name, table in links.tables.items() if _is_at_hand(project, table)}
     found = []
     for name, link in links.look(None).items():
-        table = project.flow.tables[name]
-        if link.problem is not None and not link.problem.transient and _is_at_hand(project, table):
-            link.problem.where = f"{table.place}"
+        if link.problem is not None and not link.problem.transient:
+            link.problem.where = f"{project.flow.tables[name].place}"
             found.append(link.problem)
     return found
 

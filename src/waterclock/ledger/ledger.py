@@ -10,6 +10,7 @@ from waterclock.ledger.maintenance import Keeping
 from waterclock.ledger.read import alerts as known_alerts
 from waterclock.ledger.read import (
     changes_since,
+    clock,
     current,
     durations,
     happenings,
@@ -126,6 +127,7 @@ class Reads(Section):
     state = on_its_database(current.state)
     newest = on_its_database(current.newest)
     last_recorded = on_its_database(current.last_recorded)
+    clock_back = on_its_database(clock.clock_back)
     inputs = on_its_database(current.inputs)
     beginning_within = on_its_database(inputs_read.beginning_within)
     version_at = on_its_database(current.version_at)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.query.query import Answer, preview, query
 from waterclock.engine.query.ticks import AsOf, Gap, Moment
+from waterclock.operations.json import instant_text
 from waterclock.operations.opening import open_project, zone_of
 from waterclock.operations.words import count_words, instant_words, label_range
 from waterclock.timelabel.label import label_of
@@ -115,8 +117,19 @@ def is_number_type(kind: str) -> bool:
     return kind.startswith(_NUMBERS)
 
 
-def plain_value(value: Any) -> Any:
-    """Return a value of Spark's as JSON can hold it."""
+def value_words(value: Any) -> str:
+    """Return a value of Spark's as people read it: instants in UTC with a `Z`, local times without one."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None).isoformat(sep=" ") + ("Z" if value.tzinfo else "")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(plain_value(value))
+
+
+def plain_value(value: Any) -> Any:  # noqa: PLR0911 - one kind after the other
+    """Return a value of Spark's as JSON can hold it; instants as `2013-01-05T05:00:00Z`."""
+    if isinstance(value, datetime):
+        return instant_text(value) if value.tzinfo else value.isoformat()
     if hasattr(value, "asDict"):
         return {name: plain_value(inner) for name, inner in value.asDict().items()}
     if isinstance(value, Mapping):

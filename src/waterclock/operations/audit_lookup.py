@@ -120,7 +120,7 @@ def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found
         pauses=at.ledger.past.pauses(table.name),
         closing=closing_of(at, table, label),
         schemas=at.ledger.reads.schemas(table.name),
-        held=kept_back(at, table, audit),
+        held=kept_back(at, table, audit.cell),
         stage=stage_of(at, table),
         is_outdated=now is not None and now.is_outdated,
     )

@@ -8,28 +8,29 @@ from waterclock.batches.compatible import KEY, NOT_NULL, broken_promises, type_o
 from waterclock.batches.schemas import SchemaVersion, Side, newest_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
+from waterclock.operations.read_only_ledger import read_ledger
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
+    from waterclock.ledger.ledger import Ledger
 
 
-def compatibility_errors(project: Project) -> list[WaterclockError]:
+def compatibility_errors(project: Project, *, connect: bool = False) -> list[WaterclockError]:
     """Return what the declared columns break of what COMPATIBLE promises, each at its column.
 
-    Cost: one question to the ledger for each table that promises; it is not opened where none does
+    A ledger on a server is read only with `connect`, and none is ever written to. Cost: one question to the ledger for
+    each table that promises; it is not opened where none does
     """
     promising = [table for table in project.flow.tables.values() if table.compatible is not None]
     if not promising:
         return []
     from waterclock.engine.ledger_opening import ledger_url
-    from waterclock.ledger.ledger import Ledger
 
-    ledger = Ledger.open(ledger_url(project), create=False)
-    if ledger is None:
-        return []
-    with ledger:
+    def ask(ledger: Ledger) -> list[WaterclockError]:
         ledger.declared.say_pending(project.flow)
         return [error for table in promising for error in _of_table(project, table, ledger.reads.schemas(table.name))]
+
+    return read_ledger(ledger_url(project), ask, connect=connect) or []
 
 
 def _of_table(project: Project, table: Table, versions: tuple[SchemaVersion, ...]) -> list[WaterclockError]:

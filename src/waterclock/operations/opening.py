@@ -17,6 +17,7 @@ from waterclock.filesystem import at, folders_in, is_folder
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Secret, Table
 from waterclock.flow.links import linked_tables
+from waterclock.operations.read_only_ledger import read_ledger
 from waterclock.planner.links import with_links
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels, Selection, parse_labels, select
@@ -65,15 +66,17 @@ def open_project(folder: Path, env: str | None) -> Project:
     return load_project(folder, env=env, capabilities=capabilities())
 
 
-def open_checked(folder: Path, env: str | None) -> Project:
+def open_checked(folder: Path, env: str | None, *, connect: bool = False) -> Project:
     """Load and check a project, by the columns too that its open collects had at their last run.
+
+    A ledger on a server is read only with `connect`, and none is ever written to.
 
     Raises  ProjectErrors with all that is wrong with it
     """
     from waterclock.connectors.registry import capabilities
     from waterclock.dpl.project import load_project
 
-    return load_project(folder, env=env, capabilities=capabilities(), known=_stored(folder, env))
+    return load_project(folder, env=env, capabilities=capabilities(), known=_stored(folder, env, connect=connect))
 
 
 def columns_collected(project: Project) -> dict[str, dict[str, str]]:
@@ -129,7 +132,7 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
         return is_folder(at(self.storage, *(place.split("/") if place else ("tables", *name.split("."))), "_delta_log"))
 
 
-def _stored(folder: Path, env: str | None) -> Known | None:
+def _stored(folder: Path, env: str | None, *, connect: bool) -> Known | None:
     """Find where the project's tables are, before it is known whether all of it is right."""
     from waterclock.dpl.config.model import read_config
     from waterclock.dpl.project import addresses
@@ -143,7 +146,7 @@ def _stored(folder: Path, env: str | None) -> Known | None:
     if config is None or "://" in config.environment.storage:
         return None
     storage = str(folder / config.environment.storage)
-    folders = cache(partial(_folders, addresses(folder, config)[1]))
+    folders = cache(partial(_folders, addresses(folder, config)[1], connect=connect))
     return Known(_StoredColumns(storage, folders), _StoredColumns(storage, folders, of_rows=True))
 
 
@@ -159,18 +162,11 @@ def _folders_of(project: Project) -> Mapping[str, str]:
         return {}
 
 
-def _folders(url: str | Secret) -> Mapping[str, str]:
-    """Find where tables lie that were renamed; nothing where the ledger does not tell now, as each command will say."""
-    from waterclock.ledger.ledger import Ledger
-
-    try:
-        ledger = None if isinstance(url, Secret) else Ledger.open(url, create=False)
-        if ledger is None:
-            return {}
-        with ledger:
-            return ledger.declared.former().folders
-    except WaterclockError:
+def _folders(url: str | Secret, *, connect: bool) -> Mapping[str, str]:
+    """Find the folders of tables that were renamed; nothing where the ledger is not read, as `read_ledger`."""
+    if isinstance(url, Secret):
         return {}
+    return read_ledger(url, lambda ledger: ledger.declared.former().folders, connect=connect) or {}
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -12,16 +11,18 @@ from waterclock.dpl.query.column_readers import readers_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Table
 from waterclock.flow.endings import Ending
+from waterclock.operations.read_only_ledger import read_ledger
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
     from waterclock.ledger.ledger import Ledger
 
 
-def retirement_errors(project: Project, now: datetime) -> list[WaterclockError]:
+def retirement_errors(project: Project, now: datetime, *, connect: bool = False) -> list[WaterclockError]:
     """Return what is wrong with columns whose day has come, each at its column.
 
-    Cost: nothing where none has; else a parse of the queries that read them, and a question to the ledger
+    A ledger on a server is read only with `connect`, and none is ever written to. Cost: nothing where no day has
+    come; else a parse of the queries that read the columns, and a question to the ledger
     """
     over = [
         (table, column, column.ends)
@@ -32,9 +33,8 @@ def retirement_errors(project: Project, now: datetime) -> list[WaterclockError]:
     if not over:
         return []
     from waterclock.engine.ledger_opening import ledger_url
-    from waterclock.ledger.ledger import Ledger
 
-    with Ledger.open(ledger_url(project), create=False) or nullcontext() as ledger:
+    def ask(ledger: Ledger | None) -> list[WaterclockError]:
         if ledger is not None:
             ledger.declared.say_pending(project.flow)
         return [
@@ -42,6 +42,9 @@ def retirement_errors(project: Project, now: datetime) -> list[WaterclockError]:
             for table, column, ends in over
             for error in _of(project, table, column, ends, ledger, now)
         ]
+
+    found = read_ledger(ledger_url(project), ask, connect=connect)
+    return ask(None) if found is None else found
 
 
 def _of(

@@ -44,6 +44,11 @@ def instant_words(instant: datetime, zone: str) -> str:
     return f"{local_text(instant, zone)} ({instant:%Y-%m-%d %H:%MZ})"
 
 
+def page_time(instant: datetime, zone: str) -> str:
+    """Write an instant for pages, in one zone: `2013-01-05 00:00 -05:00`, in UTC `2013-01-05 05:00Z`."""
+    return instant_words(instant, zone) if zone == "UTC" else local_text(instant, zone)
+
+
 def seconds_words(seconds: float) -> str:
     """Write a span of work: `0.8 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
     if seconds < 10:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
@@ -26,12 +26,12 @@ _AS_TEXT = (CalendarIntervalType, NullType, YearMonthIntervalType)
 
 
 def rows_of(frame: DataFrame, limit: int) -> list[tuple[Any, ...]]:
-    """Return at most `limit` rows of a frame, in its order. A TIMESTAMP becomes a datetime without zone, in UTC.
+    """Return at most `limit` rows of a frame, in its order, with each TIMESTAMP as a datetime in UTC.
 
-    The rows are sent by Arrow. `collect` would return such a datetime in the zone of the Python process, and fails for
-    the year 1, which some software writes for "never". It also unpickles data from the JVM, and the JVM of queries is
-    not trusted with that. A struct becomes a dict, a value that contains a VARIANT its JSON text, and an interval of
-    months a text.
+    A TIMESTAMP_NTZ becomes a datetime without zone. The rows are sent by Arrow. `collect` would return a datetime in
+    the zone of the Python process, and fails for the year 1, which some software writes for "never". It also unpickles
+    data from the JVM, and the JVM of queries is not trusted with that. A struct becomes a dict, a value that contains a
+    VARIANT its JSON text, and an interval of months a text.
     Cost: one job.
     """
     kinds = [field.dataType for field in frame.schema.fields]
@@ -39,7 +39,7 @@ def rows_of(frame: DataFrame, limit: int) -> list[tuple[Any, ...]]:
     columns = [_for_arrow(name, kind) for name, kind in zip(names, kinds, strict=True)]
     found = frame.toDF(*names).select(*columns).limit(limit).toArrow()
     values = (found.column(name).to_pylist(maps_as_pydicts="lossy") for name in names)
-    return [tuple(map(_without_zone, row)) for row in zip(*values, strict=True)]
+    return [tuple(map(_in_utc, row)) for row in zip(*values, strict=True)]
 
 
 def _for_arrow(name: str, kind: DataType) -> Column:
@@ -68,11 +68,12 @@ def _taken(kind: DataType) -> DataType:
     return StringType() if isinstance(kind, _AS_TEXT) else kind
 
 
-def _without_zone(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=None)
+def _in_utc(value: Any) -> Any:
+    """Replace Arrow's zone of instants by Python's UTC, also within lists and structs."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.replace(tzinfo=UTC)
     if isinstance(value, dict):
-        return {name: _without_zone(inner) for name, inner in value.items()}
+        return {name: _in_utc(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return list(map(_without_zone, value))
+        return list(map(_in_utc, value))
     return value

@@ -155,6 +155,23 @@ def test_on_a_phone_the_drawer_is_a_sheet_above_which_the_batch_is_seen(
     assert ring["y"] + ring["height"] <= sheet["y"]
 
 
+@pytest.mark.parametrize(
+    ("address", "columns"),
+    [
+        ("quality", ["Rule", "Broken since"]),
+        ("runs", ["Outcome", "Took"]),
+        ("lag", ["Behind", "Late"]),
+    ],
+)
+def test_on_a_phone_what_matters_of_a_table_is_seen_without_scrolling(
+    measured: str, opened: Callable[..., Page], address: str, columns: list[str]
+) -> None:
+    page = opened(f"{measured}{address}", size=(390, 844))
+    for name in columns:
+        at = box_of(page.get_by_role("columnheader", name=name, exact=True))
+        assert 0 <= at["x"] <= at["x"] + at["width"] <= 390
+
+
 def test_names_of_a_young_project_do_not_lie_over_how_far_they_are(
     tmp_path: Path, serve: Callable[..., str], opened: Callable[..., Page]
 ) -> None:

@@ -47,11 +47,6 @@ def hour(hours: int) -> datetime:
     return day(1) + timedelta(hours=hours)
 
 
-def told(hours: int) -> datetime:
-    """Return an instant as a query shows it."""
-    return hour(hours).replace(tzinfo=None)
-
-
 def random_clicks(random: Random) -> Slices:
     """Return slices of days, in hours: most rows of their own day, some late, one far ahead; a device falls silent."""
     slices: Slices = []
@@ -84,10 +79,10 @@ def compare(tiny: Tiny, slices: Slices) -> None:
     kept = [row for rows in accepted(slices, marks) for row in rows]
     assert tiny.done("web.clicks_mark") == labels(*range(1, DAYS + 1))
     [(newest,)] = tiny.rows("SELECT max(watermark) FROM web.clicks_mark")
-    assert newest == told(marks[-1] or 0)
+    assert newest == hour(marks[-1] or 0)
     both = "SELECT user, a, z, n FROM web.sessions UNION ALL SELECT user, a, z, n FROM web.pending"
     found = [(user, a, z, n) for user, a, z, n in tiny.rows(f"SELECT * FROM ({both}) ORDER BY ALL")]
-    assert found == [(key, told(a), told(z), n) for key, a, z, n in sessions(kept, GAP)]
+    assert found == [(key, hour(a), hour(z), n) for key, a, z, n in sessions(kept, GAP)]
 
 
 def test_sessions_of_late_and_restated_rows_are_those_of_all_rows_at_once(tmp_path: Path, spark: SparkSession) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-NOON = datetime(2020, 7, 1, 12)  # noqa: DTZ001 - as rows have it
-EVER, FOREVER = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001
+NOON = datetime(2020, 7, 1, 12, tzinfo=UTC)
+LOCAL_NOON = NOON.replace(tzinfo=None)
+EVER, FOREVER = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +38,8 @@ def test_instants_are_in_utc_wherever_they_stand_in_a_row(spark: SparkSession) -
         "parse_json('{\"x\": 1}') AS v"
     )
     day = date(2020, 7, 1)
-    assert rows_of(frame, 9) == [(NOON, NOON, NOON, day, [NOON], {"k": NOON}, {"t": NOON, "x": 1}, None, '{"x":1}')]
+    noons = (NOON, NOON, LOCAL_NOON, day, [NOON], {"k": NOON}, {"t": NOON, "x": 1})
+    assert rows_of(frame, 9) == [(*noons, None, '{"x":1}')]
 
 
 def test_the_year_one_with_which_software_says_never_can_be_looked_at(spark: SparkSession) -> None:

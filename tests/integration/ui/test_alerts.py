@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from starlette.testclient import TestClient
 
 from tests import stocks
@@ -24,7 +25,7 @@ webhook = "http://127.0.0.1:9/alerts"
 """
 
 
-def hold(shop: stocks.Stocks) -> None:
+def hold(shop: stocks.Stocks, rows: int = 2) -> None:
     """Have the batch that failed be held by a rule."""
     window = Window(FAILED, FAILED + timedelta(days=1))
     group = Group("raw.inventory", (Batch("raw.inventory", window, Status.READY, "due"),))
@@ -35,7 +36,7 @@ def hold(shop: stocks.Stocks) -> None:
         folder, path = lake.folder("raw.inventory"), lake.slice_path(FAILED, claim.number)
         Path(folder, path).mkdir(parents=True)
         counts = {"in": 5, "quarantined": 3}
-        put_claim_record(folder, claim, [BatchResult(FAILED, window.end, -1, 2, 2400, None, path, measures=counts)])
+        put_claim_record(folder, claim, [BatchResult(FAILED, window.end, -1, rows, 2400, None, path, measures=counts)])
         ledger.claims.record_failed(claim, error="E755 few rows", is_transient=False, status=BatchStatus.HELD)
 
 
@@ -80,6 +81,17 @@ def test_what_is_held_back_is_told_before_it_is_released(shop: stocks.Stocks, pa
     facts = {fact["name"]: fact["text"] for fact in told["facts"]}
     assert facts["Held back"] == "2 rows, and 3 rows set aside: shown to nobody"
     assert "Holds" not in facts
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_the_bar_of_a_held_batch_is_as_high_as_its_sealed_rows(
+    shop: stocks.Stocks, page: TestClient, rows: int
+) -> None:
+    hold(shop, rows)
+    bars = page.get("/tables/raw.inventory.json").json()["bars"]
+    [held] = [bar for bar in bars["each"] if bar["state"] == "held"]
+    assert (held["rows"], held["words"]) == (None, f"9 Nov: {rows} rows, held")
+    assert held["height"] == max(0.02, rows / bars["most"])
 
 
 def test_a_held_batch_is_released_for_a_reason(shop: stocks.Stocks, page: TestClient) -> None:

@@ -44,6 +44,16 @@ def test_a_query_is_answered_as_it_is_and_as_it_was_with_a_plot_and_as_csv(page:
 
 
 @pytest.mark.spark
+def test_instants_have_their_zone_on_the_page_in_json_and_in_csv(page: TestClient) -> None:
+    sql = "SELECT id, at, CAST(at AS TIMESTAMP_NTZ) AS ntz FROM shop.orders WHERE id = 1"
+    told = page.get("/query.json", params={"q": sql}).json()
+    assert told["texts"] == [["1", "2020-01-01 06:00:00Z", "2020-01-01 06:00:00"]]
+    assert told["answer"]["rows"] == [[1, "2020-01-01T06:00:00Z", "2020-01-01T06:00:00"]]
+    csv = page.get("/query.csv", params={"q": sql}).text
+    assert csv == "id,at,ntz\n1,2020-01-01T06:00:00Z,2020-01-01T06:00:00\n"
+
+
+@pytest.mark.spark
 def test_a_tables_page_leads_to_all_that_it_held_then(page: TestClient) -> None:
     address = page.get("/tables/shop.orders.json", params={"at": "2020-01-01"}).json()["held"]["query"]
     told = page.get(address.replace("/query?", "/query.json?")).json()

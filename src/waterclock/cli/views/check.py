@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from waterclock.dpl.project import Project
+    from waterclock.ledger.ledger import Ledger
 
 _OF_BATCHES = frozenset({"E318", "E405"})  # a flow that does not fit the batches that tables have
 _OF_A_TABLE = "E405"  # stops one table and its readers, not the run
@@ -68,7 +69,7 @@ def checked(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
 
     begun = time.perf_counter()
     try:
-        project = open_checked(folder, env)
+        project = open_checked(folder, env, connect=connect)
     except WaterclockError as error:
         errors = in_order(flattened([error]))
         is_refused = _is_refused(folder, env)
@@ -78,14 +79,13 @@ def checked(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
     except WaterclockError as error:
         error.where = error.where or f"ledger, below [env.{project.env}] in {FILE}"
         return Checked(None, env, (error,), time.perf_counter() - begun, is_refused=True)
-    late = retirement_errors(project, datetime.now(UTC))
-    of_columns = [*compatibility_errors(project), *late]
+    late = retirement_errors(project, datetime.now(UTC), connect=connect)
+    of_columns = [*compatibility_errors(project, connect=connect), *late]
     of_batches = _of_ledger(project, connect=connect)
-    if errors := [*_of_links(project), *of_columns, *of_batches]:
+    of_setup = [*_of_drivers(project), *_of_units(project), *_of_targets(project), *_of_lineage(project)]
+    if errors := [*_of_links(project), *of_columns, *of_batches, *of_setup]:
         is_refused = any(error.code != _OF_A_TABLE for error in of_batches)
         return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun, is_refused=is_refused)
-    if errors := [*_of_drivers(project), *_of_units(project), *_of_targets(project), *_of_lineage(project)]:
-        return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
     warnings = tuple(in_order([*query_warnings(project.flow), *_warnings_of_units(project)]))
     return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
 
@@ -112,32 +112,19 @@ def _of_links(project: Project) -> list[WaterclockError]:
 
 
 def _of_ledger(project: Project, *, connect: bool) -> list[WaterclockError]:
-    """Find what runs refuse because tables have batches: the flow, or single tables. Never writes to the ledger.
-
-    Nothing is found in a ledger of older code, which `run` updates first, or in one that does not answer, which
-    `check --connect` reports. Loads what reads a ledger only where there is one.
-    """
+    """Find what runs refuse because tables have batches: the flow, or single tables. Never writes to the ledger."""
     from waterclock.engine.ledger_opening import ledger_url
-
-    url = ledger_url(project)
-    path = url.removeprefix("sqlite:///").partition("?")[0]
-    has_ledger = connect if path == url else Path(path).is_file()
-    if not has_ledger:
-        return []
-    from waterclock.ledger.ledger import Ledger
-    from waterclock.ledger.store.looking import OlderSchema
+    from waterclock.operations.read_only_ledger import read_ledger
 
     def ask(ledger: Ledger) -> list[WaterclockError]:
-        ledger.declared.refuse_pending(project.flow)
+        try:
+            ledger.declared.refuse_pending(project.flow)
+        except WaterclockError as error:
+            return [one for one in flattened([error]) if one.code in _OF_BATCHES]
         ledger.declared.say_pending(project.flow)  # a renamed table is compared under its new name
         return list(ledger.declared.refused_tables(project.flow).values())
 
-    try:
-        return Ledger.look(url, ask) or []
-    except OlderSchema:
-        return []
-    except WaterclockError as error:
-        return [one for one in flattened([error]) if one.code in _OF_BATCHES]
+    return read_ledger(ledger_url(project), ask, connect=connect) or []
 
 
 def _of_drivers(project: Project) -> Iterator[WaterclockError]:

@@ -169,6 +169,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "rows_are_more, done_after, by_watermark}, else null: spans in seconds; rows: of the inputs, from "
             "fresh_to on; done_after: {labels, p50, p95, max, late} of how long after their windows the newest were "
             "done, or null; by_watermark: as in deadlines",
+            "clock_back": "{shows, last_recorded, place} where the ledger's clock is a second or more before the "
+            "newest record, else null",
             "by": "the period of a column",
             "zone": "the zone in which columns are cut",
             "columns": "list of {start, label, local}, oldest first",

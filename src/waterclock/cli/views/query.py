@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.query import Answer
-from waterclock.operations.answers import Answered, count_line, is_number_type, moment_lines, plain_value
+from waterclock.operations.answers import Answered, count_line, is_number_type, moment_lines, value_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,10 +75,4 @@ def value_text(value: Any) -> Text:
     """Return a value of Spark's as people read it."""
     if value is None:
         return Text("null", style="quiet")
-    if isinstance(value, bool):
-        return Text("true" if value else "false")
-    if isinstance(value, datetime):
-        return Text(f"{value:%Y-%m-%d %H:%M:%S}" + (f".{value.microsecond:06d}" if value.microsecond else ""))
-    if isinstance(value, bytes | bytearray):
-        return Text(bytes(value).hex())
-    return Text(str(plain_value(value)))
+    return Text(value_words(value))

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from waterclock.connectors.interface import Waiting
+    from waterclock.ledger.read.clock import ClockBack
 
 _WIDE = 80  # a grid of so many columns is looked at where none is drawn
 _NARROWEST = 3  # columns of a cell without a count
@@ -83,6 +84,7 @@ class Seen:
     received: Mapping[str, Waiting] = field(default_factory=dict)
     held: Sequence[HeldLog] = ()
     waits: Sequence[SourceWait] = ()
+    clock: ClockBack | None = None
 
 
 def see(
@@ -142,7 +144,8 @@ def _told(at: Reading, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -
     told = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
     looks, quiet = last_looks(at, names), silent(at, names)
     offline, came = offline_stands(at, names), received(at, names)
-    seen = Seen(grid, plan, at.now, at.project.env, is_asked, looks, *told, silent=quiet)
+    clock = None if at.ledger is None else at.ledger.reads.clock_back()
+    seen = Seen(grid, plan, at.now, at.project.env, is_asked, looks, *told, silent=quiet, clock=clock)
     return replace(seen, offline=offline, received=came, held=held_now(at, names), waits=source_waits(at, plan))
 
 
@@ -200,6 +203,9 @@ def print_behind_now(to: Console, seen: Seen, zone: str) -> None:
 
 
 def _print_summary(to: Console, seen: Seen, zone: str) -> None:
+    if seen.clock is not None:
+        look = LOOKS[State.WARNED]
+        to.print(Text.assemble((f"{sign(State.WARNED, to)} ", look.style), seen.clock.words()), soft_wrap=True)
     print_waits(to, seen.waits)
     summary = summary_words(seen.plan, at_source=count_waiting(seen.plan, seen.waits))
     to.print(Text(f"{summary}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
@@ -233,8 +239,17 @@ def status_json(seen: Seen) -> dict[str, Any]:
         "deadlines": seen.deadlines.to_json(),
         "silent": seen.silent.to_json(),
         "offline": [stand.to_json() for stand in seen.offline],
+        "clock_back": None if seen.clock is None else _clock_json(seen.clock),
         "lag": None if seen.lags is None else [lag.to_json() for lag in seen.lags],
         **grid_json(seen.grid),
+    }
+
+
+def _clock_json(clock: ClockBack) -> dict[str, Any]:
+    return {
+        "shows": instant_text(clock.shows),
+        "last_recorded": instant_text(clock.last_recorded),
+        "place": clock.place,
     }
 
 

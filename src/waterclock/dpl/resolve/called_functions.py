@@ -1,18 +1,19 @@
-"""Finds calls of functions that nobody has, in rules and in what a PUBLISH makes of columns."""
+"""Finds calls of unknown functions, in queries, in rules and in the columns that a PUBLISH computes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from waterclock.dpl.query.aggregates import NAMES
 from waterclock.dpl.query.builtins import FUNCTIONS
-from waterclock.dpl.query.references import VALUES
+from waterclock.dpl.query.references import READS, VALUES
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, SCALARS, WINDOWED
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnsSaid, Expression
+from waterclock.dpl.syntax.statements import ColumnsSaid, Expression, QuerySaid
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Function
@@ -24,25 +25,49 @@ if TYPE_CHECKING:
 _OF_RULES = frozenset(
     {"last_good", "usual", "trend", "parsed", "watermark", "next_watermark", *NAMES, *map(str.lower, VALUES)}
 )
+# Spark's own too, by its grammar, and none of those that it lists
+_OF_GRAMMAR = frozenset({"timestampadd", "timestampdiff", "try_cast"})
+# what reads a table, which is refused in words of its own where a value is meant
+_OF_READS = frozenset({"flat", "identifier", "table", *map(str.lower, READS)})
 
 
 def unknown_functions(drafts: Iterable[Draft], functions: Mapping[str, Function]) -> Iterator[WaterclockError]:
     """Refuse calls of functions that neither Spark has nor Waterclock nor the project."""
-    known = {*SCALARS, *AGGREGATES, *GENERATORS, *WINDOWED, *(name.lower() for name in (*FUNCTIONS, *functions))}
+    known = _known(functions)
     for draft in drafts:
         for said in _asked(draft):
             for node in said.tree.find_all(exp.Anonymous):
-                if node.name.lower() not in known | _OF_RULES and not isinstance(node.parent, exp.Dot):
-                    yield _span_of(node, said).refuse(
-                        "E286",
-                        f"unknown function {node.name}",
-                        why="neither Spark has it nor Waterclock, and no CREATE FUNCTION makes it",
-                        fix=did_you_mean(
-                            node.name.lower(),
-                            known,
-                            otherwise=f"declare it: CREATE FUNCTION {node.name}(...) RETURNS type RETURN expression",
-                        ),
-                    )
+                if node.name.lower() not in known and not isinstance(node.parent, exp.Dot):
+                    yield _unknown(node, said, known)
+
+
+def unknown_in_queries(
+    queries: Iterable[tuple[QuerySaid, Any]], functions: Mapping[str, Function]
+) -> Iterator[WaterclockError]:
+    """Refuse the same in queries, each given with its tree. A function in FROM is checked where its query is read."""
+    known = _known(functions)
+    for said, tree in queries:
+        for node in tree.find_all(exp.Anonymous):
+            if node.name.lower() not in known and not isinstance(node.parent, exp.Dot | exp.Table | exp.Hint):
+                yield _unknown(node, said, known)
+
+
+def _known(functions: Mapping[str, Function]) -> frozenset[str]:
+    named = (name.lower() for name in (*FUNCTIONS, *functions))
+    return frozenset({*SCALARS, *AGGREGATES, *GENERATORS, *WINDOWED, *named}) | _OF_RULES | _OF_GRAMMAR | _OF_READS
+
+
+def _unknown(node: Any, said: Expression | QuerySaid, known: frozenset[str]) -> WaterclockError:
+    return _span_of(node, said).refuse(
+        "E286",
+        f"unknown function {node.name}",
+        why="neither Spark has it nor Waterclock, and no CREATE FUNCTION makes it",
+        fix=did_you_mean(
+            node.name.lower(),
+            known - _OF_RULES - _OF_READS,
+            otherwise=f"declare it: CREATE FUNCTION {node.name}(...) RETURNS type RETURN expression",
+        ),
+    )
 
 
 def _asked(draft: Draft) -> Iterator[Expression]:
@@ -59,10 +84,9 @@ def _asked(draft: Draft) -> Iterator[Expression]:
             yield column.made_as
 
 
-def _span_of(node: Any, expression: Expression) -> Span:
-    """Return where a call is written: an Anonymous keeps no offsets, its name stands among the tokens."""
-    source = expression.span.source
-    for token in expression.tokens:
-        if token.text.lower() == node.name.lower():
-            return source.span(token.start, token.end + 1)
-    return expression.span
+def _span_of(node: Any, said: Expression | QuerySaid) -> Span:
+    """Return the place of a call: an Anonymous keeps no offsets, but its name is among the tokens, before a bracket."""
+    for token, following in pairwise(said.tokens):
+        if following.text == "(" and token.text.lower() == node.name.lower():
+            return said.span.source.span(token.start, token.end + 1)
+    return said.span

@@ -10,12 +10,12 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from waterclock.dpl.config.model import Config
+from waterclock.dpl.config.model import Config, SparkSaid
 from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.names_in_query import FoundTable
 from waterclock.dpl.query.splice import reads_of, variables_of
 from waterclock.dpl.resolve.cadences import Cadences
-from waterclock.dpl.resolve.called_functions import unknown_functions
+from waterclock.dpl.resolve.called_functions import unknown_functions, unknown_in_queries
 from waterclock.dpl.resolve.checked_references import read_parents, reference_span
 from waterclock.dpl.resolve.choosing import settle_choices
 from waterclock.dpl.resolve.closings import settle_closings
@@ -123,6 +123,8 @@ class _Compiler:
         self._references(queries)
         self._variables(queries)
         self.errors.extend(unknown_functions(self.drafts.values(), functions))
+        if not _has_more_functions(self.config.environment.spark):
+            self.errors.extend(unknown_in_queries(queries.trees(), functions))
         self.errors.extend(refused_copies(self.drafts, systems))
         self.errors.extend(check_renames(self.drafts, queries.views))
         self.errors.extend(check_marks(self.drafts, self.spans))
@@ -190,7 +192,12 @@ class _Compiler:
         if statement.function is not None:
             self._python_reads(draft, queries)
             return
+        known = len(self.errors)
         draft.query = queries.of_statement(statement)
+        if (
+            statement.clause(KEEPS_LATE) is not None
+        ):  # the table whose late rows it keeps reads the same, and reports it
+            del self.errors[known:]
         draft.is_incomplete = statement.name in queries.incomplete
         if draft.query is None:
             self._has_query(statement)
@@ -436,6 +443,11 @@ class _Compiler:
         )
         is_shared = statement.clause("SHARED") is not None
         return View(name, self.view_columns[name], query, about, statement.span.place, is_shared)
+
+
+def _has_more_functions(spark: SparkSaid) -> bool:
+    """Return whether a server, a package or an extension may add functions to Spark that are not known here."""
+    return bool(spark.connect or spark.packages or any("extensions" in key for key in spark.confs))
 
 
 def _arguments(statement: Statement) -> tuple[Argument, ...]:

@@ -13,7 +13,7 @@ from waterclock.dpl.resolve.idle_bounds import idle_key, looks_back_at_nothing, 
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.checked_references import checked_references
-from waterclock.flow.choices import Kind, ReadKind, TableType
+from waterclock.flow.choices import Kind, Mode, ReadKind, TableType
 from waterclock.flow.declarations import Read
 from waterclock.flow.graph import components_of, cycle_of
 from waterclock.timelabel.cadence import Cadence
@@ -60,7 +60,8 @@ def check_cycles(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], S
 
 
 def _read(draft: Draft, read: Read, other: Draft, span: Span) -> WaterclockError | None:
-    if other.type is TableType.REGULAR:
+    is_delivered = draft.kind is Kind.PUBLISH and draft.mode is Mode.APPEND  # label by label, of a regular table too
+    if other.type is TableType.REGULAR and not is_delivered:
         return _slices_of_regular(read, span) if read.span is not None else None
     own, cadence = draft.cadence, other.cadence
     if own is None or cadence is None or read.kind not in _SLICES:

@@ -292,9 +292,9 @@ class _At:
 
 def _closed(statement: Statement) -> Names | None:
     said = statement.value("COLUMNS", ColumnsSaid)
-    if said is None or said.is_open:
-        return None
-    return names_of(column.name for column in said.columns)
+    if said is None:
+        return None if statement.listed is None else names_of(statement.listed)
+    return None if said.is_open else names_of(column.name for column in said.columns)
 
 
 def _declared_families(statement: Statement) -> dict[str, Family]:

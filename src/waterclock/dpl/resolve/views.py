@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from waterclock.dpl.query.hidden_columns import hiding_of
 from waterclock.dpl.query.names_in_query import Found, FoundTable
@@ -84,6 +85,14 @@ class Queries:
             self._resolved[name] = self.of_statement(self.views[name])
             self._path.pop()
         return self._resolved[name]
+
+    def trees(self) -> Iterator[tuple[QuerySaid, Any]]:
+        """Yield each query that could be read, with its tree; of queries that are put together each by itself."""
+        for name, found in self.found.items():
+            said = (self.tables.get(name) or self.views[name]).value("AS", QuerySaid)
+            for part, inside in found.branches or ([(said, found)] if said is not None else []):
+                if inside.tree is not None:
+                    yield part, inside.tree
 
     def view_reference(self, read: Read, span: Span) -> TableReference | None:
         """Return the reference of a Python argument that names a view; its offsets are the caller's to set."""

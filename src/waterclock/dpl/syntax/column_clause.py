@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
@@ -21,6 +23,7 @@ from waterclock.dpl.syntax.statements import (
     StaysSaid,
     TellsSaid,
 )
+from waterclock.dpl.syntax.tokens import Word
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.ladders import Ladder
 from waterclock.flow.references import Reference
@@ -237,6 +240,25 @@ def skip_brackets(cursor: Cursor) -> None:
         if depth == 0:
             return
     raise opening.refuse("E204", "this bracket is never closed", fix="close it with )")
+
+
+def names_listed(words: Sequence[Word]) -> tuple[str, ...] | None:
+    """Return the column names in a list that cannot be read in all parts; None of an open list.
+
+    `words` are those from its opening bracket to the one that closes it.
+    """
+    names: list[str] = []
+    depth = in_type = 0
+    for word, following in pairwise(words):
+        if word.kind != "symbol":
+            continue
+        depth += (word.text in "([{") - (word.text in ")]}")
+        in_type += word.text.count("<") - word.text.count(">") if depth == 1 else 0
+        if depth == 1 and not in_type and word.text in {"(", ","}:
+            if following.text == "*":
+                return None
+            names.append(following.text)
+    return tuple(names)
 
 
 def _references(cursor: Cursor, draft: _Draft) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.dpl.syntax.choice_clause import has_choice, take_choices
 from waterclock.dpl.syntax.clause_readers import read_clause, skip_clause
 from waterclock.dpl.syntax.clause_table import ClauseWord, clause_at, clause_words
-from waterclock.dpl.syntax.column_clause import skip_brackets, take_type
+from waterclock.dpl.syntax.column_clause import names_listed, skip_brackets, take_type
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.foreign_syntax import habit_of_clause, habit_of_statement
@@ -45,6 +45,9 @@ _STARTS = (
 )  # fmt: skip
 
 
+_OF_FORM = frozenset({"E204", "E205"})  # a list with such an error may have other columns than it seems
+
+
 def parse_text(source: SourceText, *, variables: Mapping[str, Value]) -> tuple[list[Statement], list[WaterclockError]]:
     """Read all statements of a DPL file, and all that is wrong with them; neither hides the other."""
     statements, errors = _read_all(statements_of(source), variables)
@@ -78,6 +81,7 @@ class _Reader:
         self.errors: list[WaterclockError] = []
         self.clauses: list[Clause] = []
         self.failed: set[str] = set()
+        self.listed: tuple[str, ...] | None = None
         self.name = ""
         self.cursor: Cursor
 
@@ -122,7 +126,7 @@ class _Reader:
         while not self.cursor.is_done:
             self._clause(kind)
         self._query(kind)
-        return Statement(kind, name, span, tuple(self.clauses), failed=frozenset(self.failed))
+        return Statement(kind, name, span, tuple(self.clauses), failed=frozenset(self.failed), listed=self.listed)
 
     def _name(self, kind: StatementKind) -> tuple[str, Span]:
         if kind in {StatementKind.CONNECTION, StatementKind.FUNCTION}:
@@ -245,6 +249,8 @@ class _Reader:
                 cursor.index = opening
                 try:
                     skip_brackets(cursor)
+                    if word == "COLUMNS" and error.code not in _OF_FORM:
+                        self.listed = names_listed(cursor.words[opening : cursor.index])
                 except WaterclockError:
                     cursor.index = len(cursor.words)
                     self.failed.add(UNREAD)

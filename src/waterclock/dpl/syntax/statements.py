@@ -47,7 +47,8 @@ class Statement:
     """One statement: what it declares, and its clauses; positional parts (FROM, COLUMNS, AS, ...) are clauses too.
 
     `function` is a Python function that stands in place of a query or of a SQL body. `failed` are the words of the
-    clauses that could not be read; `UNREAD` among them is a clause of unknown words.
+    clauses that could not be read; `UNREAD` among them is a clause of unknown words. `listed` are the names in a closed
+    column list that could not be read in all parts; None where they are not known.
     """
 
     kind: StatementKind
@@ -56,6 +57,7 @@ class Statement:
     clauses: tuple[Clause, ...] = ()
     function: PythonFunction | None = None
     failed: frozenset[str] = frozenset()
+    listed: tuple[str, ...] | None = None
 
     def has_failed(self, word: str) -> bool:
         """Tell whether that clause was said wrongly, or may have been; that is reported, and nothing more of it."""

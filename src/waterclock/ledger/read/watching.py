@@ -43,6 +43,7 @@ _MADE = (
         revisions.c.claim,
         revisions.c.recorded_at,
         claims.c.claimed_at,
+        claims.c.closed_at,
         runs.c.now,
         runs.c.started_at,
         sa.select(sa.func.count()).where(_SHARING.c.claim == revisions.c.claim).scalar_subquery().label("sharing"),
@@ -173,5 +174,6 @@ def _made(row: AnyRow) -> MadeLabel:
     put_forward = timedelta(0) if row.now is None else row.now - row.started_at
     if abs(put_forward) < _STARTING:
         put_forward = timedelta(0)
-    took = (row.recorded_at - row.claimed_at) / max(row.sharing, 1)
+    # not by `recorded_at`, which is right after the record before it where the clock went back
+    took = (row.closed_at - row.claimed_at) / max(row.sharing, 1)
     return MadeLabel(row.label, row.end, int(row.rows), row.recorded_at + put_forward, max(took, timedelta(0)))

@@ -14,6 +14,7 @@ from waterclock.batches.facts import BatchStatus
 from waterclock.batches.records import BatchResult, Claim, Recorded, rows_aside
 from waterclock.flow.choices import FOLDS, Mode
 from waterclock.ledger import refusals
+from waterclock.ledger.read.clock import compare_clock
 from waterclock.ledger.read.content import weight
 from waterclock.ledger.read.inputs import any_readers, overlapping
 from waterclock.ledger.store.database import Database, Write
@@ -171,15 +172,10 @@ def _instant_of_record(write: Write) -> datetime:
 
 def _report_clock(database: Database, write: Write) -> None:
     """Report a clock that went back by a second or more, once until it has passed the last record again."""
-    last = write.last_recorded
-    is_back = last is not None and last - write.at >= timedelta(seconds=1)
-    if last is not None and is_back and not database.is_clock_back:
-        database.tell(
-            f"the clock went back: it shows {write.at:%Y-%m-%d %H:%M:%S}Z, but the last batch was recorded at"
-            f" {last:%Y-%m-%d %H:%M:%S}Z; new batches count as recorded right after it until the clock has passed it."
-            f" Fix: correct the clock of {database.clock_place}"
-        )
-    database.is_clock_back = is_back
+    back = compare_clock(database, write.at, write.last_recorded)
+    if back is not None and not database.is_clock_back:
+        database.tell(back.words())
+    database.is_clock_back = back is not None
 
 
 def _before(write: Write, held: Claim, results: Sequence[BatchResult]) -> tuple[AnyRow, dict[datetime, AnyRow]]:

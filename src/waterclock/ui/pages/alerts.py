@@ -8,7 +8,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Severity
 from waterclock.operations.opening import Reading, nothing_ran
 from waterclock.operations.reasons import need_reason_of_acknowledging
-from waterclock.operations.words import instant_words
+from waterclock.operations.words import page_time
 from waterclock.ui.asking import Asked, Told
 
 _LOOKS = {Severity.CRITICAL: "failed", Severity.ERROR: "failed", Severity.WARNING: "warned"}
@@ -47,11 +47,11 @@ def _alert(at: Reading, words: Words, alert: Alert) -> Told:
         "severity": str(alert.trouble.severity),
         "look": _LOOKS[alert.trouble.severity],
         "line": words.line(alert.trouble),
-        "since": instant_words(alert.opened, at.zone),
+        "since": page_time(alert.opened, at.zone),
         "blocks": words.blocks(alert.trouble),
         "fix": alert.trouble.fix,
         "told": [f"{name}, {told.times}×" for name, told in alert.told.items()],
         "acknowledged": None
         if known is None
-        else {"by": known.who, "why": known.why, "at": instant_words(known.at, at.zone)},
+        else {"by": known.who, "why": known.why, "at": page_time(known.at, at.zone)},
     }

@@ -26,9 +26,9 @@ from waterclock.operations.states import state_of
 from waterclock.operations.why import Step, way_to_cause
 from waterclock.operations.words import (
     count_words,
-    instant_words,
     local_label,
     number_words,
+    page_time,
     seconds_words,
     short_label,
 )
@@ -89,9 +89,9 @@ def _one(at: Reading, table: Table, one: LabelState) -> Told:
         "state": str(state),
         "status": str(one.status),
         "reason": one.reason,
-        "window": f"{instant_words(window.start, zone)} to {instant_words(window.end, zone)}",
+        "window": f"{page_time(window.start, zone)} to {page_time(window.end, zone)}",
         "due": instant_text(due),
-        "due_words": instant_words(due, table.cadence.zone),
+        "due_words": page_time(due, table.cadence.zone),
         "way": _way(at, way) if len(way) > 1 else [],
         "error": _error(audit) or _error_of_root(at, way),
         "facts": [*_facts(at, table, audit), *_books(at, table, one.label)],
@@ -159,7 +159,7 @@ def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
     current = None if audit is None else audit.current
     made = current.revision if current else None
     usual = at.snapshot.of(table.name).seconds_per_batch
-    held = kept_back(at, table, audit)
+    held = kept_back(at, table, None if audit is None else audit.cell)
     if held is not None:
         aside = rows_aside(held.measures)
         beside = f", and {count_words(aside, 'row')} set aside" if aside else ""
@@ -169,7 +169,7 @@ def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
         compared = f", usually {seconds_words(usual)}" if usual is not None else ""
         facts += [
             {"name": "Holds", "text": f"{count_words(made.rows, 'row')}{_of_older(audit)}"},
-            {"name": "Made", "text": f"{instant_words(made.recorded_at, table.cadence.zone)} by {current.who}"},
+            {"name": "Made", "text": f"{page_time(made.recorded_at, table.cadence.zone)} by {current.who}"},
             {"name": "Took", "text": f"{took}{compared}"},
             {"name": "Revision", "text": f"claim {number_words(current.claim)}, Delta version {made.version}"},
             {
@@ -240,7 +240,7 @@ def _decided(audit: Audit | None, zone: str) -> list[Told]:
             "what": event.kind,
             "who": event.who,
             "why": str(event.data.get("why", "")),
-            "at": instant_words(event.at, zone),
+            "at": page_time(event.at, zone),
         }
         for event in reversed(events)
         if event.kind in _DECISIONS

@@ -8,7 +8,7 @@ from waterclock.batches.audit_trail import CodeVersion
 from waterclock.flow.declarations import Table
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import Reading
-from waterclock.operations.words import instant_words, local_range
+from waterclock.operations.words import local_range, page_time
 from waterclock.ui.asking import Told
 
 _MOST = 50
@@ -34,7 +34,7 @@ def _code(declared: Table, each: CodeVersion, before: CodeVersion | None) -> Tol
     labels = "" if each.first is None or each.last is None else local_range(each.first, each.last, declared.cadence)
     return {
         "code": each.code[:8],
-        "declared": "" if each.declared_at is None else instant_words(each.declared_at, zone),
+        "declared": "" if each.declared_at is None else page_time(each.declared_at, zone),
         "declared_at": None if each.declared_at is None else instant_text(each.declared_at),
         "who": each.who,
         "count": each.count,

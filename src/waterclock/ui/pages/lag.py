@@ -19,7 +19,7 @@ from waterclock.operations.lag import Lag, lags
 from waterclock.operations.opening import Reading
 from waterclock.operations.silence import Silence, silence_words, silent
 from waterclock.operations.states import State
-from waterclock.operations.words import count_words, instant_words, number_words, short_label, span_words
+from waterclock.operations.words import count_words, number_words, page_time, short_label, span_words
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address, table_address
 from waterclock.ui.pages.quality import tabs
@@ -133,7 +133,7 @@ def _lag(at: Reading, each: Lag) -> Told:
         **each.to_json(),
         "address": table_address(each.table, "quality"),
         "words": {
-            "fresh_to": _NONE if each.fresh_to is None else instant_words(each.fresh_to, zone),
+            "fresh_to": _NONE if each.fresh_to is None else page_time(each.fresh_to, zone),
             "behind": _span(each.behind),
             "inputs": _span(each.ahead),
             "labels": number_words(each.labels),

@@ -6,7 +6,7 @@ from waterclock.batches.facts import Pause
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import Reading
 from waterclock.operations.proposals import Verb
-from waterclock.operations.words import instant_words
+from waterclock.operations.words import page_time
 from waterclock.ui.asking import Told
 
 _MOST = 50
@@ -46,7 +46,7 @@ def pauses_told(at: Reading, name: str) -> list[Told]:
         {
             "what": f"all {one.kind}" if one.is_of_all else one.kind,
             "at": instant_text(one.at),
-            "words": instant_words(one.at, at.flow.tables[name].cadence.zone),
+            "words": page_time(one.at, at.flow.tables[name].cadence.zone),
             "who": one.who,
             "why": one.why,
         }

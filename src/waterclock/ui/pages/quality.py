@@ -9,7 +9,7 @@ from waterclock.operations.opening import Reading
 from waterclock.operations.rules_kept import Answer, RuleKept, note_rule, rules_kept
 from waterclock.operations.states import State
 from waterclock.operations.suggested_rules import has_rules, suggested_rules
-from waterclock.operations.words import instant_words, short_label
+from waterclock.operations.words import page_time, short_label
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address, table_address
 
@@ -58,7 +58,7 @@ def noted(at: Reading, asked: Asked, who: str) -> None:
 
 def note_told(note: RuleNote, zone: str) -> Told:
     """Tell what somebody noted of a rule, and when."""
-    return {"rule": note.rule, "text": note.text, "who": note.who, "at": instant_words(note.at, zone)}
+    return {"rule": note.rule, "text": note.text, "who": note.who, "at": page_time(note.at, zone)}
 
 
 def _name(rule: RuleKept) -> Told:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.operations.answers import Answered, count_line, is_number_type, moment_lines, plain_value
+from waterclock.operations.answers import Answered, count_line, is_number_type, moment_lines, plain_value, value_words
 from waterclock.operations.opening import Reading
 from waterclock.operations.words import number_words
 from waterclock.ui.asker import Asker
@@ -55,8 +55,13 @@ def as_csv(at: Reading, given: Asked, asker: Asker) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([name for name, _ in found.answer.columns])
-    writer.writerows(["" if value is None else _text(value) for value in row] for row in found.answer.rows)
+    writer.writerows(["" if value is None else _csv_text(value) for value in row] for row in found.answer.rows)
     return out.getvalue()
+
+
+def _csv_text(value: Any) -> str:
+    """Return a value as other programs read it: instants with `T` and `Z`."""
+    return str(plain_value(value)) if isinstance(value, datetime) else value_words(value)
 
 
 def _refuse_long(sql: str) -> None:
@@ -77,13 +82,7 @@ def _example(at: Reading) -> str:
 
 
 def _text(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, datetime):
-        return value.isoformat(sep=" ")
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(plain_value(value))
+    return "NULL" if value is None else value_words(value)
 
 
 def _plot(found: Answered) -> Told | None:

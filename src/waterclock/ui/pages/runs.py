@@ -14,7 +14,7 @@ from waterclock.operations.json import instant_text
 from waterclock.operations.opening import Reading
 from waterclock.operations.runners import is_alive
 from waterclock.operations.states import State
-from waterclock.operations.words import instant_words, seconds_words, short_label
+from waterclock.operations.words import page_time, seconds_words, short_label
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address
@@ -55,7 +55,7 @@ def runner_told(at: Reading, runner: RunnerSeen, now: datetime) -> Told:
         "runner": runner.runner,
         "who": runner.who,
         "command": runner.command,
-        "since": instant_words(runner.started_at, at.zone),
+        "since": page_time(runner.started_at, at.zone),
         "is_alive": is_alive(runner, now),
         "has_this_flow": runner.flow == at.flow.fingerprint,
         "holds": [
@@ -63,7 +63,7 @@ def runner_told(at: Reading, runner: RunnerSeen, now: datetime) -> Told:
                 "table": held.table,
                 "labels": [label_of(label) for label in held.labels[:20]],
                 "count": len(held.labels),
-                "since": instant_words(held.since, at.zone),
+                "since": page_time(held.since, at.zone),
                 "address": batch_address(held.table, label_of(held.labels[0])) if held.labels else "",
             }
             for held in runner.held
@@ -213,8 +213,8 @@ def _run(at: Reading, run: Run) -> Told:
         "address": f"/runs/{run.run}",
         "command": run.command,
         "who": run.who,
-        "for": instant_words(run.now, at.zone),
-        "started": instant_words(run.started_at, at.zone),
+        "for": page_time(run.now, at.zone),
+        "started": page_time(run.started_at, at.zone),
         "started_at": instant_text(run.started_at),
         "seconds": took,
         "took": "" if took is None else seconds_words(took),

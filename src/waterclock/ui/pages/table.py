@@ -11,13 +11,14 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.description import columns_said, declared_pairs
 from waterclock.operations.first_windows import first_windows
 from waterclock.operations.freshness import Freshness, freshness
+from waterclock.operations.kept_back import kept_back
 from waterclock.operations.opening import Reading, one_table
 from waterclock.operations.states import LOUDNESS, State, state_of
 from waterclock.operations.words import (
     count_words,
-    instant_words,
     local_label,
     number_words,
+    page_time,
     seconds_words,
     short_label,
 )
@@ -145,7 +146,7 @@ def _next(at: Reading, declared: Table) -> str:
     cadence = declared.cadence
     start = max(cadence.last_due(at.now), first_windows(at, [declared.name])[declared.name].window.start)
     window = cadence.window_of(start)
-    return f"{short_label(window.start, cadence, at.now)}, due {instant_words(cadence.due_at(window), cadence.zone)}"
+    return f"{short_label(window.start, cadence, at.now)}, due {page_time(cadence.due_at(window), cadence.zone)}"
 
 
 def _sentence(at: Reading, declared: Table, states: Sequence[LabelState]) -> list[Told]:
@@ -184,12 +185,17 @@ def _short(reason: str) -> str:
 
 
 def _bars(at: Reading, declared: Table, states: Sequence[LabelState]) -> Told:
-    """Return a bar for each label, as high as it has rows; of one without rows the usual height in outline."""
-    rows = [one.stored.rows for one in states if one.stored is not None and one.stored.rows is not None]
-    most = max(rows, default=0) or 1
+    """Return a bar for each label, as high as it has rows; of one without rows the usual height in outline.
+
+    A held batch that readers do not see has the height of its sealed rows, in outline too. Cost: a small file for each
+    """
+    rows = {one.label: one.stored.rows for one in states if one.stored is not None and one.stored.rows is not None}
+    held = [one for one in states if one.status is Status.HELD and one.label not in rows]
+    sealed = {one.label: found.rows for one in held if (found := kept_back(at, declared, one.stored)) is not None}
+    most = max((*rows.values(), *sealed.values()), default=0) or 1
     bars = []
     for one in states:
-        count = None if one.stored is None else one.stored.rows
+        count = rows.get(one.label, sealed.get(one.label))
         words = short_label(one.label, declared.cadence, at.now)
         state = state_of(one.status)
         said = f"{words}: {state}" if count is None else f"{words}: {count_words(count, 'row')}, {state}"
@@ -197,7 +203,7 @@ def _bars(at: Reading, declared: Table, states: Sequence[LabelState]) -> Told:
             {
                 "label": label_of(one.label),
                 "state": str(state),
-                "rows": count,
+                "rows": rows.get(one.label),
                 "height": 0.85 if count is None else max(0.02, count / most),
                 "words": said,
                 "short": words,

@@ -6,7 +6,7 @@ from waterclock.batches.schemas import Side
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import Reading
 from waterclock.operations.schema_versions import OF_SIDE, change_words, told, versions_json
-from waterclock.operations.words import instant_words, local_label
+from waterclock.operations.words import local_label, page_time
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Told, batch_address
 
@@ -35,7 +35,7 @@ def versions_told(at: Reading, table: Table) -> Told:
             | {
                 "of_words": OF_SIDE[side].capitalize(),
                 "words": local_label(version.label, table.cadence),
-                "at_words": instant_words(version.at, table.cadence.zone),
+                "at_words": page_time(version.at, table.cadence.zone),
                 "says": words,
                 "address": batch_address(table.name, label),
             }

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -147,3 +149,11 @@ def test_a_long_span_is_shown_whole_in_wider_columns_where_counts_stand_in_them_
     wide = busy_shop.ask("status", "--labels", "2024-11-18..2024-11-19", width=60).stdout.splitlines()[0]
     assert wide.startswith("days, 2024-11-18 to 2024-11-19")
     assert busy_shop.ask("status", *labels, "--by", "day", width=60).stdout.startswith("days, ")
+
+
+def test_a_clock_that_is_behind_the_newest_record_is_reported(busy_shop: Shop) -> None:
+    assert busy_shop.json("status")["clock_back"] is None
+    with closing(sqlite3.connect(busy_shop.ledger_file)) as database, database:
+        database.execute("UPDATE ledger SET last_recorded = last_recorded + 3600 * 1000000")
+    assert "▲ the clock went back: it shows" in busy_shop.ask("status").stdout
+    assert busy_shop.json("status")["clock_back"]["place"] == "this machine"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ANSWER = Answer(
     (("name", "string"), ("revenue", "double"), ("at", "timestamp"), ("paid", "boolean"), ("raw", "binary")),
     (
-        ("Ada", 12.5, datetime(2013, 1, 1, 6), True, b"\x01\xff"),  # noqa: DTZ001 - as Spark gives them
+        ("Ada", 12.5, datetime(2013, 1, 1, 6, tzinfo=UTC), True, b"\x01\xff"),
         (None, float("nan"), None, None, None),
     ),
     is_cut=True,
@@ -38,7 +38,7 @@ def told(answer: Answer) -> list[str]:
 def test_rows_are_a_table_with_numbers_to_the_right() -> None:
     head, first, second, tail = told(ANSWER)
     assert head.split() == ["name", "revenue", "at", "paid", "raw"]
-    assert first.split() == ["Ada", "12.5", "2013-01-01", "06:00:00", "true", "01ff"]
+    assert first.split() == ["Ada", "12.5", "2013-01-01", "06:00:00Z", "true", "01ff"]
     assert second.split() == ["null", "nan", "null", "null", "null"]
     assert first.index("12.5") + 4 == head.index("revenue") + len("revenue")
     assert tail == "the first 2 rows; --limit shows more"
@@ -82,6 +82,27 @@ def test_what_has_not_followed_and_what_is_left_out_is_said_below_the_rows() -> 
 
 def test_a_value_with_brackets_is_text_and_no_markup() -> None:
     assert "[red]x[/red]" in told(Answer((("t", "string"),), (("[red]x[/red]",),), is_cut=False))[1]
+
+
+def test_instants_show_their_zone_and_local_times_have_none() -> None:
+    noon = datetime(2013, 1, 1, 12, tzinfo=UTC)
+    local, never = noon.replace(tzinfo=None), datetime(1, 1, 1, microsecond=5, tzinfo=UTC)
+    columns = (("at", "timestamp"), ("ntz", "timestamp_ntz"), ("never", "timestamp"), ("of", "struct<at:timestamp>"))
+    answer = Answer(columns, ((noon, local, never, {"at": noon}),), is_cut=False)
+    assert told(answer)[1].split("  ") == [
+        "2013-01-01 12:00:00Z",
+        "2013-01-01 12:00:00",
+        "0001-01-01 00:00:00.000005Z",
+        "{'at': '2013-01-01T12:00:00Z'}",
+    ]
+    assert json.loads(json.dumps(Answered(answer).to_json()))["rows"] == [
+        [
+            "2013-01-01T12:00:00Z",
+            "2013-01-01T12:00:00",
+            "0001-01-01T00:00:00.000005Z",
+            {"at": "2013-01-01T12:00:00Z"},
+        ]
+    ]
 
 
 def test_rows_are_json_values() -> None:

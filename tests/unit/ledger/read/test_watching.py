@@ -38,6 +38,14 @@ def test_the_newest_labels_are_told_as_they_were_done_first(at_desk: Desk) -> No
     assert past.newest_rows(["raw.a"], 1)["raw.a"] == (LabelRows(day(2), 7),)
 
 
+def test_a_batch_takes_as_long_as_its_claim_though_the_clock_went_back_before(at_desk: Desk) -> None:
+    at_desk.apply(table("raw.a", partitioned=True))
+    made(at_desk, "raw.a", 0, seconds=10)
+    at_desk.clock.pass_by(hours=-1)
+    made(at_desk, "raw.a", 1, seconds=7)
+    assert [it.took.total_seconds() for it in at_desk.ledger.past.newest_made(["raw.a"], 2)["raw.a"]] == [10, 7]
+
+
 def test_instants_go_by_the_clock_that_their_run_was_told(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     for at, told in ((0, day(1)), (1, day(2)), (2, at_desk.clock.at - timedelta(seconds=20))):

@@ -12,6 +12,7 @@ from waterclock.batches.facts import BEGINNING
 from waterclock.batches.records import NO_VERSION
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
+from waterclock.ledger.read.clock import ClockBack
 
 
 @pytest.fixture(autouse=True)
@@ -336,6 +337,18 @@ def test_no_batch_is_recorded_before_an_earlier_one_though_the_clock_went_back(a
     ]
     [line] = told
     assert line.startswith("the clock went back: it shows 2025-12-31 23:00:00Z, but the last batch was recorded at")
+
+
+def test_a_clock_that_is_back_is_known_until_it_has_passed_the_last_record(at_desk: Desk) -> None:
+    reads = at_desk.ledger.reads
+    assert reads.clock_back() is None
+    at_desk.done("raw.a", 0)
+    last = at_desk.clock.at
+    assert reads.clock_back() is None
+    at_desk.clock.pass_by(hours=-1)
+    assert reads.clock_back() == ClockBack(last - timedelta(hours=1), last, "this machine")
+    at_desk.clock.pass_by(hours=1)
+    assert reads.clock_back() is None
 
 
 def test_what_was_known_at_an_instant_stays_known_though_the_clock_went_back(at_desk: Desk) -> None:

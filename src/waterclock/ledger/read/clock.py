@@ -1,0 +1,43 @@
+"""Compares the ledger's clock with its newest record, to notice a clock that went back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import ledger
+
+_LAST_RECORDED = sa.select(ledger.c.last_recorded)
+_LEAST = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockBack:
+    """A clock that shows an earlier time than the newest record. `place` is whose clock it is, in words."""
+
+    shows: datetime
+    last_recorded: datetime
+    place: str
+
+    def words(self) -> str:
+        """Return what happened, what it means for new batches, and the fix."""
+        return (
+            f"the clock went back: it shows {self.shows:%Y-%m-%d %H:%M:%S}Z, but the last batch was recorded at"
+            f" {self.last_recorded:%Y-%m-%d %H:%M:%S}Z; new batches count as recorded right after it until the clock"
+            f" has passed it. Fix: correct the clock of {self.place}"
+        )
+
+
+def clock_back(database: Database) -> ClockBack | None:
+    """Return how far the ledger's clock is back now; None where it is not."""
+    with database.read() as connection:
+        last = connection.execute(_LAST_RECORDED).scalar()
+    return compare_clock(database, database.clock(), last)
+
+
+def compare_clock(database: Database, now: datetime, last: datetime | None) -> ClockBack | None:
+    """Return a clock that is back by a second or more at `now`, where the newest record was at `last`."""
+    return None if last is None or last - now < _LEAST else ClockBack(now, last, database.clock_place)

@@ -1,0 +1,34 @@
+"""Reads a project's ledger for `check`, which never writes to one and connects to a server only with `--connect`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waterclock.ledger.ledger import Ledger
+
+R = TypeVar("R")
+_FILE = "sqlite:///"
+
+
+def read_ledger(url: str, ask: Callable[[Ledger], R], *, connect: bool = False) -> R | None:
+    """Return what `ask` reads in the ledger at a URL; None where there is none and where it cannot be read.
+
+    `run` updates a ledger of older code first, and `check --connect` reports one that does not answer. Without
+    `connect`, a ledger on a server counts as none. Loads the code that reads a ledger only where there is one.
+    """
+    is_there = Path(url.removeprefix(_FILE).partition("?")[0]).is_file() if url.startswith(_FILE) else connect
+    if not is_there:
+        return None
+    from waterclock.ledger.ledger import Ledger
+    from waterclock.ledger.store.looking import OlderSchema
+
+    try:
+        return Ledger.look(url, ask)
+    except (OlderSchema, WaterclockError):
+        return None
