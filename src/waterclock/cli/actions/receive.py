@@ -41,8 +41,8 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
     """Receive events until stopped, and return the exit code.
 
     Raises  E870 where no table collects from a receiver, E872 where the disk failed, E873 where other machines could
-    send without a token, E874 where a folder cannot be written, E909 where the address cannot be bound, E923 for a
-    short token
+            send without a token, E874 where a folder cannot be written, E909 where the address cannot be bound, E923
+            for a short token
     """
     project = open_project(folder, env)
     host, port = address_of(listen)

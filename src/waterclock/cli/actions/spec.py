@@ -50,7 +50,7 @@ def specified(folder: Path, env: str | None, wanted: Wanted, *, is_json: bool) -
     """Run specifications, print the results, and return the exit code.
 
     Raises  ProjectErrors with all errors of project and specifications, E360 where there are none, E362 where the page
-    cannot be written
+            cannot be written
     """
     project = open_project(folder, env)
     found = find_features(project.root, wanted.files, name=wanted.name, tags=wanted.tags)

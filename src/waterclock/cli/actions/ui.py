@@ -30,7 +30,7 @@ def show_pages(
     """Serve the pages and return the exit code. A project with errors is served too, and the pages show them.
 
     Raises  E244 where there is no project, E909 where the address cannot be bound, E930 where another user can change
-    it
+            it
     """
     if is_run:
         return carry_out(open_project(folder, env), Asked(command="ui --run", watch_seconds=30, pages=listen))
