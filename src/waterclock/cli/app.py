@@ -101,7 +101,7 @@ class Commands(TyperGroup):
             code = usage_json(error)
         sys.exit(code if isinstance(code, int) else 0)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as Typer calls it
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - signature of Typer
         """List the commands of each group with their first line."""
         for heading, functions in COMMANDS.items():
             with formatter.section(heading):
@@ -147,7 +147,7 @@ class Command(TyperCommand):
         params: list[Any] = super().get_params(ctx)
         for each in params:
             if each.param_type_name == "argument" and each.metavar is not None:
-                each.display_type_rich = lambda ctx: ""  # noqa: ARG005 - as Typer calls it
+                each.display_type_rich = lambda ctx: ""  # noqa: ARG005 - signature of Typer
             if "get_runtime_param" not in vars(each):
                 as_said = _AsSaid(each.type_descriptor.annotation, each.get_runtime_param)
                 each.get_runtime_param = lambda as_said=as_said: as_said
@@ -184,20 +184,20 @@ class _AsSaid:
         return self._otherwise().coerce(value, param=param, ctx=ctx)
 
 
-def _version(value: bool) -> None:  # noqa: FBT001 - as Typer calls it
+def _version(value: bool) -> None:  # noqa: FBT001 - signature of Typer
     if value:
         typer.echo(__version__)
         raise typer.Exit
 
 
-def _install_completion(ctx: typer.Context, param: typer.CallbackParam, value: bool) -> None:  # noqa: FBT001 - as Typer calls it
+def _install_completion(ctx: typer.Context, param: typer.CallbackParam, value: bool) -> None:  # noqa: FBT001 - signature of Typer
     if value:
         from typer.completion import install_callback
 
         install_callback(ctx, param, value)
 
 
-def _show_completion(ctx: typer.Context, param: typer.CallbackParam, value: bool) -> None:  # noqa: FBT001 - as Typer calls it
+def _show_completion(ctx: typer.Context, param: typer.CallbackParam, value: bool) -> None:  # noqa: FBT001 - signature of Typer
     if value:
         from typer.completion import show_callback
 
@@ -231,7 +231,7 @@ def _start(
         ),
     ] = False,
 ) -> None:
-    """Declare time-labelled data flows; run them on Spark and Delta, and ask any table for its history."""
+    """Declare time-labelled data flows, run them on Spark and Delta, and query the history of any table."""
 
 
 app = typer.Typer(

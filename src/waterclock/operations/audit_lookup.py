@@ -1,4 +1,4 @@
-"""Looks up the history of a batch, or of a table's newest batches, in the ledger."""
+"""Finds the history of a batch, or of a table's newest batches, in the ledger."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _stored_columns(at: Reading, table: Table) -> dict[str, str]:
     if table.destination is not None or not table_exists(lake.folder(table.name)):
         return {}
     from waterclock.engine.query.stored_schemas import (
-        stored_columns,  # delta-rs is worth its import only where a table is
+        stored_columns,  # delta-rs is imported only if there is a table
     )
 
     return stored_columns(lake, table.name)

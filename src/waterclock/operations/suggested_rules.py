@@ -52,7 +52,7 @@ def _suggested(table: Table, rows: Sequence[int]) -> Iterator[Suggested]:
     low, high = min(rows), max(rows)
     batches = f"its newest {number_words(len(rows))} batches"
     yield _rule(table, "some_rows", "count(*) > 0", f"none of {batches} was empty")
-    if len(rows) >= _FEWEST_FOR_BOUNDS and table.mode is Mode.APPEND:  # states grow with time
+    if len(rows) >= _FEWEST_FOR_BOUNDS and table.mode is Mode.APPEND:  # states grow with time: no bounds
         least, most = _rounded(low // 2, is_up=False), _rounded(high * 2, is_up=True)
         why = f"{batches} had {number_words(low)} to {count_words(high, 'row')}; half as many to twice as many pass"
         yield _rule(table, "usual_rows", f"count(*) BETWEEN {least} AND {most}", why)

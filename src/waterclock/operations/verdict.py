@@ -86,7 +86,7 @@ def _stopped(flow: Flow, stops: Mapping[Status, Sequence[Batch]], plan: Plan) ->
     for kind in kinds:
         batches, mark = stops[kind], State.FAILED if kind is Status.FAILED else State.HELD
         number = _number(len(batches))
-        if any(plan.left_out.get(batch.table) for batch in batches):  # there may be more of them among these
+        if any(plan.left_out.get(batch.table) for batch in batches):  # batches left out may have stopped too
             number = f"At least {number.lower()}"
         is_one, is_failure = len(batches) == 1, kind is Status.FAILED
         if parts and not by[kind]:

@@ -142,7 +142,7 @@ class Asker:
         return None
 
     def _stop(self, process: QueryProcess, query: _Query) -> None:
-        """Cancel a query until it ends, as a new stage may begin after the first; a process that goes on is killed."""
+        """Cancel a query repeatedly until it ends, because a new stage may start after a cancel. Or kill it."""
         end, is_over = time.monotonic() + _SECONDS_TO_CANCEL, False
         try:
             while time.monotonic() < end and not is_over:

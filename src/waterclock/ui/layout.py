@@ -134,7 +134,7 @@ def _height(graph: Layered, vertex: int, sizes: Sizes) -> float:
 def _wanted(
     graph: Layered, vertex: int, beside: Sequence[Sequence[Sequence[int]]], middles: Sequence[float]
 ) -> tuple[float, float]:
-    """Return where a vertex wants to be, and how much: at the mean of its neighbours, a straight line above all."""
+    """Return the preferred position of a vertex, the mean of its neighbours, and its weight, highest on lines."""
     total = weight = 0.0
     for side in beside:
         for other in side[vertex]:

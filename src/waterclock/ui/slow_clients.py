@@ -31,7 +31,7 @@ class _Bounded(H11Protocol):
     _request: asyncio.TimerHandle | None = None
     _answer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Wait for the first request."""
         if len(self.connections) >= self.most and (most := max(self.new, self.resting, key=len)):
             oldest = next(iter(most))

@@ -77,7 +77,7 @@ class Planned:
 
 
 def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Planned:
-    """Plan the selection. Without a label range, also count the labels that are not needed or stood for.
+    """Plan the selection. Without a label range, also count labels that are not needed or that a snapshot stands for.
 
     Raises  E318 for a flow that the next run would refuse
     """

@@ -109,7 +109,7 @@ def _with_late_rows(
     return at.planner.ripple(snapshot, at.now, both).all
 
 
-def _held_again(  # noqa: PLR0913 - what the command was asked, and what it found
+def _held_again(  # noqa: PLR0913 - the command's arguments and their result
     to: Console,
     at: Reading,
     ledger: Ledger,

@@ -122,7 +122,7 @@ class Told(Watch):
     def watched(self) -> Iterator[None]:
         """Handle Ctrl-C, the second of which ends at once, and show the running scenario on a terminal."""
 
-        def hear(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal calls it
+        def hear(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signature of signal handlers
             if self._stop.is_set():
                 raise KeyboardInterrupt
             self._stop.set()

@@ -1,4 +1,4 @@
-"""`waterclock status`: the table × timelabel grid."""
+"""`waterclock status`: shows the grid of tables and timelabels."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def _kinds(flow: Flow | None) -> dict[str, int]:
     return {kind: kinds[kind] for kind in ("collect", "transform", "publish")} | {
         "view": len(flow.views),
         "function": len(flow.functions),
-        "connection": len(flow.connections.keys() - {PROJECT}),  # nobody said that one
+        "connection": len(flow.connections.keys() - {PROJECT}),  # declared implicitly
     }
 
 

@@ -55,7 +55,7 @@ class Screen:
         if self._defect is not None:
             raise self._defect
 
-    def _run(self, is_drawn: bool) -> None:  # noqa: FBT001 - as a thread calls it
+    def _run(self, is_drawn: bool) -> None:  # noqa: FBT001 - called by a thread
         try:
             with self._live(is_drawn=is_drawn) as live:
                 self._print_all(live)
