@@ -70,7 +70,7 @@ class RuleOfTable(Rule):
     rows: int | None
     """The rows that broke it; null if rows are not counted by rule."""
     taken: int | None
-    """The rows that it quarantined or dropped. A row that broke several rules counts for the first."""
+    """The rows that it quarantined or dropped. A row that broke several rules counts for the first one."""
     aside: str | None
     """The address of a query for the quarantined rows."""
 
@@ -84,7 +84,7 @@ class Point(Told):
     low: float | None
     usual: float | None
     high: float | None
-    """The bounds of its rules; null if they declare none, or if there is too little history."""
+    """The upper bound of its rules. `low`, `usual` and `high` are null without such rules or without enough history."""
 
 
 class Broken(Told):

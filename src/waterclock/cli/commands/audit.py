@@ -32,7 +32,7 @@ def audit(
 ) -> None:
     """Show the history of a batch: who made it, when, with which code, from which inputs, and its row counts.
 
-    It also lists the batches upstream and downstream of it. For a table without a label, list its newest batches.
+    It also lists the batches upstream and downstream of it. For a table without a label, it lists the newest batches.
     """
     from waterclock.cli.views.audit import print_audit, print_batches
     from waterclock.cli.views.json import print_json

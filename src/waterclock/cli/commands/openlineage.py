@@ -37,7 +37,7 @@ def openlineage(
     env: Env = None,
     json: AsJson = False,
 ) -> None:
-    """Show the OpenLineage events that were sent and those that are pending, or send the pending ones."""
+    """Show where lineage events are sent and how many are pending, or send the pending ones."""
     from waterclock.cli.actions.openlineage import sent, shown
 
     if again and what is not Doing.SEND:
