@@ -158,10 +158,10 @@ def due_of(
 ) -> Iterator[Due]:
     """Yield the windows that have missed their deadline or are near it. Pure; some microseconds per planned batch.
 
-    A window whose work continues is near its deadline if the remaining work, at its usual pace, would miss it. A
-    stopped or paused window is near once half of its time has passed, or once the remaining time is no longer than the
-    work takes. `elapsed`: how long running batches have run. `reached`: how far tables have come, newest last; without
-    an entry nothing is known about a deadline BY WATERMARK.
+    A window is near its deadline if the remaining work, at its usual pace, would miss it. A stopped or paused window is
+    also near once half of the time from its due instant to its deadline has passed. `elapsed`: how long running batches
+    have run. `reached`: how far tables have come, newest last; without an entry nothing is known about a deadline BY
+    WATERMARK.
     """
     ways = Ways.of(flow, snapshot, plan, elapsed or {})
     for batch in plan.batches:
@@ -195,8 +195,8 @@ def _by_watermark(
 ) -> Iterator[Due]:
     """Yield the windows of a table whose end the watermark did not reach in time, or probably will not.
 
-    A window whose work continues is late if the mark that will reach its end is due after the deadline, by the pace of
-    earlier marks. A stopped one, or one whose watermark does not move, is near once half of its time has passed.
+    A window is near its deadline if the mark that will reach its end comes after it, at the pace of earlier marks. If
+    the work is stopped or the watermark does not move, the window is near once half of its time has passed.
     """
     before = ways.snapshot.of(table.name)
     told, mark = reached.get(table.name, ()), ways.flow.tables[mark_of(table.name)]

@@ -193,8 +193,8 @@ def delays_of(
 ) -> Delays | None:
     """Return the delays of labels after their windows, or None if none are known.
 
-    `passed`: for a deadline BY WATERMARK, when the table's watermark reached an instant. Without any mark no label
-    counts as late.
+    `passed`: for a deadline BY WATERMARK, when the table's watermark reached an instant. Without any mark `late` is
+    None.
 
     Windows that ended before the first label was done are a collected past. Their delays do not show whether the table
     keeps up.

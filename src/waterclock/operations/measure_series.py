@@ -66,7 +66,10 @@ class ColumnProfile:
 
 
 def labels_back(table: Table, last: datetime, newest: int) -> int:
-    """Return how many labels up to `last` give the usual values of the newest ones: `newest` itself without USUAL."""
+    """Return how many labels up to `last` are needed for the usual values of the `newest` ones.
+
+    If no rule uses USUAL, these are only the newest ones.
+    """
     if not _scales(table):
         return newest
     if table.cadence.next(last) - last > LONGER:

@@ -130,7 +130,7 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
 
 
 def _stored(folder: Path, env: str | None) -> Known | None:
-    """Return the location of the project's tables, before the project has been checked completely."""
+    """Return the stored columns of the project's tables, before the project has been checked."""
     from waterclock.dpl.config.model import read_config
     from waterclock.dpl.project import addresses
     from waterclock.dpl.project_files import read_project_file

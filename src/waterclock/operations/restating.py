@@ -132,7 +132,7 @@ def _done(
 
 
 def refuse_more_than(most: int | None, count: int) -> None:
-    """Raise an error if there are more batches than can be processed in time. Raises  E525."""
+    """Raise E525 if there are more batches than can be processed in time."""
     if most is not None and count > most:
         raise refusals.more_than(most)
 

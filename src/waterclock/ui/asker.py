@@ -142,7 +142,10 @@ class Asker:
         return None
 
     def _stop(self, process: QueryProcess, query: _Query) -> None:
-        """Cancel a query repeatedly until it ends, because a new stage may start after a cancel. Or kill it."""
+        """Cancel a query repeatedly until it ends, or kill the process.
+
+        One cancel is not enough, because a new stage may start after it.
+        """
         end, is_over = time.monotonic() + _SECONDS_TO_CANCEL, False
         try:
             while time.monotonic() < end and not is_over:

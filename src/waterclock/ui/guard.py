@@ -1,7 +1,10 @@
 """Rejects unauthorized requests: for other host names, from other origins, without the token, or with large bodies.
 
-The rules follow OWASP's cheat sheets on CSRF (source and target origin of changing requests), DNS rebinding (the Host
-must be one of ours) and content security (nothing is loaded from elsewhere, no inline code runs).
+The rules follow OWASP's cheat sheets:
+
+- CSRF: check the source and target origin of changing requests.
+- DNS rebinding: accept only our own names in Host.
+- Content security: load nothing from elsewhere, run no inline code.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def _with_late_rows(
 ) -> Mapping[str, tuple[Window, ...]]:
     """Return the windows that may run.
 
-    These are the ripple, the windows that lose late rows to closed windows, and the readers of both.
+    These are the ripple, the windows that lose late rows to recomputed closed windows, and their readers.
     """
     late = taken_late(at, ledger, found) if wish.verb == "recompute" else {}
     if not late:

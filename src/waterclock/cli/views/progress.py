@@ -45,7 +45,7 @@ class Progress:
     """A listener that prints for people. On a terminal it redraws the running groups; elsewhere it prints plain lines.
 
     A run that steps through time prints each new date. With a `log`, events are logged and nothing is printed. All
-    methods are thread-safe and never wait for the terminal: the lock protects the state and the queue of lines, and is
+    methods are thread-safe and never wait for the terminal. The lock protects the state and the queue of lines, and is
     never held during printing or drawing.
     """
 
