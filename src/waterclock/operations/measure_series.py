@@ -68,7 +68,7 @@ class ColumnProfile:
 def labels_back(table: Table, last: datetime, newest: int) -> int:
     """Return how many labels up to `last` are needed for the usual values of the `newest` ones.
 
-    If no rule uses USUAL, these are only the newest ones.
+    If no rule uses `usual()`, these are only the newest ones.
     """
     if not _scales(table):
         return newest
